@@ -1,0 +1,49 @@
+# Two commands for a newcomer: `make run` and `make test`. The rest is for those who work here.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help run test check format bench crash compat clean
+
+help:
+	@echo "make run     the main job on real input: broker, flights, Spark, table"
+	@echo "make test    every test a newcomer should see pass"
+	@echo "make check   format, lint, types, import contracts, tidy"
+	@echo "make bench   measure, print a table"
+	@echo "make crash   the long crash loops"
+	@echo "make clean   remove the environment and the demo's data"
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "ottla needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 2; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing ottla and what its demo and tests need (first time: a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+run: $(READY)
+	@$(BIN)/python -m examples.flights
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy tests/docs
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks
+
+crash: $(READY)
+	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
+
+clean:
+	rm -rf $(VENV) demo-data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

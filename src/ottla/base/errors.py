@@ -1,0 +1,47 @@
+"""Every error that Ottla raises on purpose, told apart by who must act.
+
+`ApiError` goes to the peer, `ProtocolError` closes its connection, `CorruptionError` is for
+recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.
+"""
+
+from ottla.base.error_codes import ErrorCode
+
+
+class OttlaError(Exception):
+    """The root of Ottla's own errors."""
+
+
+class UserError(OttlaError):
+    """A person asked for something that cannot be done: one line names the thing and the mend."""
+
+
+class ApiError(OttlaError):
+    """A request is answered with one of Kafka's error codes."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.description)
+        self.code = code
+        self.message = message or code.description
+
+
+class ProtocolError(OttlaError):
+    """The peer broke the rules of the wire; its connection is closed."""
+
+
+class CorruptionError(OttlaError):
+    """Bytes on disk or in a batch are not what they must be."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class StorageError(OttlaError):
+    """A directory can no longer be trusted with writes: it goes offline until a restart."""
+
+    def __init__(self, directory: str, reason: str) -> None:
+        super().__init__(f"{directory}: {reason}")
+        self.directory = directory
+        self.reason = reason

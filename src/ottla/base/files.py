@@ -1,0 +1,304 @@
+"""The disk as an object: everything that storage does to files goes through a `FileSystem`.
+
+`OsFileSystem` is the machine's. `ottla.testing` has others that record, fail and forget, and the
+contract tests hold all of them to the sentences below. Paths are strings; an `OSError` passes
+through unchanged, since only the caller knows which directory must go offline.
+"""
+
+import contextlib
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+IOV_MAX = 1024
+"""How many buffers one vectored write takes on Linux and macOS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    size: int
+    modified_ms: int
+    is_directory: bool
+
+
+class File(Protocol):
+    """An open file. Positions and sizes are bytes."""
+
+    @property
+    def path(self) -> str:
+        """The path it was opened with, or was last renamed to through `renamed`."""
+
+    def renamed(self, path: str) -> None:
+        """Tells the object that its file has a new path."""
+
+    def fileno(self) -> int:
+        """The descriptor that `os.sendfile` takes."""
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, buffer: Buffer, position: int) -> None:
+        """Writes all of `buffer`, or raises."""
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Writes all of `buffers`, one behind the other, or raises."""
+
+    def truncate(self, size: int) -> None:
+        """Cuts, or extends with zeros. No `map` taken before may reach past the new end."""
+
+    def map(self, size: int) -> memoryview:
+        """A read-only view of the first `size` bytes that follows later writes.
+
+        The file must be at least `size` long. Release the view before cutting the file below it.
+        """
+
+    def sync(self) -> None:
+        """fsync. After an error the file's unsynced bytes are in doubt: never call it again."""
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """What storage may do to a disk."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
+        """Opens a file; `create` makes it when it is missing (and implies `writable`)."""
+
+    def list(self, directory: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def status(self, path: str) -> FileStatus | None:
+        """Size, time and kind, or `None` when there is nothing there."""
+
+    def make_directory(self, path: str) -> None:
+        """Makes a directory and its parents; no error when it exists."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces `target` atomically. Durable only after `sync_directory` of the parent."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None:
+        """Removes an empty directory."""
+
+    def sync_directory(self, path: str) -> None:
+        """Makes creations, renames and removals in a directory durable."""
+
+    def lock(self, path: str) -> "FileLock | None":
+        """Takes an exclusive advisory lock on a file, made if needed; `None` when it is taken."""
+
+
+class FileLock(Protocol):
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A run of bytes in a file, which a socket can be given without a copy."""
+
+    file: File
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return self.file.pread(self.size, self.position)
+
+
+def read_file(file_system: FileSystem, path: str) -> bytes:
+    """The whole of a small file; raises `FileNotFoundError`."""
+    file = file_system.open(path)
+    try:
+        return file.pread(file.size(), 0)
+    finally:
+        file.close()
+
+
+def replace_file(file_system: FileSystem, path: str, content: Buffer) -> None:
+    """Writes a small file so that a crash leaves the old content or the new, whole.
+
+    Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
+    """
+    temporary = path + ".tmp"
+    file = file_system.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite(content, 0)
+        file.sync()
+    finally:
+        file.close()
+    file_system.rename(temporary, path)
+    file_system.sync_directory(parent_directory(path))
+
+
+def remove_if_present(file_system: FileSystem, path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        file_system.remove(path)
+
+
+def parent_directory(path: str) -> str:
+    return os.path.dirname(path) or "."
+
+
+def join(directory: str, *names: str) -> str:
+    return os.path.join(directory, *names)
+
+
+def base_name(path: str) -> str:
+    return os.path.basename(path.rstrip("/"))
+
+
+class OsFileSystem:
+    """The machine's own files."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> "OsFile":
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable or create else os.O_RDONLY)
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def status(self, path: str) -> FileStatus | None:
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileStatus(
+            size=status.st_size,
+            modified_ms=status.st_mtime_ns // 1_000_000,
+            is_directory=(status.st_mode & 0o170000) == 0o040000,
+        )
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> "OsFileLock | None":
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        status = os.fstat(descriptor)
+        identity = (status.st_dev, status.st_ino)
+        if identity in _LOCKED_HERE:
+            # Closing any descriptor of the file would drop this process's own lock: keep it open.
+            return None
+        try:
+            # Java's FileChannel.lock is a POSIX record lock: taking the same kind keeps Kafka out.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(descriptor)
+            return None
+        _LOCKED_HERE.add(identity)
+        return OsFileLock(descriptor, identity)
+
+
+_LOCKED_HERE: set[tuple[int, int]] = set()
+"""Files that this process has locked: a record lock does not bar the process that holds it."""
+
+
+class OsFileLock:
+    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
+        self._descriptor = descriptor
+        self._identity = identity
+
+    def release(self) -> None:
+        _LOCKED_HERE.discard(self._identity)
+        os.close(self._descriptor)
+
+
+class OsFile:
+    """A descriptor with positional reads and writes that never stop half way."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def renamed(self, path: str) -> None:
+        self._path = path
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        while data and sum(map(len, parts)) < size:
+            done = sum(map(len, parts))
+            data = os.pread(self._descriptor, size - done, position + done)
+            parts.append(data)
+        return b"".join(parts)
+
+    def pwrite(self, buffer: Buffer, position: int) -> None:
+        written = os.pwrite(self._descriptor, buffer, position)
+        if written != len(buffer):
+            self._write_rest([buffer], position, written)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        for start in range(0, len(buffers), IOV_MAX):
+            some = buffers[start : start + IOV_MAX]
+            expected = sum(map(len, some))
+            written = os.pwritev(self._descriptor, some, position)
+            if written != expected:
+                self._write_rest(some, position, written)
+            position += expected
+
+    def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        """Goes on where the kernel stopped early (a signal, a nearly full disk, over 2 GiB)."""
+        skip = written
+        for buffer in buffers:
+            view = memoryview(buffer).cast("B")
+            while skip < len(view):
+                count = os.pwrite(self._descriptor, view[skip:], position + skip)
+                if count == 0:
+                    raise OSError(28, "the disk took no more bytes", self._path)
+                skip += count
+            position += len(view)
+            skip -= len(view)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def map(self, size: int) -> memoryview:
+        if size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ))
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,130 @@
+"""One setting is one row; a group of settings is a frozen dataclass whose fields are the rows.
+
+Kafka's counterpart: `org.apache.kafka.common.config.ConfigDef`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.base.errors import UserError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class SettingError(UserError):
+    """A setting's name is unknown or its value is out of bounds."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A row: what `--help`, the documentation and DescribeConfigs are made from.
+
+    `kind` is Kafka's type name: boolean, int, short, long, double, string or list. `broker_name` is
+    the broker's setting that gives a topic's default.
+    """
+
+    name: str
+    kind: str
+    default: Value
+    doc: str
+    at_least: float | None = None
+    at_most: float | None = None
+    one_of: tuple[str, ...] | None = None
+    broker_name: str | None = None
+    is_dynamic: bool = True
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace(".", "_")
+
+    def parse(self, text: str) -> Value:
+        """The value that a text stands for; raises `SettingError` naming what would be right."""
+        value = self._convert(text.strip())
+        self._check(value, text)
+        return value
+
+    def format(self, value: Value) -> str:
+        """The inverse of `parse`, as Kafka writes it."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return "" if value is None else str(value)
+
+    def _convert(self, text: str) -> Value:
+        try:
+            match self.kind:
+                case "boolean":
+                    return {"true": True, "false": False}[text.lower()]
+                case "int" | "short" | "long":
+                    return int(text)
+                case "double":
+                    return float(text)
+                case "list":
+                    return tuple(part.strip() for part in text.split(",") if part.strip())
+                case _:
+                    return text
+        except (ValueError, KeyError) as error:
+            article = "an" if self.kind == "int" else "a"
+            raise SettingError(
+                self.name, f"{self.name}={text}: must be {article} {self.kind}"
+            ) from error
+
+    def _check(self, value: Value, text: str) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            limit = {"int": INT32_MAX, "short": 2**15 - 1, "long": INT64_MAX}.get(self.kind)
+            at_most = self.at_most if self.at_most is not None else limit
+            if self.at_least is not None and value < self.at_least:
+                raise SettingError(self.name, f"{self.name}={text}: at least {self.at_least:g}")
+            if at_most is not None and value > at_most:
+                raise SettingError(self.name, f"{self.name}={text}: at most {at_most:g}")
+        if self.one_of is not None:
+            for part in value if isinstance(value, tuple) else (str(value),):
+                if part not in self.one_of:
+                    choices = ", ".join(self.one_of)
+                    raise SettingError(self.name, f"{self.name}={text}: one of {choices}")
+
+
+def setting(name: str, kind: str, default: Value, doc: str, **bounds: Any) -> Any:
+    """Declares a field of a settings dataclass; `bounds` are the other columns of `Setting`."""
+    row = Setting(name=name, kind=kind, default=default, doc=doc, **bounds)
+    return dataclasses.field(default=default, metadata={"setting": row})
+
+
+def settings_of(config: type[Any]) -> dict[str, Setting]:
+    """The rows of a settings dataclass by Kafka's name, in order of declaration."""
+    rows = (field.metadata["setting"] for field in dataclasses.fields(config))
+    return {row.name: row for row in rows}
+
+
+Config = TypeVar("Config")
+
+
+def with_values(config: Config, values: Mapping[str, str]) -> Config:
+    """A copy of settings with texts by Kafka's names parsed in; raises `SettingError`."""
+    rows = settings_of(type(config))
+    changes: dict[str, Value] = {}
+    for name, text in values.items():
+        row = rows.get(name)
+        if row is None:
+            raise SettingError(
+                name, f"{name}: there is no such setting{_nearest(name, list(rows))}"
+            )
+        changes[row.attribute] = row.parse(text)
+    return dataclasses.replace(config, **changes)  # type: ignore[type-var]
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,252 @@
+"""The settings of a topic, with Kafka's names and defaults (`LogConfig`, `TopicConfig`)."""
+
+from dataclasses import dataclass
+
+from ottla.config.setting import INT64_MAX, setting
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """What one topic is told; attributes are Kafka's names with underscores."""
+
+    cleanup_policy: tuple[str, ...] = setting(
+        "cleanup.policy",
+        "list",
+        ("delete",),
+        "What happens to old segments: delete them, compact them by key, or both.",
+        one_of=("compact", "delete"),
+        broker_name="log.cleanup.policy",
+    )
+    compression_type: str = setting(
+        "compression.type",
+        "string",
+        "producer",
+        "The codec that batches are kept in; 'producer' keeps what the producer sent.",
+        one_of=COMPRESSION_TYPES,
+        broker_name="compression.type",
+    )
+    compression_gzip_level: int = setting(
+        "compression.gzip.level",
+        "int",
+        -1,
+        "Level of gzip where the broker compresses; -1 is the codec's default.",
+        at_least=-1,
+        at_most=9,
+        broker_name="compression.gzip.level",
+    )
+    compression_lz4_level: int = setting(
+        "compression.lz4.level",
+        "int",
+        9,
+        "Level of lz4 where the broker compresses.",
+        at_least=1,
+        at_most=17,
+        broker_name="compression.lz4.level",
+    )
+    compression_zstd_level: int = setting(
+        "compression.zstd.level",
+        "int",
+        3,
+        "Level of zstd where the broker compresses.",
+        at_least=-131072,
+        at_most=22,
+        broker_name="compression.zstd.level",
+    )
+    delete_retention_ms: int = setting(
+        "delete.retention.ms",
+        "long",
+        86_400_000,
+        "How long a tombstone stays after compaction first sees it, for readers to notice.",
+        at_least=0,
+        broker_name="log.cleaner.delete.retention.ms",
+    )
+    file_delete_delay_ms: int = setting(
+        "file.delete.delay.ms",
+        "long",
+        60_000,
+        "How long a file stays under its .deleted name before it is removed.",
+        at_least=0,
+        broker_name="log.segment.delete.delay.ms",
+    )
+    flush_messages: int = setting(
+        "flush.messages",
+        "long",
+        INT64_MAX,
+        "fsync after this many records; by default the operating system decides.",
+        at_least=1,
+        broker_name="log.flush.interval.messages",
+    )
+    flush_ms: int = setting(
+        "flush.ms",
+        "long",
+        INT64_MAX,
+        "fsync at the latest after this time; by default the operating system decides.",
+        at_least=0,
+        broker_name="log.flush.interval.ms",
+    )
+    index_interval_bytes: int = setting(
+        "index.interval.bytes",
+        "int",
+        4096,
+        "Bytes of log between two entries of the offset and time index.",
+        at_least=0,
+        broker_name="log.index.interval.bytes",
+    )
+    local_retention_bytes: int = setting(
+        "local.retention.bytes",
+        "long",
+        -2,
+        "Bytes kept on local disk before tiering; reserved, -2 means retention.bytes.",
+        at_least=-2,
+        broker_name="log.local.retention.bytes",
+    )
+    local_retention_ms: int = setting(
+        "local.retention.ms",
+        "long",
+        -2,
+        "Time kept on local disk before tiering; reserved, -2 means retention.ms.",
+        at_least=-2,
+        broker_name="log.local.retention.ms",
+    )
+    max_compaction_lag_ms: int = setting(
+        "max.compaction.lag.ms",
+        "long",
+        INT64_MAX,
+        "A record is compacted at the latest after this time.",
+        at_least=1,
+        broker_name="log.cleaner.max.compaction.lag.ms",
+    )
+    max_message_bytes: int = setting(
+        "max.message.bytes",
+        "int",
+        1_048_588,
+        "The largest record batch that the topic takes.",
+        at_least=0,
+        broker_name="message.max.bytes",
+    )
+    message_timestamp_after_max_ms: int = setting(
+        "message.timestamp.after.max.ms",
+        "long",
+        INT64_MAX,
+        "How far a CreateTime timestamp may lie after the broker's clock.",
+        at_least=0,
+        broker_name="log.message.timestamp.after.max.ms",
+    )
+    message_timestamp_before_max_ms: int = setting(
+        "message.timestamp.before.max.ms",
+        "long",
+        INT64_MAX,
+        "How far a CreateTime timestamp may lie before the broker's clock.",
+        at_least=0,
+        broker_name="log.message.timestamp.before.max.ms",
+    )
+    message_timestamp_type: str = setting(
+        "message.timestamp.type",
+        "string",
+        "CreateTime",
+        "Whose time a record carries: the producer's or the broker's.",
+        one_of=("CreateTime", "LogAppendTime"),
+        broker_name="log.message.timestamp.type",
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        "min.cleanable.dirty.ratio",
+        "double",
+        0.5,
+        "The share of uncompacted bytes from which a log is compacted.",
+        at_least=0,
+        at_most=1,
+        broker_name="log.cleaner.min.cleanable.ratio",
+    )
+    min_compaction_lag_ms: int = setting(
+        "min.compaction.lag.ms",
+        "long",
+        0,
+        "A record stays uncompacted at least this long.",
+        at_least=0,
+        broker_name="log.cleaner.min.compaction.lag.ms",
+    )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas",
+        "int",
+        1,
+        "acks=all needs this many replicas in sync; a single broker has one.",
+        at_least=1,
+        broker_name="min.insync.replicas",
+    )
+    preallocate: bool = setting(
+        "preallocate",
+        "boolean",
+        False,
+        "Allocate a segment's file at its full size when it is made.",
+        broker_name="log.preallocate",
+    )
+    remote_storage_enable: bool = setting(
+        "remote.storage.enable",
+        "boolean",
+        False,
+        "Tiered storage; reserved.",
+    )
+    retention_bytes: int = setting(
+        "retention.bytes",
+        "long",
+        -1,
+        "Bytes that a partition keeps before its oldest segments go; -1 keeps all.",
+        broker_name="log.retention.bytes",
+    )
+    retention_ms: int = setting(
+        "retention.ms",
+        "long",
+        604_800_000,
+        "How long a segment stays after its largest timestamp; -1 keeps it for ever.",
+        at_least=-1,
+        broker_name="log.retention.ms",
+    )
+    segment_bytes: int = setting(
+        "segment.bytes",
+        "int",
+        1_073_741_824,
+        "The size at which the active segment is rolled.",
+        at_least=14,
+        broker_name="log.segment.bytes",
+    )
+    segment_index_bytes: int = setting(
+        "segment.index.bytes",
+        "int",
+        10_485_760,
+        "The size that an index file is allocated at, which bounds its entries.",
+        at_least=4,
+        broker_name="log.index.size.max.bytes",
+    )
+    segment_jitter_ms: int = setting(
+        "segment.jitter.ms",
+        "long",
+        0,
+        "A random time up to this is taken off segment.ms, so that logs roll apart.",
+        at_least=0,
+        broker_name="log.roll.jitter.ms",
+    )
+    segment_ms: int = setting(
+        "segment.ms",
+        "long",
+        604_800_000,
+        "The age at which the active segment is rolled.",
+        at_least=1,
+        broker_name="log.roll.ms",
+    )
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        "boolean",
+        False,
+        "Reserved: a single broker holds no elections.",
+        broker_name="unclean.leader.election.enable",
+    )
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
