@@ -6,14 +6,18 @@ through unchanged, since only the caller knows which directory must go offline.
 """
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
+import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+"""Bytes to write; a `memoryview` must be contiguous and of single bytes."""
 
 IOV_MAX = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
@@ -56,13 +60,19 @@ class File(Protocol):
     def map(self, size: int) -> memoryview:
         """A read-only view of the first `size` bytes that follows later writes.
 
-        The file must be at least `size` long. Release the view before cutting the file below it.
+        `ValueError` when the file is shorter. The view outlives `close`; release it, and all that
+        was sliced from it, before cutting the file below it.
         """
 
     def sync(self) -> None:
-        """fsync. After an error the file's unsynced bytes are in doubt: never call it again."""
+        """Makes content and size durable; the modification time may be lost.
 
-    def close(self) -> None: ...
+        The file's name is durable only after `sync_directory` of its parent. After an error the
+        unsynced bytes are in doubt, whatever a second call says: never make one.
+        """
+
+    def close(self) -> None:
+        """Gives the file up, unsynced; only a second close does not raise after that."""
 
 
 class FileSystem(Protocol):
@@ -78,12 +88,19 @@ class FileSystem(Protocol):
         """Size, time and kind, or `None` when there is nothing there."""
 
     def make_directory(self, path: str) -> None:
-        """Makes a directory and its parents; no error when it exists."""
+        """Makes a directory and its parents; no error when it exists.
+
+        Each one made is durable only after `sync_directory` of the one above it.
+        """
 
     def rename(self, source: str, target: str) -> None:
-        """Replaces `target` atomically. Durable only after `sync_directory` of the parent."""
+        """Replaces `target` atomically, a file by a file, an empty directory by a directory.
 
-    def remove(self, path: str) -> None: ...
+        Durable only after `sync_directory` of the parent, or of both when they differ.
+        """
+
+    def remove(self, path: str) -> None:
+        """Removes a file's name; who has it open or mapped keeps reading and writing it."""
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
@@ -92,11 +109,16 @@ class FileSystem(Protocol):
         """Makes creations, renames and removals in a directory durable."""
 
     def lock(self, path: str) -> "FileLock | None":
-        """Takes an exclusive advisory lock on a file, made if needed; `None` when it is taken."""
+        """Takes an exclusive advisory lock on a file, made if needed; `None` when it is taken.
+
+        Do not open that file while the lock is held: POSIX drops a process's record locks with
+        the first descriptor of the file that the process closes.
+        """
 
 
 class FileLock(Protocol):
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Lets the next one in. A second release does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +146,8 @@ def replace_file(file_system: FileSystem, path: str, content: Buffer) -> None:
     """Writes a small file so that a crash leaves the old content or the new, whole.
 
     Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
+    A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
+    cuts it and uses it again, and whoever cleans the directory at start may remove it.
     """
     temporary = path + ".tmp"
     file = file_system.open(temporary, create=True)
@@ -143,7 +167,7 @@ def remove_if_present(file_system: FileSystem, path: str) -> None:
 
 
 def parent_directory(path: str) -> str:
-    return os.path.dirname(path) or "."
+    return os.path.dirname(path.rstrip("/") or path) or "."
 
 
 def join(directory: str, *names: str) -> str:
@@ -161,7 +185,12 @@ class OsFileSystem:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable or create else os.O_RDONLY)
         if create:
             flags |= os.O_CREAT
-        return OsFile(path, os.open(path, flags, 0o644))
+        descriptor = os.open(path, flags, 0o644)
+        # The kernel refuses directories only to writers; here the first `pread` would be too late.
+        if flags & os.O_RDWR == 0 and stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return OsFile(path, descriptor)
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
@@ -174,7 +203,7 @@ class OsFileSystem:
         return FileStatus(
             size=status.st_size,
             modified_ms=status.st_mtime_ns // 1_000_000,
-            is_directory=(status.st_mode & 0o170000) == 0o040000,
+            is_directory=stat.S_ISDIR(status.st_mode),
         )
 
     def make_directory(self, path: str) -> None:
@@ -190,31 +219,43 @@ class OsFileSystem:
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
     def lock(self, path: str) -> "OsFileLock | None":
+        with contextlib.suppress(FileNotFoundError):
+            if _identity(os.stat(path)) in _LOCKED_HERE:
+                return None
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        status = os.fstat(descriptor)
-        identity = (status.st_dev, status.st_ino)
-        if identity in _LOCKED_HERE:
-            # Closing any descriptor of the file would drop this process's own lock: keep it open.
+        identity = _identity(os.fstat(descriptor))
+        token = object()
+        if _LOCKED_HERE.setdefault(identity, token) is not token:
+            # Another thread was faster; closing this descriptor would drop the lock it now holds.
             return None
         try:
             # Java's FileChannel.lock is a POSIX record lock: taking the same kind keeps Kafka out.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
+        except OSError as error:
+            del _LOCKED_HERE[identity]
             os.close(descriptor)
-            return None
-        _LOCKED_HERE.add(identity)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return None
+            raise
         return OsFileLock(descriptor, identity)
 
 
-_LOCKED_HERE: set[tuple[int, int]] = set()
-"""Files that this process has locked: a record lock does not bar the process that holds it."""
+_LOCKED_HERE: dict[tuple[int, int], object] = {}
+"""Device and inode of each file that this process has locked, and whose lock it is.
+
+A record lock does not bar the process that holds it, so the process keeps count itself.
+"""
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return (status.st_dev, status.st_ino)
 
 
 class OsFileLock:
@@ -223,8 +264,11 @@ class OsFileLock:
         self._identity = identity
 
     def release(self) -> None:
-        _LOCKED_HERE.discard(self._identity)
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            # In this order: closing would drop the lock of a thread that was let in before it.
+            os.close(descriptor)
+            del _LOCKED_HERE[self._identity]
 
 
 class OsFile:
@@ -266,6 +310,8 @@ class OsFile:
             self._write_rest([buffer], position, written)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        if position == -1:  # pwritev2, which `os.pwritev` calls, takes it for the current offset.
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self._path)
         for start in range(0, len(buffers), IOV_MAX):
             some = buffers[start : start + IOV_MAX]
             expected = sum(map(len, some))
@@ -282,7 +328,7 @@ class OsFile:
             while skip < len(view):
                 count = os.pwrite(self._descriptor, view[skip:], position + skip)
                 if count == 0:
-                    raise OSError(28, "the disk took no more bytes", self._path)
+                    raise OSError(errno.ENOSPC, "the disk took no more bytes", self._path)
                 skip += count
             position += len(view)
             skip -= len(view)
@@ -291,14 +337,27 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def map(self, size: int) -> memoryview:
+        if size > self.size():  # Also raises when closed, where mmap would hand out empty memory.
+            raise ValueError(f"a map of {size} bytes is longer than {self._path}")
         if size == 0:
             return memoryview(b"")
+        if sys.version_info >= (3, 13):
+            # Earlier versions keep a second descriptor open for as long as the map lives.
+            return memoryview(
+                mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, trackfd=False)
+            )
         return memoryview(mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ))
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        if self._descriptor < 0:  # `os.fdatasync` would make a ValueError of it.
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
+        _sync_content(self._descriptor)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+_sync_content = getattr(os, "fdatasync", os.fsync)
+"""fdatasync keeps the size too, and saves a journal commit where only the time has changed."""
