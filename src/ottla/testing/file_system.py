@@ -1,0 +1,291 @@
+"""A file system in memory that knows, byte for byte, what a power failure would leave of it.
+
+What it models:
+
+- A write is durable after `sync` of its file; until then a crash may keep it, lose it, tear it at
+  any byte, leave out sectors of it, or keep only the size it gave the file, with zeros or nonsense
+  inside. What was synced and not overwritten since stays.
+- A new name, a rename and a removal are durable after `sync_directory` of the directory; until
+  then a crash may undo them, the last ones first. A synced file whose name was not synced may be
+  gone, and so may everything in a directory whose own name was not.
+- A rename is atomic. One from a directory to another becomes durable with the first that is synced.
+- A cut or a new size is journalled: a write behind it does not outlive its loss.
+- After a failed sync the kernel takes the unsynced bytes for written: they are still read, no
+  later sync makes them durable, and a crash may lose them.
+- A kill (`CrashMode.KEEP`) loses nothing, and syncs nothing either.
+
+What it does not: owners and permissions, links, files with holes, a disk that lies about flushing
+or loses what it once held.
+
+The idea is old and good: LevelDB's fault injection environment drops what was not synced, with
+directory entries, and reopens the database; kfake, the broker in franz-go's tests, does so behind
+an interface of few calls; TigerBeetle's simulated storage tears sectors by seed.
+"""
+
+import errno
+import io
+import os
+import posixpath
+from collections.abc import Sequence
+
+from ottla.base.clock import Clock
+from ottla.base.files import Buffer, FileStatus
+from ottla.testing.clock import FakeClock
+from ottla.testing.crash import CrashMode, crashed_disk
+from ottla.testing.disk import DirectoryNode, Disk, Edit, FileNode, Node, Resize, Write
+
+MAX_NAME_SIZE = 255
+"""What every common file system allows a name, in bytes."""
+
+
+class FakeFileSystem:
+    """A `base.files.FileSystem`. It starts with an empty root, which is `.` as well as `/`."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or FakeClock()
+        self._disk = Disk(self._clock.now_ms())
+        self._locked: set[int] = set()
+        self._is_crashed = False
+
+    def crash(self, mode: CrashMode = CrashMode.RANDOM, seed: int = 0) -> "FakeFileSystem":
+        """The file system that the next process finds; the same for the same history and seed.
+
+        This one dies with all its open files, but can be asked again, for another mode or seed.
+        """
+        self._is_crashed = True
+        after = FakeFileSystem(self._clock)
+        after._disk = crashed_disk(self._disk, mode, seed)
+        return after
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> "FakeFile":
+        node = self._node(path)
+        if node is None and create:
+            node = self._create_file(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, DirectoryNode):
+            raise _error(errno.EISDIR, path)
+        return FakeFile(self, node, path, is_writable=writable or create)
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(self._directory(directory).entries)
+
+    def status(self, path: str) -> FileStatus | None:
+        try:
+            node = self._node(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if node is None:
+            return None
+        return FileStatus(
+            size=len(node.content) if isinstance(node, FileNode) else 0,
+            modified_ms=node.modified_ms,
+            is_directory=isinstance(node, DirectoryNode),
+        )
+
+    def make_directory(self, path: str) -> None:
+        steps = self._steps(path)
+        for depth in range(len(steps)):
+            made = "/".join(steps[: depth + 1])
+            node = self._node(made)
+            if node is None:
+                new = DirectoryNode(self._disk.next_number(), self.now_ms())
+                self._edit(self._entry(made, new))
+            elif isinstance(node, FileNode):
+                is_last = depth == len(steps) - 1
+                raise _error(errno.EEXIST if is_last else errno.ENOTDIR, path)
+
+    def rename(self, source: str, target: str) -> None:
+        # In Linux's order, so that a call with two faults raises the same error there and here.
+        old, new = self._entry(source, None), self._entry(target, None)
+        node = old.directory.entries.get(old.name)
+        replaced = new.directory.entries.get(new.name)
+        if node is None:
+            raise _error(errno.ENOENT, source)
+        if node is replaced:
+            return
+        self._check_replacement(source, node, target, replaced)
+        self._edit(old, Edit(new.directory, new.name, node))
+
+    def _check_replacement(
+        self, source: str, node: Node, target: str, replaced: Node | None
+    ) -> None:
+        old, new = self._steps(source), self._steps(target)
+        if new[: len(old)] == old:
+            raise _error(errno.EINVAL, target)
+        if old[: len(new)] == new:
+            raise _error(errno.ENOTEMPTY, target)
+        if isinstance(node, DirectoryNode) and isinstance(replaced, FileNode):
+            raise _error(errno.ENOTDIR, target)
+        if isinstance(replaced, DirectoryNode):
+            if isinstance(node, FileNode):
+                raise _error(errno.EISDIR, target)
+            if replaced.entries:
+                raise _error(errno.ENOTEMPTY, target)
+
+    def remove(self, path: str) -> None:
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, DirectoryNode):
+            raise _error(errno.EISDIR, path)
+        self._edit(self._entry(path, None))
+
+    def remove_directory(self, path: str) -> None:
+        if self._directory(path).entries:
+            raise _error(errno.ENOTEMPTY, path)
+        self._edit(self._entry(path, None))
+
+    def sync_directory(self, path: str) -> None:
+        self._disk.sync(self._directory(path))
+
+    def lock(self, path: str) -> "FakeFileLock | None":
+        node = self.open(path, create=True).node
+        if node.number in self._locked:
+            return None
+        self._locked.add(node.number)
+        return FakeFileLock(self._locked, node.number)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def check_alive(self) -> None:
+        assert not self._is_crashed, "this file system has crashed: use the one crash() returned"
+
+    def _steps(self, path: str) -> tuple[str, ...]:
+        self.check_alive()
+        if not path:
+            raise _error(errno.ENOENT, path)
+        names = posixpath.normpath(path).split("/")
+        steps = tuple(name for name in names if name not in ("", ".", ".."))
+        if any(len(os.fsencode(one)) > MAX_NAME_SIZE for one in steps):
+            raise _error(errno.ENAMETOOLONG, path)
+        return steps
+
+    def _node(self, path: str) -> Node | None:
+        node: Node | None = self._disk.root
+        for step in self._steps(path):
+            if node is None:
+                return None
+            if isinstance(node, FileNode):
+                raise _error(errno.ENOTDIR, path)
+            node = node.entries.get(step)
+        return node
+
+    def _directory(self, path: str) -> DirectoryNode:
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, FileNode):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _entry(self, path: str, node: Node | None) -> Edit:
+        *above, name = self._steps(path) or ("",)
+        if not name:
+            raise _error(errno.EBUSY, path)  # The root has no name to give away.
+        return Edit(self._directory("/".join(above) or "/"), name, node)
+
+    def _edit(self, *edits: Edit) -> None:
+        self._disk.change(*edits, now_ms=self.now_ms())
+
+    def _create_file(self, path: str) -> FileNode:
+        node = FileNode(self._disk.next_number(), self.now_ms())
+        self._edit(self._entry(path, node))
+        return node
+
+
+class FakeFile:
+    """A `base.files.File` on a node of a fake disk."""
+
+    __slots__ = ("_file_system", "_is_open", "_is_writable", "_path", "node")
+
+    def __init__(
+        self, file_system: FakeFileSystem, node: FileNode, path: str, *, is_writable: bool
+    ) -> None:
+        self._file_system = file_system
+        self._path = path
+        self._is_writable = is_writable
+        self._is_open = True
+        self.node = node
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def renamed(self, path: str) -> None:
+        self._path = path
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation(f"{self._path} is in memory, not backed by a descriptor")
+
+    def size(self) -> int:
+        return len(self._readable().content)
+
+    def pread(self, size: int, position: int) -> bytes:
+        node = self._readable()
+        if size < 0 or position < 0:
+            raise _error(errno.EINVAL, self._path)
+        return bytes(memoryview(node.content)[position : position + size])
+
+    def pwrite(self, buffer: Buffer, position: int) -> None:
+        self.pwritev([buffer], position)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        """One write to the disk, however many buffers: they can be torn anywhere alike."""
+        node = self._writable(errno.EBADF)
+        if position < 0:
+            raise _error(errno.EINVAL, self._path)
+        data = b"".join(buffers)
+        if data:
+            node.change(Write(position, data), self._file_system.now_ms())
+
+    def truncate(self, size: int) -> None:
+        node = self._writable(errno.EINVAL)
+        if size < 0:
+            raise _error(errno.EINVAL, self._path)
+        node.change(Resize(size), self._file_system.now_ms())
+
+    def map(self, size: int) -> memoryview:
+        node = self._readable()
+        if size > len(node.content):
+            raise ValueError(f"a map of {size} bytes is longer than {self._path}")
+        return node.maps.take(node.content, size)
+
+    def sync(self) -> None:
+        self._readable().sync()
+
+    def fail_sync(self) -> None:
+        """What a sync that fails does to the file; the caller raises the error."""
+        self._readable().fail_sync()
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _readable(self) -> FileNode:
+        self._file_system.check_alive()
+        if not self._is_open:
+            raise _error(errno.EBADF, self._path)
+        return self.node
+
+    def _writable(self, refusal: int) -> FileNode:
+        node = self._readable()
+        if not self._is_writable:
+            raise _error(refusal, self._path)
+        return node
+
+
+class FakeFileLock:
+    def __init__(self, locked: set[int], number: int) -> None:
+        self._locked = locked
+        self._number: int | None = number
+
+    def release(self) -> None:
+        if self._number is not None:
+            self._locked.discard(self._number)
+            self._number = None
+
+
+def _error(code: int, path: str) -> OSError:
+    """The subclass of `OSError` that belongs to the code, with the system's own text."""
+    return OSError(code, os.strerror(code), path)
