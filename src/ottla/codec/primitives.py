@@ -1,0 +1,164 @@
+"""What compiled readers and writers call while they run, and the kinds of fixed size.
+
+The compilers (`schema_reader`, `schema_writer`) put the common case of everything into the function
+that they write; what is rare, or too long to repeat, is a function here.
+"""
+
+import struct
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import Buffer, FileSlice
+
+Records = Buffer | FileSlice | list[Buffer | FileSlice] | list[FileSlice]
+"""Record batches on their way out: in memory, in a file, or pieces of both."""
+
+FIXED_FORMATS: Final = {
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
+    "boolean": "?",
+    "uuid": "16s",
+}
+"""The `struct` letters of Kafka's types of fixed size; all are big-endian."""
+
+FIXED_SIZES: Final = {kind: struct.calcsize(">" + letter) for kind, letter in FIXED_FORMATS.items()}
+
+MAX_STRING_SIZE: Final = 0x7FFF
+"""Kafka refuses longer strings, even where a compact length could say more."""
+
+MAX_VARINT_SIZE: Final = 5
+
+
+class MalformedError(ValueError):
+    """Bytes that no message can be made of; readers turn it into a `ProtocolError`."""
+
+
+class Output:
+    """Bytes on their way to a socket, with the places where parts of files belong.
+
+    `slices` holds (position in `data`, slice): the file's bytes go before `data[position:]`. They
+    are never read here, so that a socket can be given them without a copy.
+    """
+
+    __slots__ = ("data", "slices", "slices_size")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.slices: list[tuple[int, FileSlice]] = []
+        self.slices_size = 0
+
+    @property
+    def size(self) -> int:
+        """What will be sent, the slices included."""
+        return len(self.data) + self.slices_size
+
+    def append_slice(self, piece: FileSlice) -> None:
+        self.slices.append((len(self.data), piece))
+        self.slices_size += piece.size
+
+    def cut_back(self, data_size: int, slice_count: int) -> None:
+        """Forgets everything behind a place noted earlier, when a message cannot be written."""
+        del self.data[data_size:]
+        for _, piece in self.slices[slice_count:]:
+            self.slices_size -= piece.size
+        del self.slices[slice_count:]
+
+    def read_all(self) -> bytes:
+        """Everything in one piece, slices read from their files: for tests and small answers."""
+        parts: list[bytes] = []
+        done = 0
+        for position, piece in self.slices:
+            parts += (bytes(self.data[done:position]), piece.read())
+            done = position
+        parts.append(bytes(self.data[done:]))
+        return b"".join(parts)
+
+
+def long_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose `first` byte, before `position`, was over 127."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= 7 * MAX_VARINT_SIZE:
+            raise MalformedError("a varint of more than 5 bytes")
+    if value > 0xFFFFFFFF:
+        raise MalformedError("a varint of more than 32 bits")
+    return value, position
+
+
+def append_varint(data: bytearray, value: int) -> None:
+    """Writes an unsigned varint."""
+    while value > 0x7F:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+    """Passes over tagged fields that are new since this code was written (KIP-482).
+
+    `count` is the first byte of their number, read already.
+    """
+    if count > 0x7F:
+        count, position = long_varint(buffer, position, count)
+    for _ in range(count):
+        _, position, end = read_tag(buffer, position)
+        position = end
+    return position
+
+
+def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
+    """The tag at `position`, then where the field begins and ends."""
+    tag = buffer[position]
+    position += 1
+    if tag > 0x7F:
+        tag, position = long_varint(buffer, position, tag)
+    size = buffer[position]
+    position += 1
+    if size > 0x7F:
+        size, position = long_varint(buffer, position, size)
+    end = position + size
+    if end > len(buffer):
+        raise MalformedError(f"tagged field {tag} is cut short")
+    return tag, position, end
+
+
+def append_tagged_field(data: bytearray, tag: int, content: bytearray) -> None:
+    append_varint(data, tag)
+    append_varint(data, len(content))
+    data += content
+
+
+def records_size(records: Records) -> int:
+    """The bytes of a `records` field, without its length."""
+    if type(records) is FileSlice:
+        return records.size
+    if type(records) is list:
+        return sum(map(records_size, records))
+    return len(records)  # type: ignore[arg-type]
+
+
+def append_records(output: Output, records: Records) -> None:
+    if type(records) is FileSlice:
+        output.append_slice(records)
+    elif type(records) is list:
+        for piece in records:
+            append_records(output, piece)
+    else:
+        output.data += records  # type: ignore[arg-type]
+
+
+def unsupported(field: str, version: int) -> ApiError:
+    """The error for a value that a version of a message has no room for."""
+    return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"version {version} cannot carry {field}")

@@ -1,0 +1,67 @@
+"""Python source in the making: what the two message compilers write their functions with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from ottla.codec.fields import Field
+
+
+class Source:
+    """The lines of one function, and the objects that its lines name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self._indent = ""
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append(self._indent + text)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        """Writes `opening` and indents what follows."""
+        self.line(opening)
+        self._indent += "    "
+        yield
+        self._indent = self._indent[:-4]
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing else in the function has, since nested structs are written inline."""
+        self._count += 1
+        return f"{stem}_{self._count}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """The name of an object that the function uses."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = stem if stem not in self.names else self.fresh(stem)
+        self.names[name] = value
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    def function(self, name: str, origin: str) -> Callable[..., Any]:
+        """Compiles the text and takes a function out of it; `origin` is shown in tracebacks."""
+        namespace = dict(self.names)
+        exec(compile(self.text(), f"<{origin}>", "exec"), namespace)
+        return namespace[name]  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def layout(letters: str) -> Struct:
+    return Struct(">" + letters)
+
+
+def default_expression(source: Source, field: Field) -> str:
+    """An expression for the default of a field; lists and structs are new ones each time."""
+    if field.default == () and field.kind == "array":
+        return "[]"
+    if field.default == () and field.kind == "nested":
+        return f"{source.constant(field.struct.__name__, field.struct)}()"
+    return repr(field.default)

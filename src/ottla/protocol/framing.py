@@ -1,0 +1,118 @@
+"""Cuts a stream of bytes into frames: four bytes of size, then that many bytes.
+
+Sans I/O and made for `recv_into`: the socket writes into `writable()`, `received(count)` gives the
+frames that became complete, as views of the same buffer. Nothing is copied unless a frame would run
+over the buffer's end. Format: docs/format/wire.md; Kafka's counterpart: `NetworkReceive`.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from ottla.base.errors import ProtocolError
+
+FRAME_SIZE = Struct(">i")
+assert FRAME_SIZE.size == 4
+
+DEFAULT_CAPACITY = 256 * 1024
+MIN_SPACE = 16 * 1024
+"""A smaller rest at the buffer's end is not worth a system call."""
+
+KEPT_CAPACITY = 4 * 1024 * 1024
+"""A larger buffer is given back as soon as it is empty."""
+
+CALM = 64
+"""How many times in a row a grown buffer must be emptied of little before it is given back."""
+
+
+class FrameReader:
+    """One connection's incoming bytes. A frame is valid until the next call of `writable`."""
+
+    __slots__ = ("_buffer", "_calm", "_capacity", "_end", "_max_size", "_start", "_used")
+
+    def __init__(self, max_size: int, *, capacity: int = DEFAULT_CAPACITY) -> None:
+        assert capacity >= FRAME_SIZE.size
+        self._max_size = max_size
+        self._capacity = capacity
+        self._buffer = memoryview(bytearray(capacity))
+        self._start = 0
+        """Where the first byte lies that belongs to no frame given out."""
+        self._end = 0
+        """Behind the last byte received."""
+        self._used = 0
+        """The highest `_end` since the buffer was last empty."""
+        self._calm = 0
+
+    @property
+    def capacity(self) -> int:
+        return len(self._buffer)
+
+    @property
+    def pending_size(self) -> int:
+        """Bytes received of a frame that is not complete."""
+        return self._end - self._start
+
+    def writable(self) -> memoryview:
+        """Where to receive the next bytes; never empty. Frames given out before become invalid."""
+        if self._start == self._end:
+            self._empty()
+        elif len(self._buffer) - self._end < self._wanted():
+            self._make_room()
+        return self._buffer[self._end :]
+
+    def received(self, count: int) -> Iterator[memoryview]:
+        """Takes note of `count` bytes in `writable()` and gives the complete frames.
+
+        Frames before a broken one are given first. Raises `ProtocolError` for a size below zero or
+        over the limit; the connection is then of no more use.
+        """
+        self._end += count
+        self._used = max(self._used, self._end)
+        assert self._end <= len(self._buffer)
+        while self._end - self._start >= FRAME_SIZE.size:
+            begin = self._start + FRAME_SIZE.size
+            size = self._next_size()
+            if self._end - begin < size:
+                return
+            self._start = begin + size
+            yield self._buffer[begin : begin + size]
+
+    def _next_size(self) -> int:
+        size: int = FRAME_SIZE.unpack_from(self._buffer, self._start)[0]
+        if size < 0 or size > self._max_size:
+            raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_size} may be")
+        return size
+
+    def _wanted(self) -> int:
+        """How much room the next receive should find: the rest of the frame, within reason."""
+        pending = self.pending_size
+        if pending < FRAME_SIZE.size:
+            return FRAME_SIZE.size - pending
+        missing = FRAME_SIZE.size + self._next_size() - pending
+        return min(missing, MIN_SPACE, self._capacity)
+
+    def _empty(self) -> None:
+        """Starts over at the front, and gives a buffer back that was large for one big frame."""
+        self._start = self._end = 0
+        if len(self._buffer) > self._capacity:
+            self._calm = self._calm + 1 if self._used <= self._capacity else 0
+            if self._calm >= CALM or len(self._buffer) > KEPT_CAPACITY:
+                self._buffer = memoryview(bytearray(self._capacity))
+                self._calm = 0
+        self._used = 0
+
+    def _make_room(self) -> None:
+        """Moves the incomplete frame to the front; doubles the buffer when it is full of it.
+
+        Doubling follows the bytes that came, so that a size alone, which costs a peer four bytes,
+        reserves nothing. A new buffer is taken rather than the old resized, since views of it may
+        live.
+        """
+        pending = self.pending_size
+        target = self._buffer
+        if pending * 2 > len(target):
+            full = FRAME_SIZE.size + self._next_size()
+            target = memoryview(bytearray(min(max(full, self._capacity), 2 * len(target))))
+        target[:pending] = self._buffer[self._start : self._end]
+        self._buffer = target
+        self._start = 0
+        self._end = self._used = pending
