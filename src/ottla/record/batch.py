@@ -1,0 +1,303 @@
+"""A v2 record batch seen through its 61-byte header, without touching its records.
+
+Format page: docs/format/record-batch.md. Kafka's counterpart: `DefaultRecordBatch`.
+
+Any magic: `batch_at` gives a view with the same reading properties for the older formats, so that
+storage need not ask. Base offset and leader epoch lie outside the CRC and can be patched in place.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import Enum
+from typing import Protocol
+
+from ottla.base.errors import OttlaError
+from ottla.base.files import Buffer
+from ottla.codec.compression import Compression
+from ottla.codec.crc32c import crc32c
+
+HEADER = struct.Struct(
+    ">"
+    "q"  # base offset
+    "i"  # batch length: bytes behind this field
+    "i"  # partition leader epoch
+    "b"  # magic
+    "I"  # CRC-32C of all that follows
+    "h"  # attributes
+    "i"  # last offset delta
+    "q"  # base timestamp, or the delete horizon
+    "q"  # largest timestamp
+    "q"  # producer id
+    "h"  # producer epoch
+    "i"  # base sequence
+    "i"  # record count
+)
+assert HEADER.size == 61
+
+BASE_OFFSET = struct.Struct(">q")
+LEADER_EPOCH = struct.Struct(">i")
+OFFSET_AND_LENGTH = struct.Struct(">qi")
+assert OFFSET_AND_LENGTH.size == 12
+
+LENGTH_END = 12
+LEADER_EPOCH_POSITION = 12
+MAGIC_POSITION = 16
+CRC_POSITION = 17
+ATTRIBUTES_POSITION = 21
+MAX_TIMESTAMP_POSITION = 35
+MIN_LEGACY_SIZE = 26
+MAX_SEQUENCE = 2**31 - 1
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_LEADER_EPOCH = -1
+
+
+class InvalidBatchError(OttlaError):
+    """Bytes that no writer of batches makes; the reason says what is wrong."""
+
+
+class TimestampType(Enum):
+    """Whose clock a record's timestamp is from."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def kafka_name(self) -> str:
+        return "CreateTime" if self is TimestampType.CREATE_TIME else "LogAppendTime"
+
+
+class Batch(Protocol):
+    """What a batch of any format tells. `size` is all its bytes, offset and length included."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def magic(self) -> int: ...
+    @property
+    def partition_leader_epoch(self) -> int: ...
+    @property
+    def last_offset_delta(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def compression(self) -> Compression: ...
+    @property
+    def timestamp_type(self) -> TimestampType | None: ...
+    @property
+    def is_transactional(self) -> bool: ...
+    @property
+    def is_control(self) -> bool: ...
+    @property
+    def has_delete_horizon(self) -> bool: ...
+    @property
+    def payload(self) -> memoryview: ...
+
+    def check(self) -> None:
+        """Raises `InvalidBatchError` unless the whole batch is here and its checksum is right."""
+
+
+class RecordBatch:
+    """A view of a v2 batch in a buffer; only the header need be there, until `payload` is asked."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp_ms",
+        "buffer",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp_ms",
+        "partition_leader_epoch",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size",
+    )
+    base_offset: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        try:
+            (
+                self.base_offset,
+                length,
+                self.partition_leader_epoch,
+                self.magic,
+                self.crc,
+                self.attributes,
+                self.last_offset_delta,
+                self.base_timestamp_ms,
+                self.max_timestamp_ms,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.record_count,
+            ) = HEADER.unpack_from(buffer, position)
+        except struct.error as error:
+            raise InvalidBatchError("the header is cut short") from error
+        self.size = length + LENGTH_END
+        if self.magic != 2:
+            raise InvalidBatchError(f"magic {self.magic} instead of 2")
+        if self.size < HEADER.size:
+            raise InvalidBatchError(f"a size of {self.size} bytes is less than a header")
+        if self.last_offset_delta < 0 or self.base_offset < 0:
+            raise InvalidBatchError(f"offset {self.base_offset} + {self.last_offset_delta}")
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compression(self) -> Compression:
+        try:
+            return Compression(self.attributes & CODEC_MASK)
+        except ValueError as error:
+            raise InvalidBatchError(f"unknown codec {self.attributes & CODEC_MASK}") from error
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.attributes & LOG_APPEND_TIME_BIT:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether compaction has stamped the time at which tombstones and markers may go."""
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers wrap to 0 behind the largest signed 32-bit number."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+    @property
+    def payload(self) -> memoryview:
+        """The records as they are stored, compressed or not."""
+        start = self.position + HEADER.size
+        return memoryview(self.buffer)[start : self.position + self.size]
+
+    def bytes_view(self) -> memoryview:
+        """The whole batch."""
+        return memoryview(self.buffer)[self.position : self.position + self.size]
+
+    def compute_crc(self) -> int:
+        start = self.position + ATTRIBUTES_POSITION
+        return crc32c(memoryview(self.buffer)[start : self.position + self.size])
+
+    def check(self) -> None:
+        if self.position + self.size > len(self.buffer):
+            raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
+        if self.compute_crc() != self.crc:
+            raise InvalidBatchError(
+                f"CRC {self.crc:#010x} is stated, {self.compute_crc():#010x} found"
+            )
+        if not 0 <= self.record_count <= self.last_offset_delta + 1:
+            raise InvalidBatchError(
+                f"{self.record_count} records in {self.last_offset_delta + 1} offsets"
+            )
+        _ = self.compression
+
+
+def batch_at(buffer: Buffer, position: int = 0) -> Batch:
+    """A view of the batch (or old log entry) that begins here; its header must be in the buffer.
+
+    Raises `InvalidBatchError`.
+    """
+    if position + MAGIC_POSITION >= len(buffer):
+        raise InvalidBatchError("the header is cut short")
+    magic = buffer[position + MAGIC_POSITION]
+    if magic == 2:
+        return RecordBatch(buffer, position)
+    if magic > 2:
+        raise InvalidBatchError(f"unknown magic {magic}")
+    from ottla.record.legacy import LegacyBatch
+
+    return LegacyBatch(buffer, position)
+
+
+def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[Batch]:
+    """The batches of a region, one behind the other.
+
+    A last batch that is not wholly there raises `InvalidBatchError`, or ends the walk.
+    """
+    position = 0
+    end = len(buffer)
+    while position < end:
+        if position + LENGTH_END <= end:
+            size = OFFSET_AND_LENGTH.unpack_from(buffer, position)[1] + LENGTH_END
+            is_whole = position + size <= end
+        else:
+            is_whole = False
+        if not is_whole:
+            if allow_torn_tail:
+                return
+            raise InvalidBatchError("the last batch is cut short")
+        batch = batch_at(buffer, position)
+        yield batch
+        position += batch.size
+
+
+def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Gives a batch its place in the log; the CRC covers neither field."""
+    BASE_OFFSET.pack_into(buffer, position, base_offset)
+    LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def stamp_append_time(buffer: Buffer, position: int, timestamp_ms: int) -> None:
+    """Gives every record of a batch the broker's time, by the header alone."""
+    view = memoryview(buffer)
+    (attributes,) = struct.unpack_from(">h", view, position + ATTRIBUTES_POSITION)
+    struct.pack_into(">h", view, position + ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_BIT)
+    struct.pack_into(">q", view, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
+    size = OFFSET_AND_LENGTH.unpack_from(view, position)[1] + LENGTH_END
+    crc = crc32c(view[position + ATTRIBUTES_POSITION : position + size])
+    struct.pack_into(">I", view, position + CRC_POSITION, crc)

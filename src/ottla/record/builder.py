@@ -1,0 +1,149 @@
+"""Writes one v2 batch from records.
+
+Format page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+
+from ottla.codec.compression import Compression, compress
+from ottla.codec.crc32c import crc32c
+from ottla.codec.varint import write_varint, write_varlong
+from ottla.record.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_BIT,
+    CRC_POSITION,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    LENGTH_END,
+    LOG_APPEND_TIME_BIT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+)
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+MAX_RECORD_OVERHEAD = 21
+"""What a record adds to key, value and headers at the most (Kafka: `MAX_RECORD_OVERHEAD`)."""
+
+
+@dataclass(slots=True)
+class RecordBatchBuilder:
+    """Collects records; `build` gives the batch's bytes. Offsets count from `base_offset`.
+
+    With `append_time_ms` every record carries that broker time; with `delete_horizon_ms` the base
+    timestamp's place holds it.
+    """
+
+    base_offset: int = 0
+    _: KW_ONLY
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    leader_epoch: int = NO_LEADER_EPOCH
+    append_time_ms: int | None = None
+    delete_horizon_ms: int | None = None
+    record_count: int = field(default=0, init=False)
+    _records: bytearray = field(default_factory=bytearray, init=False)
+    _base_timestamp_ms: int | None = field(default=None, init=False)
+    _max_timestamp_ms: int = field(default=NO_TIMESTAMP, init=False)
+    _next_offset: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._base_timestamp_ms = self.delete_horizon_ms
+        self._next_offset = self.base_offset
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes so far, before compression."""
+        return HEADER.size + len(self._records)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> int:
+        """Adds a record at the next offset; returns that offset."""
+        return self.append_at(self._next_offset, key, value, timestamp_ms, headers)
+
+    def append_at(
+        self,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: Headers = (),
+    ) -> int:
+        """Adds a record at an offset of the caller's, which must not go backwards."""
+        assert offset >= self._next_offset
+        if self._base_timestamp_ms is None:
+            self._base_timestamp_ms = timestamp_ms
+        body = bytearray(b"\0")
+        write_varlong(body, timestamp_ms - self._base_timestamp_ms)
+        write_varint(body, offset - self.base_offset)
+        _write_bytes(body, key)
+        _write_bytes(body, value)
+        write_varint(body, len(headers))
+        for name, header_value in headers:
+            _write_bytes(body, name.encode())
+            _write_bytes(body, header_value)
+        write_varint(self._records, len(body))
+        self._records += body
+        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
+        self._next_offset = offset + 1
+        self.record_count += 1
+        return offset
+
+    def build(self, *, last_offset: int | None = None) -> bytes:
+        """The batch; `last_offset` keeps an end that compaction has emptied."""
+        last = self._next_offset - 1 if last_offset is None else last_offset
+        assert last >= self.base_offset, "a batch covers at least one offset"
+        payload = compress(self.compression, self._records, self.compression_level)
+        batch = bytearray(HEADER.size)
+        HEADER.pack_into(
+            batch,
+            0,
+            self.base_offset,
+            HEADER.size - LENGTH_END + len(payload),
+            self.leader_epoch,
+            2,
+            0,
+            self._attributes(),
+            last - self.base_offset,
+            NO_TIMESTAMP if self._base_timestamp_ms is None else self._base_timestamp_ms,
+            self._max_timestamp_ms if self.append_time_ms is None else self.append_time_ms,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
+        batch += payload
+        crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
+        batch[CRC_POSITION:ATTRIBUTES_POSITION] = crc.to_bytes(4, "big")
+        return bytes(batch)
+
+    def _attributes(self) -> int:
+        attributes = int(self.compression)
+        attributes |= LOG_APPEND_TIME_BIT if self.append_time_ms is not None else 0
+        attributes |= TRANSACTIONAL_BIT if self.is_transactional else 0
+        attributes |= CONTROL_BIT if self.is_control else 0
+        attributes |= DELETE_HORIZON_BIT if self.delete_horizon_ms is not None else 0
+        return attributes
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        write_varint(out, -1)
+    else:
+        write_varint(out, len(value))
+        out += value

@@ -1,0 +1,222 @@
+"""Message formats v0 and v1: single messages, and wrappers that hold a compressed message set.
+
+Format page: docs/format/message-set.md. Kafka's counterpart: `AbstractLegacyRecordBatch`.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from ottla.base.files import Buffer
+from ottla.codec.compression import DEFAULT_LIMIT, Compression, CompressionError, decompress
+from ottla.record.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME_BIT,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Batch,
+    InvalidBatchError,
+    TimestampType,
+)
+from ottla.record.record import Record
+
+ENTRY = struct.Struct(
+    ">"
+    "q"  # offset
+    "i"  # size of the message behind this field
+    "I"  # CRC-32 of all that follows
+    "b"  # magic
+    "b"  # attributes
+)
+assert ENTRY.size == 18
+TIMESTAMP = struct.Struct(">q")
+LENGTH = struct.Struct(">i")
+
+ENTRY_OVERHEAD = 12
+CRC_END = 16
+MIN_MESSAGE_SIZE = {0: 14, 1: 22}
+
+
+class LegacyBatch:
+    """One log entry of format v0 or v1, with the reading properties of a batch."""
+
+    __slots__ = ("attributes", "buffer", "crc", "last_offset", "magic", "position", "size")
+
+    last_offset: int
+    crc: int
+    magic: int
+    attributes: int
+    partition_leader_epoch = NO_LEADER_EPOCH
+    producer_id = NO_PRODUCER_ID
+    producer_epoch = NO_PRODUCER_EPOCH
+    base_sequence = NO_SEQUENCE
+    last_sequence = NO_SEQUENCE
+    is_transactional = False
+    is_control = False
+    has_delete_horizon = False
+
+    def __init__(self, buffer: Buffer, position: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        try:
+            self.last_offset, size, self.crc, self.magic, self.attributes = ENTRY.unpack_from(
+                buffer, position
+            )
+        except struct.error as error:
+            raise InvalidBatchError("the header is cut short") from error
+        if self.magic not in MIN_MESSAGE_SIZE:
+            raise InvalidBatchError(f"unknown magic {self.magic}")
+        if size < MIN_MESSAGE_SIZE[self.magic]:
+            raise InvalidBatchError(f"a size of {size} bytes is less than a message")
+        if self.last_offset < 0:
+            raise InvalidBatchError(f"offset {self.last_offset}")
+        self.size = size + ENTRY_OVERHEAD
+
+    @property
+    def base_offset(self) -> int:
+        """The first inner offset; a wrapper must be unpacked to tell."""
+        if self.compression is Compression.NONE:
+            return self.last_offset
+        return next(read_legacy_records(self)).offset
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.last_offset - self.base_offset
+
+    @property
+    def record_count(self) -> int:
+        if self.compression is Compression.NONE:
+            return 1
+        return sum(1 for _ in read_legacy_records(self))
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """A wrapper carries the largest of its messages'; v0 has none."""
+        if self.magic == 0:
+            return NO_TIMESTAMP
+        timestamp_ms: int = TIMESTAMP.unpack_from(self.buffer, self.position + ENTRY.size)[0]
+        return timestamp_ms
+
+    @property
+    def compression(self) -> Compression:
+        number = self.attributes & CODEC_MASK
+        if number > Compression.LZ4:
+            raise InvalidBatchError(f"unknown codec {number} in format v{self.magic}")
+        return Compression(number)
+
+    @property
+    def timestamp_type(self) -> TimestampType | None:
+        if self.magic == 0:
+            return None
+        if self.attributes & LOG_APPEND_TIME_BIT:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def payload(self) -> memoryview:
+        """The message from its key's length on."""
+        start = self.position + ENTRY.size + (TIMESTAMP.size if self.magic else 0)
+        return memoryview(self.buffer)[start : self.position + self.size]
+
+    def key_and_value(self) -> tuple[bytes | None, bytes | None]:
+        payload = self.payload
+        key, position = _read_bytes(payload, 0)
+        value, position = _read_bytes(payload, position)
+        if position != len(payload):
+            raise InvalidBatchError("a message's size and content disagree")
+        return key, value
+
+    def check(self) -> None:
+        if self.position + self.size > len(self.buffer):
+            raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
+        view = memoryview(self.buffer)[self.position + CRC_END : self.position + self.size]
+        found = zlib.crc32(view)
+        if found != self.crc:
+            raise InvalidBatchError(f"CRC {self.crc:#010x} is stated, {found:#010x} found")
+        _ = self.compression
+
+
+def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
+    """The messages of an entry, those inside a wrapper included; raises `InvalidBatchError`."""
+    assert isinstance(batch, LegacyBatch)
+    key, value = batch.key_and_value()
+    if batch.compression is Compression.NONE:
+        yield _record(batch, batch.last_offset, batch.max_timestamp_ms, key, value)
+        return
+    inner = list(_inner_batches(batch, value, limit))
+    if not inner:
+        raise InvalidBatchError("a compressed wrapper holds no message")
+    # v1 counts inner offsets from 0 and gives the wrapper the last; v0 stores them absolute.
+    base = batch.last_offset - inner[-1].last_offset if batch.magic == 1 else 0
+    for one in inner:
+        key, value = one.key_and_value()
+        is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+        timestamp_ms = batch.max_timestamp_ms if is_append_time else one.max_timestamp_ms
+        yield _record(batch, base + one.last_offset, timestamp_ms, key, value)
+
+
+def _inner_batches(batch: LegacyBatch, value: bytes | None, limit: int) -> Iterator[LegacyBatch]:
+    if value is None:
+        raise InvalidBatchError("a compressed wrapper has no value")
+    try:
+        data = decompress(batch.compression, value, limit)
+    except CompressionError as error:
+        raise InvalidBatchError(str(error)) from error
+    position = 0
+    while position < len(data):
+        inner = LegacyBatch(data, position)
+        position += inner.size
+        if position > len(data):
+            raise InvalidBatchError("a message inside a wrapper is cut short")
+        if inner.magic != batch.magic or inner.compression is not Compression.NONE:
+            raise InvalidBatchError("a wrapper holds messages of another format, or wrappers")
+        yield inner
+
+
+def _record(
+    batch: LegacyBatch, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None
+) -> Record:
+    return Record(
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        timestamp_type=batch.timestamp_type,
+        key=key,
+        value=value,
+    )
+
+
+def _read_bytes(payload: memoryview, position: int) -> tuple[bytes | None, int]:
+    try:
+        (size,) = LENGTH.unpack_from(payload, position)
+    except struct.error as error:
+        raise InvalidBatchError("a message is cut short") from error
+    position += LENGTH.size
+    if size < 0:
+        return None, position
+    if position + size > len(payload):
+        raise InvalidBatchError("a message's key or value is cut short")
+    return bytes(payload[position : position + size]), position + size
+
+
+def build_message(
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    magic: int,
+    offset: int = 0,
+    timestamp_ms: int = NO_TIMESTAMP,
+    attributes: int = 0,
+) -> bytes:
+    """One entry of format v0 or v1; `attributes` holds codec and timestamp type."""
+    assert magic in MIN_MESSAGE_SIZE
+    body = bytearray(struct.pack(">bb", magic, attributes))
+    if magic:
+        body += TIMESTAMP.pack(timestamp_ms)
+    for part in (key, value):
+        body += LENGTH.pack(-1 if part is None else len(part))
+        body += part or b""
+    crc = zlib.crc32(body)
+    return struct.pack(">qiI", offset, len(body) + 4, crc) + bytes(body)

@@ -1,0 +1,159 @@
+"""v2 batches: built, viewed, stamped, read back, and refused when damaged."""
+
+import contextlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.codec.compression import Compression
+from ottla.record.batch import (
+    InvalidBatchError,
+    RecordBatch,
+    TimestampType,
+    batch_at,
+    iter_batches,
+    stamp,
+    stamp_append_time,
+)
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import (
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    parse_end_transaction_marker,
+)
+from ottla.record.record import Record, read_records
+
+BYTES = st.none() | st.binary(max_size=30)
+HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple)
+TIMES = st.integers(0, 2**41)
+RECORDS = st.lists(st.tuples(BYTES, BYTES, TIMES, HEADERS), min_size=1, max_size=20)
+
+
+def built(*values: bytes, **attributes: object) -> bytes:
+    builder = RecordBatchBuilder(**attributes)  # type: ignore[arg-type]
+    for number, value in enumerate(values):
+        builder.append(b"key", value, 1000 + number)
+    return builder.build()
+
+
+@given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**60))
+def test_a_batch_gives_back_its_records(
+    records: list[tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]],
+    compression: Compression,
+    base_offset: int,
+) -> None:
+    builder = RecordBatchBuilder(base_offset, compression=compression, leader_epoch=7)
+    for key, value, timestamp_ms, headers in records:
+        builder.append(key, value, timestamp_ms, headers)
+    batch = RecordBatch(builder.build())
+    batch.check()
+    assert batch.compression is compression
+    assert batch.record_count == len(records)
+    assert batch.max_timestamp_ms == max(one[2] for one in records)
+    assert list(read_records(batch)) == [
+        Record(
+            offset=base_offset + index,
+            timestamp_ms=timestamp_ms,
+            key=key,
+            value=value,
+            headers=headers,
+            leader_epoch=7,
+        )
+        for index, (key, value, timestamp_ms, headers) in enumerate(records)
+    ]
+
+
+def test_the_smallest_batch_has_the_bytes_of_the_format() -> None:
+    batch = built(b"v", base_offset=5)
+    assert batch.hex() == (
+        "0000000000000005" "0000003c" "ffffffff" "02" + batch[17:21].hex() + "0000"
+        "00000000" "00000000000003e8" "00000000000003e8"
+        "ffffffffffffffff" "ffff" "ffffffff" "00000001"
+        "14" "00" "00" "00" "06" "6b6579" "02" "76" "00"
+    )  # fmt: skip
+
+
+def test_stamping_moves_a_batch_without_touching_its_checksum() -> None:
+    buffer = bytearray(b"??" + built(b"a", b"b"))
+    stamp(buffer, 2, 1234, 9)
+    batch = RecordBatch(buffer, 2)
+    batch.check()
+    assert (batch.base_offset, batch.last_offset, batch.partition_leader_epoch) == (1234, 1235, 9)
+
+
+def test_append_time_is_stamped_on_every_record() -> None:
+    buffer = bytearray(built(b"a", b"b", compression=Compression.GZIP))
+    stamp_append_time(buffer, 0, 77)
+    batch = RecordBatch(buffer)
+    batch.check()
+    assert [one.timestamp_ms for one in read_records(batch)] == [77, 77]
+    assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+
+
+def test_sequence_numbers_wrap_to_zero() -> None:
+    batch = RecordBatch(built(b"a", b"b", b"c", producer_id=1, base_sequence=2**31 - 2))
+    assert batch.last_sequence == 0
+
+
+def test_attributes_are_told_apart() -> None:
+    batch = RecordBatch(
+        built(b"a", is_transactional=True, is_control=True, delete_horizon_ms=500, producer_id=3)
+    )
+    assert (batch.is_transactional, batch.is_control, batch.has_delete_horizon) == (True,) * 3
+    assert batch.base_timestamp_ms == 500
+    assert next(read_records(batch)).timestamp_ms == 1000
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * len(built(b"value")), 3))
+def test_a_flipped_bit_is_noticed_or_lies_in_offset_or_epoch(bit: int) -> None:
+    damaged = bytearray(built(b"value"))
+    damaged[bit // 8] ^= 1 << bit % 8
+    if bit // 8 < 8 or 12 <= bit // 8 < 16:
+        return
+    with pytest.raises(InvalidBatchError):
+        batch_at(damaged).check()
+
+
+@pytest.mark.parametrize("size", range(len(built(b"value"))))
+def test_a_batch_cut_anywhere_is_refused(size: int) -> None:
+    whole = built(b"value")
+    with pytest.raises(InvalidBatchError):
+        batch_at(whole[:size]).check()
+    assert list(iter_batches(whole[:size], allow_torn_tail=True)) == []
+
+
+def test_a_region_is_walked_batch_by_batch_up_to_a_torn_tail() -> None:
+    region = built(b"a") + built(b"b", base_offset=1) + built(b"c", base_offset=2)[:-1]
+    assert [one.base_offset for one in iter_batches(region, allow_torn_tail=True)] == [0, 1]
+    with pytest.raises(InvalidBatchError, match="cut short"):
+        list(iter_batches(region))
+
+
+@given(st.binary(max_size=120))
+def test_garbage_gives_a_batch_or_our_error(data: bytes) -> None:
+    with contextlib.suppress(InvalidBatchError):
+        batch_at(data).check()
+
+
+@given(st.binary(min_size=1, max_size=40), st.integers(1, 5))
+def test_garbage_under_a_right_checksum_gives_records_or_our_error(data: bytes, count: int) -> None:
+    head = bytearray(built(b"x"))[:61]
+    struct.pack_into(">i", head, 8, 61 - 12 + len(data))
+    struct.pack_into(">ii", head, 23, count - 1, 0)
+    struct.pack_into(">i", head, 57, count)
+    with contextlib.suppress(InvalidBatchError):
+        assert len(list(read_records(RecordBatch(bytes(head) + data)))) == count
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_transaction_marker_comes_back(is_commit: bool) -> None:
+    marker = EndTransactionMarker(is_commit=is_commit, coordinator_epoch=4)
+    batch = batch_at(
+        build_end_transaction_marker(marker, producer_id=9, producer_epoch=2, timestamp_ms=1)
+    )
+    batch.check()
+    assert batch.is_control
+    assert batch.is_transactional
+    assert parse_end_transaction_marker(batch) == marker

@@ -1,0 +1,85 @@
+"""Message formats v0 and v1."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.codec.compression import Compression, compress
+from ottla.record.batch import InvalidBatchError, TimestampType, batch_at, iter_batches
+from ottla.record.legacy import LegacyBatch, build_message
+from ottla.record.record import read_records
+
+
+def wrapped(inner: bytes, *, magic: int, offset: int, attributes: int) -> bytes:
+    value = bytes(compress(Compression(attributes & 7), inner))
+    return build_message(
+        None, value, magic=magic, offset=offset, attributes=attributes, timestamp_ms=99
+    )
+
+
+def test_a_message_of_format_v0_has_no_time() -> None:
+    batch = batch_at(build_message(b"k", b"v", magic=0, offset=3))
+    batch.check()
+    (record,) = read_records(batch)
+    assert (record.offset, record.key, record.value) == (3, b"k", b"v")
+    assert (record.timestamp_type, record.timestamp_ms) == (None, -1)
+
+
+def test_a_v1_wrapper_counts_inner_offsets_from_its_last() -> None:
+    inner = b"".join(
+        build_message(None, b"%d" % i, magic=1, offset=i, timestamp_ms=i) for i in range(3)
+    )
+    batch = batch_at(wrapped(inner, magic=1, offset=12, attributes=1))
+    assert [(one.offset, one.timestamp_ms) for one in read_records(batch)] == [
+        (10, 0),
+        (11, 1),
+        (12, 2),
+    ]
+    assert (batch.base_offset, batch.last_offset, batch.record_count) == (10, 12, 3)
+
+
+def test_a_v1_wrapper_with_absolute_inner_offsets_is_read_as_it_says() -> None:
+    inner = b"".join(build_message(None, b"x", magic=1, offset=i) for i in (10, 12))
+    batch = batch_at(wrapped(inner, magic=1, offset=12, attributes=2))
+    assert [one.offset for one in read_records(batch)] == [10, 12]
+
+
+def test_a_v0_wrapper_holds_absolute_offsets() -> None:
+    inner = b"".join(build_message(b"k", None, magic=0, offset=i) for i in (7, 9))
+    batch = batch_at(wrapped(inner, magic=0, offset=9, attributes=3))
+    assert [(one.offset, one.value) for one in read_records(batch)] == [(7, None), (9, None)]
+
+
+def test_a_wrapper_with_append_time_gives_it_to_all_its_messages() -> None:
+    inner = build_message(None, b"x", magic=1, offset=0, timestamp_ms=5)
+    (record,) = read_records(batch_at(wrapped(inner, magic=1, offset=0, attributes=1 | 8)))
+    assert (record.timestamp_ms, record.timestamp_type) == (99, TimestampType.LOG_APPEND_TIME)
+
+
+@pytest.mark.parametrize("byte", range(12, 34))
+def test_damage_behind_the_size_is_noticed(byte: int) -> None:
+    damaged = bytearray(build_message(b"k", b"v", magic=1, offset=3, timestamp_ms=1))
+    damaged[byte] ^= 4
+    with pytest.raises(InvalidBatchError):
+        batch_at(damaged).check()
+
+
+def test_messages_and_batches_share_a_region() -> None:
+    region = build_message(b"a", b"b", magic=0, offset=0) + build_message(
+        b"a", b"b", magic=1, offset=1
+    )
+    assert [one.magic for one in iter_batches(region)] == [0, 1]
+
+
+@given(st.binary(max_size=60), st.sampled_from([0, 1]), st.integers(0, 7))
+def test_garbage_in_a_wrapper_gives_records_or_our_error(
+    inner: bytes, magic: int, attributes: int
+) -> None:
+    with contextlib.suppress(InvalidBatchError):
+        list(
+            read_records(
+                LegacyBatch(build_message(None, inner, magic=magic, attributes=attributes))
+            )
+        )
