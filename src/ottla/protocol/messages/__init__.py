@@ -13,19 +13,35 @@ from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 
-DECLARED: Final = frozenset(
+BETWEEN_BROKERS: Final = frozenset(
     {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.API_VERSIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.INIT_PRODUCER_ID,
+        *range(ApiKey.LEADER_AND_ISR, ApiKey.CONTROLLED_SHUTDOWN + 1),
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""The APIs that have a file here; the others pass between brokers and controllers only."""
+"""What only brokers and controllers say to each other, and clients never to a broker."""
+
+YOUNG: Final = frozenset(
+    {
+        *range(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_ACKNOWLEDGE + 1),
+        *range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_OFFSETS + 1),
+    }
+)
+"""Share groups (KIP-932) and streams groups (KIP-1071)."""
+
+DECLARED: Final = frozenset(ApiKey) - BETWEEN_BROKERS - YOUNG
+"""The APIs that have a file here."""
 
 
 @cache

@@ -1,0 +1,57 @@
+"""OffsetCommit (8): stores how far a group has read.
+
+Version 0 stored in ZooKeeper and knows no generation. Version 9 allows members of the new group
+protocol (KIP-848), version 10 names topics by id.
+"""
+
+from ottla.base.ids import Uuid
+from ottla.codec.fields import array, int16, int32, int64, string, uuid
+from ottla.codec.schema import Message, Struct
+
+
+class OffsetCommitRequestPartition(Struct):
+    """An offset to commit; `commit_timestamp` was sent by version 1 alone."""
+
+    partition_index: int = int32("0+")
+    committed_offset: int = int64("0+")
+    committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
+    commit_timestamp: int = int64("1", default=-1)
+    committed_metadata: str | None = string("0+", nullable="0+")
+
+
+class OffsetCommitRequestTopic(Struct):
+    name: str = string("0-9", ignorable=True)
+    topic_id: Uuid = uuid("10+", ignorable=True)
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
+
+
+class OffsetCommitRequest(Message, api_key=8, versions="0-10", flexible="8+"):
+    """A generation of -1 with an empty member id commits from outside the group.
+
+    Clients chose the retention time in versions 2 to 4; since then it is the broker's (KIP-211).
+    """
+
+    group_id: str = string("0+")
+    generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
+    member_id: str = string("1+", ignorable=True)
+    group_instance_id: str | None = string("7+", default=None, nullable="7+")
+    retention_time_ms: int = int64("2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic, "0+")
+
+
+class OffsetCommitResponsePartition(Struct):
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+class OffsetCommitResponseTopic(Struct):
+    name: str = string("0-9", ignorable=True)
+    topic_id: Uuid = uuid("10+", ignorable=True)
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
+
+
+class OffsetCommitResponse(Message, api_key=8, versions="0-10", flexible="8+"):
+    """Everything may fail for one partition alone, so each has its own error."""
+
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")
