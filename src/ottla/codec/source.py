@@ -39,6 +39,7 @@ class Source:
         for name, known in self.names.items():
             if known is value:
                 return name
+        stem = stem.replace("?", "t")
         name = stem if stem not in self.names else self.fresh(stem)
         self.names[name] = value
         return name
