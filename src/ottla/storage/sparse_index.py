@@ -1,0 +1,309 @@
+"""What the offset index and the time index share: fixed entries in a pre-allocated, mapped file.
+
+Format pages: docs/format/offset-index.md, docs/format/time-index.md. Kafka's counterparts:
+`AbstractIndex` and `LazyIndex`.
+
+The file is as long as it may grow, holds entries in ascending order, and is zero behind them; it is
+cut to its entries when its segment is no longer written to. Reads go through a mapping, writes
+through `pwrite`, which the mapping follows.
+
+**How many entries a file holds.** No entry is all zero bytes, except perhaps a time index's first,
+and entries only ever ascend, so the entries are a run of non-zero ones and the first zero entry
+behind them is found by bisection. Kafka instead takes the whole length as entries, and is saved by
+always rebuilding the indexes of an unclean directory; reading a live one needs the count.
+Since a truncated index would otherwise show its old entries again, what `truncate_to` removes is
+overwritten with zeros.
+
+**After a crash** any page may be old or new: there is no checksum, `sanity_check` sees little, and
+recovery rebuilds the indexes of every segment at or above the recovery point from the log.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, ClassVar
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer, File, FileSystem, remove_if_present
+
+DEFAULT_MAX_INDEX_SIZE = 10 * 1024 * 1024
+"""Kafka's default of `segment.index.bytes`."""
+
+INT32_MAX = (1 << 31) - 1
+
+WARM_SIZE = 8192
+"""How much of the file's end a lookup tries first.
+
+Almost every lookup is near the end (tailing consumers, followers), but a plain bisection touches
+the same few pages in the middle first, which change as the file grows and are then cold: Kafka saw
+appends wait about a second for them. The last 8 KiB are always touched, so always resident
+(`AbstractIndex.warmEntries`).
+"""
+
+
+class SparseIndex:
+    """An index file that is opened, and made if it is new, by its first use.
+
+    With `writable=False` the file must exist, and its entries are copied on first use: a mapping of
+    a file that a live broker cuts would kill this process with SIGBUS.
+    """
+
+    ENTRY: ClassVar[Struct]
+    KEY: ClassVar[Struct]
+    """The ascending field at the start of an entry."""
+    FIRST_MAY_BE_ZERO: ClassVar[bool]
+    """Whether an entry of zero bytes can be meant: only as the first, in a file trimmed to it."""
+
+    __slots__ = (
+        "_entry_count",
+        "_file",
+        "_file_size",
+        "_file_system",
+        "_key_at",
+        "_max_entry_count",
+        "_max_index_size",
+        "_path",
+        "_positions",
+        "_view",
+        "_warm_count",
+        "_writable",
+        "base_offset",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        path: str,
+        *,
+        base_offset: int,
+        max_index_size: int = DEFAULT_MAX_INDEX_SIZE,
+        writable: bool = True,
+    ) -> None:
+        assert max_index_size >= 0
+        self._file_system = file_system
+        self._path = path
+        self.base_offset = base_offset
+        self._max_index_size = max_index_size
+        self._writable = writable
+        self._warm_count = WARM_SIZE // self.ENTRY.size
+        self._file: File | None = None
+        self._file_size = 0
+        self._view: Buffer
+        self._key_at: Callable[[int], tuple[Any, ...]]
+        self._forget()
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the first use has happened."""
+        return self._file is not None
+
+    @property
+    def entry_count(self) -> int:
+        self._opened()
+        return self._entry_count
+
+    @property
+    def max_entry_count(self) -> int:
+        """How many entries the file has room for now."""
+        self._opened()
+        return self._max_entry_count
+
+    @property
+    def size(self) -> int:
+        """How long the file is: its room, not its entries."""
+        self._opened()
+        return self._file_size
+
+    @property
+    def entries_size(self) -> int:
+        self._opened()
+        return self._entry_count * self.ENTRY.size
+
+    @property
+    def is_full(self) -> bool:
+        self._opened()
+        return self._entry_count >= self._max_entry_count
+
+    def can_append_offset(self, offset: int) -> bool:
+        """Whether the offset's distance from the base fits the 4 bytes an entry has for it."""
+        return 0 <= offset - self.base_offset <= INT32_MAX
+
+    def truncate(self) -> None:
+        """Removes every entry; the file keeps its length."""
+        self._truncate_to_count(0)
+
+    def resize(self, size: int) -> bool:
+        """Makes the file `size` long, rounded down to whole entries; tells if that changed it."""
+        file = self._opened()
+        assert self._writable
+        rounded = size - size % self.ENTRY.size
+        assert rounded >= self._entry_count * self.ENTRY.size, "resizing would cut entries off"
+        if rounded == self._file_size:
+            return False
+        self._unmap()
+        file.truncate(rounded)
+        self._map(file)
+        return True
+
+    def trim(self) -> None:
+        """Cuts the file to its entries, as a segment that takes no more appends has it."""
+        self.resize(self.entries_size)
+
+    def sync(self) -> None:
+        """Makes what was appended durable; nothing to do for an index never used."""
+        if self._file is not None:
+            self._file.sync()
+
+    def sanity_check(self) -> None:
+        """Raises `CorruptionError` for what can be seen without reading the log."""
+        self._opened()
+        excess = self._file_size % self.ENTRY.size
+        if excess:
+            reason = f"the size, {self._file_size}, is not a multiple of {self.ENTRY.size}"
+            raise self._corruption(self._file_size - excess, reason)
+        if self._entry_count:
+            self._check_entries()
+
+    def rename(self, path: str) -> None:
+        """Gives the file another name; its durability is the caller's (`sync_directory`).
+
+        A file that was never made has nothing to rename.
+        """
+        if self._file is not None or self._file_system.status(self._path) is not None:
+            self._file_system.rename(self._path, path)
+        self.renamed(path)
+
+    def renamed(self, path: str) -> None:
+        """Takes note that the file, or a directory above it, was renamed."""
+        self._path = path
+        if self._file is not None:
+            self._file.renamed(path)
+
+    def delete(self) -> None:
+        self.abandon()
+        remove_if_present(self._file_system, self._path)
+
+    def close(self) -> None:
+        """Trims the file if it was used for writing, and lets go of it; a later use reopens it."""
+        if self._file is not None and self._writable:
+            self.trim()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Lets go of the file as it is: of a directory that went offline, or before a delete."""
+        if self._file is not None:
+            self._unmap()
+            self._file.close()
+            self._file = None
+            self._forget()
+
+    def _check_entries(self) -> None:
+        """Raises `CorruptionError` when the first or last entry cannot be."""
+        raise NotImplementedError
+
+    def _remember_last(self) -> None:
+        """Keeps what `append` compares with, after the entries changed otherwise."""
+        raise NotImplementedError
+
+    def _corruption(self, position: int, reason: str) -> CorruptionError:
+        return CorruptionError(self._path, position, reason)
+
+    def _opened(self) -> File:
+        return self._file if self._file is not None else self._open()
+
+    def _open(self) -> File:
+        is_new = self._writable and self._file_system.status(self._path) is None
+        file = self._file_system.open(self._path, writable=self._writable, create=is_new)
+        if is_new:
+            file.truncate(self._max_index_size - self._max_index_size % self.ENTRY.size)
+        self._file = file
+        if self._writable:
+            self._map(file)
+            # A new file is known to be empty, even where it has room for one entry only.
+            self._entry_count = 0 if is_new else self._count_entries(self._read_view)
+        else:
+            self._copy(file)
+        self._remember_last()
+        return file
+
+    def _map(self, file: File) -> None:
+        self._measure(file)
+        self._use(file.map(self._max_entry_count * self.ENTRY.size))
+
+    def _copy(self, file: File) -> None:
+        """Takes the entries of a file that somebody else may extend or cut meanwhile.
+
+        The zero tail, usually most of a live index, is found first and never read.
+        """
+        self._measure(file)
+        count = self._count_entries(file.pread)
+        self._use(file.pread(count * self.ENTRY.size, 0))
+        self._entry_count = len(self._view) // self.ENTRY.size
+
+    def _read_view(self, size: int, position: int) -> bytes:
+        return bytes(self._view[position : position + size])
+
+    def _measure(self, file: File) -> None:
+        self._file_size = file.size()
+        self._max_entry_count = self._file_size // self.ENTRY.size
+        self._positions = range(0, self._max_entry_count * self.ENTRY.size, self.ENTRY.size)
+
+    def _use(self, view: Buffer) -> None:
+        self._view = view
+        self._key_at = partial(self.KEY.unpack_from, view)
+
+    def _count_entries(self, read: Callable[[int, int], bytes]) -> int:
+        """Where the zero tail begins; `read` is given a size and a position."""
+        size, room = self.ENTRY.size, self._max_entry_count
+
+        def is_free(index: int) -> bool:
+            # A file cut meanwhile reads short: nothing is there either.
+            return not any(entry := read(size, index * size)) or len(entry) < size
+
+        if room == 0:
+            return 0
+        if room > 1 and not is_free(room - 1):
+            return room
+        count = bisect_left(range(room), True, 1, room, key=is_free)
+        if count == 1 and is_free(0):
+            return 1 if self.FIRST_MAY_BE_ZERO and room == 1 else 0
+        return count
+
+    def _floor(self, key: int) -> int:
+        """Which entry is the last with a key of at most `key`; -1 when there is none."""
+        high = self._entry_count
+        low = high - self._warm_count
+        sought = (key,)
+        if low <= 0:
+            low = 0
+        elif sought < self._key_at(self._positions[low]):
+            low, high = 0, low
+        # A bisection that calls nothing written in Python: appends wait for it.
+        return bisect_right(self._positions, sought, low, high, key=self._key_at) - 1
+
+    def _truncate_to_count(self, count: int) -> None:
+        file = self._opened()
+        removed = self._entry_count - count
+        assert removed >= 0
+        if removed:
+            file.pwrite(bytes(removed * self.ENTRY.size), count * self.ENTRY.size)
+            self._entry_count = count
+            self._remember_last()
+
+    def _unmap(self) -> None:
+        view = self._view
+        self._use(b"")
+        if isinstance(view, memoryview):
+            view.release()
+
+    def _forget(self) -> None:
+        self._use(b"")
+        self._entry_count = 0
+        self._max_entry_count = 0
+        self._file_size = 0
+        self._positions = range(0)
