@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from ottla.base.files import FileSystem, OsFileSystem, join
-from ottla.testing import FakeFileSystem
+from ottla.testing import FakeFileSystem, FaultyFileSystem, RecordingFileSystem
 
 MAKERS: dict[str, Callable[[], FileSystem]] = {
     "os": OsFileSystem,
     "fake": FakeFileSystem,
+    "recording-os": lambda: RecordingFileSystem(OsFileSystem()),
+    "recording-fake": lambda: RecordingFileSystem(FakeFileSystem()),
+    "faulty-without-faults": lambda: FaultyFileSystem(FakeFileSystem()),
 }
 
 

@@ -1,0 +1,113 @@
+"""A file system that fails, or dies, at a call that a test has chosen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from ottla.base.files import FileSystem
+from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
+
+T = TypeVar("T")
+
+
+class SimulatedCrash(BaseException):
+    """The process is gone. Not an `Exception`, for no handler of errors outlives its process."""
+
+
+class Effect(Enum):
+    """How much of the call that fails is done."""
+
+    BEFORE = "nothing"
+    PARTIAL = "the first half of what a write writes; nothing of any other call"
+    AFTER = "all of it, and still it fails"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """What happens at which call, counted from 0 as in `RecordingFileSystem.calls`.
+
+    An `OSError` fails that call, and with `is_lasting` every later one too, as a full or dying
+    disk does. A `SimulatedCrash` ends the process: whatever it tries afterwards crashes as well.
+    """
+
+    at_call: int
+    error: OSError | SimulatedCrash
+    effect: Effect = Effect.BEFORE
+    is_lasting: bool = False
+
+    def covers(self, number: int) -> bool:
+        return number == self.at_call or (self.is_lasting and number > self.at_call)
+
+
+class FaultyFileSystem(RecordingFileSystem):
+    """A recording file system with faults; without plans, only a recording one.
+
+    A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. Who syncs such a file
+    again, without having cut it to nothing, believes a promise that Linux does not give:
+    `retried_failed_syncs` has its path, for tests to assert that there is none.
+    """
+
+    def __init__(self, inner: FileSystem, *plans: FaultPlan) -> None:
+        super().__init__(inner)
+        self._plans = plans
+        self._doubtful: set[str] = set()
+        self.is_crashed = False
+        self.retried_failed_syncs: list[str] = []
+
+    def perform(
+        self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
+    ) -> T:
+        self.check_alive()
+        number = len(self.calls)
+        self.calls.append(call)
+        plan = next((plan for plan in self._plans if plan.covers(number)), None)
+        self._watch(call)
+        if plan is None:
+            result = deed()
+            self._follow(call)
+            return result
+        if plan.effect is Effect.AFTER:
+            deed()
+            self._follow(call)
+        elif fall_short is not None and _falls_short(call, plan):
+            fall_short()
+        raise self._failure(call, plan.error)
+
+    def check_alive(self) -> None:
+        if self.is_crashed:
+            raise SimulatedCrash("the process has crashed before")
+
+    def _failure(self, call: IoCall, error: OSError | SimulatedCrash) -> BaseException:
+        """The error to raise, which names the call's own path, once it has left its mark."""
+        if isinstance(error, SimulatedCrash):
+            self.is_crashed = True
+            return SimulatedCrash(f"at {call}")
+        if call.kind is IoKind.SYNC:
+            self._doubtful.add(call.path)
+        return OSError(error.errno, error.strerror, call.path)
+
+    def _watch(self, call: IoCall) -> None:
+        if call.kind is IoKind.SYNC and call.path in self._doubtful:
+            self.retried_failed_syncs.append(call.path)
+
+    def _follow(self, call: IoCall) -> None:
+        """Keeps the paths of files in doubt up to date."""
+        if call.kind is IoKind.REMOVE or (call.kind is IoKind.TRUNCATE and call.size == 0):
+            self._doubtful.discard(call.path)
+        elif call.kind is IoKind.RENAME and call.target is not None:
+            self._doubtful.discard(call.target)
+            self._doubtful = {_moved(path, call.path, call.target) for path in self._doubtful}
+
+
+def _falls_short(call: IoCall, plan: FaultPlan) -> bool:
+    if call.kind is IoKind.SYNC:
+        return isinstance(plan.error, OSError)
+    return plan.effect is Effect.PARTIAL
+
+
+def _moved(path: str, source: str, target: str) -> str:
+    """Where a path is after a rename of itself or of a directory above it."""
+    if path == source or path.startswith(source + "/"):
+        return target + path[len(source) :]
+    return path

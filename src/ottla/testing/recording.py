@@ -1,0 +1,171 @@
+"""A file system that passes every call on and keeps a list of those that change anything."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeVar, runtime_checkable
+
+from ottla.base.files import Buffer, File, FileLock, FileStatus, FileSystem
+
+T = TypeVar("T")
+
+
+class IoKind(Enum):
+    """A call that changes what a disk holds, or makes a change durable."""
+
+    CREATE = "create"
+    PWRITE = "pwrite"
+    PWRITEV = "pwritev"
+    TRUNCATE = "truncate"
+    SYNC = "sync"
+    MAKE_DIRECTORY = "make_directory"
+    RENAME = "rename"
+    REMOVE = "remove"
+    REMOVE_DIRECTORY = "remove_directory"
+    SYNC_DIRECTORY = "sync_directory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IoCall:
+    """One call, numbered by its place in `RecordingFileSystem.calls`."""
+
+    kind: IoKind
+    path: str
+    target: str | None = None
+    """Where a rename went."""
+    position: int = 0
+    size: int = 0
+    """The bytes written, or what a file is cut or extended to."""
+
+
+@runtime_checkable
+class ForgetfulFile(Protocol):
+    """A file that can be told that a sync of it has failed."""
+
+    def fail_sync(self) -> None: ...
+
+
+class RecordingFileSystem:
+    """A `base.files.FileSystem` over another. An `open` or `lock` counts when it makes a file."""
+
+    def __init__(self, inner: FileSystem) -> None:
+        self.inner = inner
+        self.calls: list[IoCall] = []
+
+    def perform(
+        self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
+    ) -> T:
+        """Every change of the disk comes through here; `fall_short` is what half of it does."""
+        self.calls.append(call)
+        return deed()
+
+    def check_alive(self) -> None:
+        """Every call that changes nothing comes through here; it does not stop any."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> "RecordingFile":
+        self.check_alive()
+
+        def deed() -> File:
+            return self.inner.open(path, writable=writable, create=create)
+
+        return RecordingFile(self, self._creating(path, deed) if create else deed())
+
+    def list(self, directory: str) -> list[str]:
+        self.check_alive()
+        return self.inner.list(directory)
+
+    def status(self, path: str) -> FileStatus | None:
+        self.check_alive()
+        return self.inner.status(path)
+
+    def make_directory(self, path: str) -> None:
+        call = IoCall(kind=IoKind.MAKE_DIRECTORY, path=path)
+        self.perform(call, lambda: self.inner.make_directory(path))
+
+    def rename(self, source: str, target: str) -> None:
+        call = IoCall(kind=IoKind.RENAME, path=source, target=target)
+        self.perform(call, lambda: self.inner.rename(source, target))
+
+    def remove(self, path: str) -> None:
+        self.perform(IoCall(kind=IoKind.REMOVE, path=path), lambda: self.inner.remove(path))
+
+    def remove_directory(self, path: str) -> None:
+        call = IoCall(kind=IoKind.REMOVE_DIRECTORY, path=path)
+        self.perform(call, lambda: self.inner.remove_directory(path))
+
+    def sync_directory(self, path: str) -> None:
+        call = IoCall(kind=IoKind.SYNC_DIRECTORY, path=path)
+        self.perform(call, lambda: self.inner.sync_directory(path))
+
+    def lock(self, path: str) -> FileLock | None:
+        self.check_alive()
+        return self._creating(path, lambda: self.inner.lock(path))
+
+    def _creating(self, path: str, deed: Callable[[], T]) -> T:
+        if self.inner.status(path) is not None:
+            return deed()
+        return self.perform(IoCall(kind=IoKind.CREATE, path=path), deed)
+
+
+class RecordingFile:
+    """A `base.files.File` over another."""
+
+    __slots__ = ("_inner", "_system")
+
+    def __init__(self, system: RecordingFileSystem, inner: File) -> None:
+        self._system = system
+        self._inner = inner
+
+    @property
+    def path(self) -> str:
+        return self._inner.path
+
+    def renamed(self, path: str) -> None:
+        self._inner.renamed(path)
+
+    def fileno(self) -> int:
+        return self._alive().fileno()
+
+    def size(self) -> int:
+        return self._alive().size()
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self._alive().pread(size, position)
+
+    def map(self, size: int) -> memoryview:
+        return self._alive().map(size)
+
+    def pwrite(self, buffer: Buffer, position: int) -> None:
+        inner, size = self._inner, len(buffer)
+        self._system.perform(
+            IoCall(kind=IoKind.PWRITE, path=self.path, position=position, size=size),
+            lambda: inner.pwrite(buffer, position),
+            lambda: inner.pwrite(memoryview(buffer)[: size // 2], position),
+        )
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        inner, size = self._inner, sum(map(len, buffers))
+        self._system.perform(
+            IoCall(kind=IoKind.PWRITEV, path=self.path, position=position, size=size),
+            lambda: inner.pwritev(buffers, position),
+            lambda: inner.pwrite(b"".join(buffers)[: size // 2], position),
+        )
+
+    def truncate(self, size: int) -> None:
+        call = IoCall(kind=IoKind.TRUNCATE, path=self.path, size=size)
+        self._system.perform(call, lambda: self._inner.truncate(size))
+
+    def sync(self) -> None:
+        call = IoCall(kind=IoKind.SYNC, path=self.path)
+        self._system.perform(call, self._inner.sync, self.fail_sync)
+
+    def fail_sync(self) -> None:
+        if isinstance(self._inner, ForgetfulFile):
+            self._inner.fail_sync()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _alive(self) -> File:
+        self._system.check_alive()
+        return self._inner
