@@ -10,6 +10,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, FileSlice
+from ottla.codec.varint import read_unsigned_varint, write_unsigned_varint
 
 Records = Buffer | FileSlice | list[Buffer | FileSlice] | list[FileSlice]
 """Record batches on their way out: in memory, in a file, or pieces of both."""
@@ -30,8 +31,6 @@ FIXED_SIZES: Final = {kind: struct.calcsize(">" + letter) for kind, letter in FI
 
 MAX_STRING_SIZE: Final = 0x7FFF
 """Kafka refuses longer strings, even where a compact length could say more."""
-
-MAX_VARINT_SIZE: Final = 5
 
 
 class MalformedError(ValueError):
@@ -79,39 +78,13 @@ class Output:
         return b"".join(parts)
 
 
-def long_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose `first` byte, before `position`, was over 127."""
-    value = first & 0x7F
-    shift = 7
-    while True:
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift >= 7 * MAX_VARINT_SIZE:
-            raise MalformedError("a varint of more than 5 bytes")
-    if value > 0xFFFFFFFF:
-        raise MalformedError("a varint of more than 32 bits")
-    return value, position
-
-
-def append_varint(data: bytearray, value: int) -> None:
-    """Writes an unsigned varint."""
-    while value > 0x7F:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
-
-
 def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
     """Passes over tagged fields that are new since this code was written (KIP-482).
 
-    `count` is the first byte of their number, read already.
+    `count` is the first byte of their number, just read; it is all of it up to 127.
     """
     if count > 0x7F:
-        count, position = long_varint(buffer, position, count)
+        count, position = read_unsigned_varint(buffer, position - 1)
     for _ in range(count):
         _, position, end = read_tag(buffer, position)
         position = end
@@ -123,11 +96,11 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
     tag = buffer[position]
     position += 1
     if tag > 0x7F:
-        tag, position = long_varint(buffer, position, tag)
+        tag, position = read_unsigned_varint(buffer, position - 1)
     size = buffer[position]
     position += 1
     if size > 0x7F:
-        size, position = long_varint(buffer, position, size)
+        size, position = read_unsigned_varint(buffer, position - 1)
     end = position + size
     if end > len(buffer):
         raise MalformedError(f"tagged field {tag} is cut short")
@@ -135,8 +108,8 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
 
 
 def append_tagged_field(data: bytearray, tag: int, content: bytearray) -> None:
-    append_varint(data, tag)
-    append_varint(data, len(content))
+    write_unsigned_varint(data, tag)
+    write_unsigned_varint(data, len(content))
     data += content
 
 

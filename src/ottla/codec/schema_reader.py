@@ -20,11 +20,11 @@ from ottla.codec.primitives import (
     FIXED_SIZES,
     MAX_STRING_SIZE,
     MalformedError,
-    long_varint,
     read_tag,
     skip_tagged_fields,
 )
 from ottla.codec.source import Source, default_expression, layout
+from ottla.codec.varint import read_unsigned_varint
 
 
 def compile_reader(message: Any, version: int, is_flexible: bool) -> Callable[..., Any]:
@@ -45,9 +45,9 @@ class ReaderCompiler:
             "MalformedError": MalformedError,
             "ProtocolError": ProtocolError,
             "StructError": struct.error,
-            "long_varint": long_varint,
             "new": object.__new__,
             "read_tag": read_tag,
+            "read_varint": read_unsigned_varint,
             "skip_tagged_fields": skip_tagged_fields,
             "unpack_from": struct.unpack_from,
         }
@@ -112,13 +112,24 @@ class ReaderCompiler:
         self.source.line(f"{targets}, = {unpack}(buffer, p)")
         self.source.line(f"p += {shape.size}")
 
-    def _varint(self, stem: str) -> str:
-        """Reads an unsigned varint; its first byte comes with the run before it."""
-        name = self.source.fresh(stem)
+    def _varint(self, stem: str, *, is_often_long: bool = False) -> str:
+        """Reads an unsigned varint; its first byte comes with the run before it.
+
+        One of two bytes is read in place where that is the common case.
+        """
+        source = self.source
+        name = source.fresh(stem)
         self._run.append(("B", name))
         self._flush()
-        self.source.line(f"if {name} > 127:")
-        self.source.line(f"    {name}, p = long_varint(buffer, p, {name})")
+        with source.block(f"if {name} > 127:"):
+            if not is_often_long:
+                source.line(f"{name}, p = read_varint(buffer, p - 1)")
+                return name
+            with source.block("if buffer[p] < 128:"):
+                source.line(f"{name} = {name} & 127 | buffer[p] << 7")
+                source.line("p += 1")
+            with source.block("else:"):
+                source.line(f"{name}, p = read_varint(buffer, p - 1)")
         return name
 
     def _length(self, field: Field, target: str) -> str:
@@ -127,7 +138,7 @@ class ReaderCompiler:
         Everything that the caller emits next must go into the `else:` that this leaves open.
         """
         if self.is_flexible:
-            name = self._varint("length")
+            name = self._varint("length", is_often_long=field.kind == "records")
             is_null, length = f"{name} == 0", f"{name} - 1"
         else:
             name = self.source.fresh("length")
@@ -229,7 +240,7 @@ class ReaderCompiler:
                 source.line(f"p = skip_tagged_fields(buffer, p, {count})")
                 return
             source.line(f"if {count} > 127:")
-            source.line(f"    {count}, p = long_varint(buffer, p, {count})")
+            source.line(f"    {count}, p = read_varint(buffer, p - 1)")
             tag, end = source.fresh("tag"), source.fresh("end")
             with source.block(f"for _ in range({count}):"):
                 source.line(f"{tag}, p, {end} = read_tag(buffer, p)")

@@ -15,11 +15,11 @@ from ottla.codec.primitives import (
     FIXED_SIZES,
     append_records,
     append_tagged_field,
-    append_varint,
     records_size,
     unsupported,
 )
 from ottla.codec.source import Source, default_expression, layout
+from ottla.codec.varint import write_unsigned_varint
 
 EMPTY_TAGS = ("x", "")
 """A zero byte that `struct` writes without an argument: the number of tagged fields."""
@@ -42,10 +42,10 @@ class WriterCompiler:
         self.source.names |= {
             "append_records": append_records,
             "append_tagged_field": append_tagged_field,
-            "append_varint": append_varint,
             "pack": struct.pack,
             "records_size": records_size,
             "unsupported": unsupported,
+            "write_varint": write_unsigned_varint,
         }
         self._run: list[tuple[str, str]] = []
         """What the next `pack` writes: (letter, expression)."""
@@ -129,7 +129,7 @@ class WriterCompiler:
             self._flush(("B", value))
         with self.source.block("else:"):
             self._end_run()
-            self.source.line(f"append_varint(data, {value})")
+            self.source.line(f"write_varint(data, {value})")
 
     def _length(self, field: Field, length: str, value: str) -> None:
         """Writes a length or a count; `length` is an expression that may not see `None`."""

@@ -14,7 +14,7 @@ from struct import error as StructError  # noqa: N812
 
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
-from ottla.codec.primitives import Output, append_varint, skip_tagged_fields
+from ottla.codec.primitives import Output, skip_tagged_fields
 from ottla.codec.schema import Message, writer
 from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, ApiKey
 
@@ -134,7 +134,7 @@ def encode_request(header: RequestHeader, request: Message, output: Output) -> N
     )
     data += name or b""
     if header.api_version >= FIRST_FLEXIBLE_VERSIONS[header.api_key]:
-        append_varint(data, 0)
+        data.append(0)
     _write_message(request, header.api_version, output, start)
     FRAME_SIZE.pack_into(data, start, output.size - size_before - FRAME_SIZE.size)
 

@@ -1,0 +1,4 @@
+"""Groups and transactions: machines that turn requests into records and replies.
+
+May import `record` and below; never `protocol`, `storage` or `broker`. Start at `group/records.py`.
+"""

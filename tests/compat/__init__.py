@@ -1,0 +1,1 @@
+"""Ottla beside other people's code."""
