@@ -1,8 +1,9 @@
 """The four codecs of record batches, bounded so that a small batch cannot fill the memory.
 
-gzip and zstd are as their libraries write them. Snappy is framed as xerial's Java library does;
-raw snappy, which some clients send, is read too. LZ4 is the frame format; the wrong header
-checksum of message formats v0 and v1 (KAFKA-3160) is read and written on request.
+gzip, LZ4 and zstd come out byte for byte as the Java client's. Snappy is framed as xerial's Java
+library does; raw snappy, which librdkafka sends, is read too. LZ4 frames have independent blocks of
+64 KB and no checksums, since Kafka's own reader refuses linked blocks; the wrong header checksum
+of message format v0 (KAFKA-3160) is read, and written by `with_old_lz4_checksum`.
 Kafka's counterpart: `org.apache.kafka.common.compress`.
 """
 
@@ -36,8 +37,13 @@ class CompressionError(OttlaError):
 DEFAULT_LIMIT = 256 * 1024 * 1024
 """What one batch may grow to: no client makes batches near this size."""
 
+GZIP_SYSTEM_POSITION = 9
+GZIP_UNKNOWN_SYSTEM = 0xFF
+"""Which system wrote it: so that the bytes depend on none, and are those of Java 16 and later."""
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that reads it
+XERIAL_SIZE = struct.Struct(">i")
 XERIAL_BLOCK_SIZE = 32 * 1024
 
 
@@ -53,7 +59,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buff
         case Compression.LZ4:
             return _lz4(data, level)
         case Compression.ZSTD:
-            return _view(_cramjam().zstd.compress(data, level=3 if level is None else level))
+            return _zstd(data, 3 if level is None else level)
 
 
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> Buffer:
@@ -68,7 +74,7 @@ def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> 
         case Compression.LZ4:
             return _unlz4(data, limit)
         case Compression.ZSTD:
-            return _unpack(_cramjam().zstd, data, limit)
+            return _unpack("zstd", data, limit)
 
 
 def _cramjam() -> Any:
@@ -85,74 +91,120 @@ def _too_large(limit: int) -> CompressionError:
     return CompressionError(f"a batch unpacks to more than {limit} bytes")
 
 
-def _gzip(data: Buffer, level: int) -> bytes:
+def _gzip(data: Buffer, level: int) -> bytearray:
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
-    return packer.compress(data) + packer.flush()
+    out = bytearray(packer.compress(data))
+    out += packer.flush()
+    out[GZIP_SYSTEM_POSITION] = GZIP_UNKNOWN_SYSTEM
+    return out
 
 
-def _gunzip(data: Buffer, limit: int) -> bytes:
-    unpacker = zlib.decompressobj(47)
-    try:
-        plain = unpacker.decompress(data, limit + 1)
-    except zlib.error as error:
-        raise CompressionError(f"gzip: {error}") from error
-    if len(plain) > limit:
-        raise _too_large(limit)
-    if not unpacker.eof:
-        raise CompressionError("gzip: the data are cut short")
-    return plain
+def _gunzip(data: Buffer, limit: int) -> Buffer:
+    """All members of a gzip stream, as `GZIPInputStream` reads them."""
+    plain = b""
+    rest: Buffer = data
+    while True:
+        unpacker = zlib.decompressobj(31)
+        try:
+            plain += unpacker.decompress(rest, limit + 1 - len(plain))
+        except zlib.error as error:
+            raise CompressionError(f"gzip: {error}") from error
+        if len(plain) > limit:
+            raise _too_large(limit)
+        if not unpacker.eof:
+            raise CompressionError("gzip: the data are cut short")
+        rest = unpacker.unused_data
+        if not rest:
+            return plain
 
 
-def _snappy(data: Buffer) -> bytes:
+def _snappy(data: Buffer) -> bytearray:
     raw = _cramjam().snappy.compress_raw
     view = memoryview(data)
     out = bytearray(XERIAL_HEADER)
     for start in range(0, len(view), XERIAL_BLOCK_SIZE):
-        block = bytes(raw(view[start : start + XERIAL_BLOCK_SIZE]))
-        out += struct.pack(">i", len(block))
+        block = memoryview(raw(view[start : start + XERIAL_BLOCK_SIZE]))
+        out += XERIAL_SIZE.pack(len(block))
         out += block
-    return bytes(out)
+    return out
 
 
-def _unsnappy(data: Buffer, limit: int) -> bytes:
+def _unsnappy(data: Buffer, limit: int) -> Buffer:
     view = memoryview(data)
-    if bytes(view[:8]) != XERIAL_MAGIC:
+    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return _unsnappy_raw(view, limit)
+    if len(view) < len(XERIAL_HEADER):
+        raise CompressionError("snappy: the header is cut short")
     out = bytearray()
     position = len(XERIAL_HEADER)
     while position < len(view):
-        if position + 4 > len(view):
+        if position + XERIAL_SIZE.size > len(view):
             raise CompressionError("snappy: a block's size is cut short")
-        (size,) = struct.unpack_from(">i", view, position)
-        position += 4
+        (size,) = XERIAL_SIZE.unpack_from(view, position)
+        position += XERIAL_SIZE.size
         if size < 0 or position + size > len(view):
             raise CompressionError("snappy: a block is cut short")
         out += _unsnappy_raw(view[position : position + size], limit - len(out))
         position += size
-    return bytes(out)
+    return out
 
 
-def _unsnappy_raw(data: memoryview, limit: int) -> bytes:
+def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
     snappy = _cramjam().snappy
     try:
+        # The length comes first and is believed when the output is allocated.
         if snappy.decompress_raw_len(data) > limit:
             raise _too_large(limit)
-        return bytes(snappy.decompress_raw(data))
+        return _view(snappy.decompress_raw(data))
     except _cramjam().DecompressionError as error:
         raise CompressionError(f"snappy: {error}") from error
 
 
-LZ4_MAGIC = 0x184D2204
-LZ4_DESCRIPTOR = struct.Struct("<IBB")  # magic, flags, block size
+def _zstd(data: Buffer, level: int) -> bytearray:
+    """As the Java client's stream leaves it: no content size, flushed before its end."""
+    packer = _cramjam().zstd.Compressor(level)
+    packer.compress(bytes(data))  # It takes no views.
+    out = bytearray(packer.flush())
+    out += packer.finish()
+    return out
+
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_FLAGS = 0x60  # version 1, independent blocks
+LZ4_BLOCK_SIZE_CODE = 0x40
+LZ4_BLOCK_SIZE = 64 * 1024
 LZ4_HAS_CONTENT_SIZE = 0x08
+LZ4_HAS_DICTIONARY = 0x01
+LZ4_SIZE = struct.Struct("<I")
+LZ4_INCOMPRESSIBLE = 0x80000000
 
 
-def _lz4(data: Buffer, level: int | None) -> Buffer:
-    return _view(_cramjam().lz4.compress(data, level=0 if level is None else level))
+def _lz4(data: Buffer, level: int | None) -> bytearray:
+    descriptor = bytes((LZ4_FLAGS, LZ4_BLOCK_SIZE_CODE))
+    out = bytearray(LZ4_MAGIC + descriptor)
+    out.append(_lz4_checksum(descriptor))
+    view = memoryview(data)
+    for start in range(0, len(view), LZ4_BLOCK_SIZE):
+        plain = view[start : start + LZ4_BLOCK_SIZE]
+        block = _lz4_block(plain, level)
+        is_smaller = len(block) < len(plain)
+        out += LZ4_SIZE.pack(len(block) if is_smaller else len(plain) | LZ4_INCOMPRESSIBLE)
+        out += block if is_smaller else plain
+    out += LZ4_SIZE.pack(0)
+    return out
+
+
+def _lz4_block(plain: memoryview, level: int | None) -> memoryview:
+    lz4 = _cramjam().lz4
+    if level is None:
+        return _view(lz4.compress_block(plain, store_size=False))
+    return _view(
+        lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
+    )
 
 
 def _unlz4(data: Buffer, limit: int) -> Buffer:
-    return _unpack(_cramjam().lz4, with_right_lz4_checksum(data), limit)
+    return _unpack("lz4", with_right_lz4_checksum(data), limit)
 
 
 def with_right_lz4_checksum(data: Buffer) -> Buffer:
@@ -160,32 +212,34 @@ def with_right_lz4_checksum(data: Buffer) -> Buffer:
 
     Old clients computed it over the magic as well; their frames come back changed in one byte.
     """
-    size = _lz4_descriptor_size(data)
-    right = _lz4_checksum(bytes(data[4 : 4 + size]))
-    if data[4 + size] == right:
+    end = _lz4_descriptor_end(data)
+    right = _lz4_checksum(bytes(data[len(LZ4_MAGIC) : end]))
+    if data[end] == right:
         return data
-    if data[4 + size] != _lz4_checksum(bytes(data[: 4 + size])):
+    if data[end] != _lz4_checksum(bytes(data[:end])):
         raise CompressionError("lz4: the frame header's checksum is wrong")
     mended = bytearray(data)
-    mended[4 + size] = right
+    mended[end] = right
     return mended
 
 
-def with_old_lz4_checksum(data: Buffer) -> bytes:
-    """The frame as message formats v0 and v1 have it."""
-    size = _lz4_descriptor_size(data)
+def with_old_lz4_checksum(data: Buffer) -> Buffer:
+    """The frame as message format v0 has it."""
+    end = _lz4_descriptor_end(data)
     changed = bytearray(data)
-    changed[4 + size] = _lz4_checksum(bytes(data[: 4 + size]))
-    return bytes(changed)
+    changed[end] = _lz4_checksum(bytes(data[:end]))
+    return changed
 
 
-def _lz4_descriptor_size(data: Buffer) -> int:
-    if len(data) < 7 or LZ4_DESCRIPTOR.unpack_from(data)[0] != LZ4_MAGIC:
+def _lz4_descriptor_end(data: Buffer) -> int:
+    if len(data) < 7 or bytes(data[: len(LZ4_MAGIC)]) != LZ4_MAGIC:
         raise CompressionError("lz4: the data do not begin with a frame")
-    size = 10 if data[4] & LZ4_HAS_CONTENT_SIZE else 2
-    if len(data) <= 4 + size:
+    if data[4] & LZ4_HAS_DICTIONARY:
+        raise CompressionError("lz4: the frame needs a dictionary")
+    end = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
+    if len(data) <= end:
         raise CompressionError("lz4: the frame header is cut short")
-    return size
+    return end
 
 
 def _lz4_checksum(header: bytes) -> int:
@@ -212,13 +266,15 @@ def xxhash32(data: bytes) -> int:
 
 
 OUTPUT_TOO_SMALL = "failed to write whole buffer"
+"""How cramjam says that there is more to come than the output holds."""
 
 
-def _unpack(module: Any, data: Buffer, limit: int) -> Buffer:
+def _unpack(name: str, data: Buffer, limit: int) -> Buffer:
     """Unpacks into a buffer that grows to `limit` and no further: a bomb finds no room.
 
     The frames seldom say how long their content is, so the first size is a guess.
     """
+    module = getattr(_cramjam(), name)
     size = min(limit, max(64 * 1024, 4 * len(data)))
     while True:
         plain = bytearray(size)
@@ -226,7 +282,7 @@ def _unpack(module: Any, data: Buffer, limit: int) -> Buffer:
             return memoryview(plain)[: module.decompress_into(data, plain)]
         except _cramjam().DecompressionError as error:
             if str(error) != OUTPUT_TOO_SMALL:
-                raise CompressionError(str(error)) from error
+                raise CompressionError(f"{name}: {error}") from error
         if size >= limit:
             raise _too_large(limit)
         size = min(limit, 4 * size)

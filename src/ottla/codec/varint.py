@@ -39,12 +39,15 @@ def _read(buffer: Buffer, position: int, max_size: int, mask: int) -> tuple[int,
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            # As in Java, bits beyond the type's width are dropped.
             return value & mask, position
         shift += 7
     raise VarintError("a varint is cut short" if shift < 7 * max_size else "a varint is too long")
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
+    """Appends a number of 32 bits, or what the writers below have made of theirs."""
+    assert value >= 0
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
         value >>= 7
@@ -53,11 +56,13 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
 
 def write_varint(out: bytearray, value: int) -> None:
     """Appends a signed number of 32 bits."""
+    assert -0x80000000 <= value <= 0x7FFFFFFF
     write_unsigned_varint(out, (value << 1) ^ (value >> 31))
 
 
 def write_varlong(out: bytearray, value: int) -> None:
     """Appends a signed number of 64 bits."""
+    assert -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF
     write_unsigned_varint(out, (value << 1) ^ (value >> 63))
 
 
@@ -66,4 +71,5 @@ def unsigned_varint_size(value: int) -> int:
 
 
 def varint_size(value: int) -> int:
+    """The bytes that `write_varint` or `write_varlong` appends."""
     return unsigned_varint_size((value << 1) ^ (value >> 63))

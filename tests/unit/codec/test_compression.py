@@ -1,5 +1,6 @@
 import contextlib
 import gzip
+import struct
 
 import cramjam
 import pytest
@@ -47,16 +48,68 @@ def test_garbage_gives_bytes_or_our_error(codec: Compression, data: bytes) -> No
 
 
 @pytest.mark.parametrize("codec", PACKING)
-def test_data_cut_short_are_refused(codec: Compression) -> None:
-    packed = bytes(compress(codec, bytes(range(256)) * 500))
+def test_data_cut_anywhere_are_refused(codec: Compression) -> None:
+    plain = bytes(range(256)) * 300
+    packed = bytes(compress(codec, plain))
+    for size in {*range(20), *range(len(packed) - 20, len(packed)), len(packed) // 2}:
+        # A xerial stream may end behind any block: only what is inside it tells.
+        with contextlib.suppress(CompressionError):
+            short = decompress(codec, packed[:size])
+            assert codec is Compression.SNAPPY
+            assert len(short) % (32 * 1024) == 0
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_trailing_bytes_are_refused(codec: Compression) -> None:
     with pytest.raises(CompressionError):
-        decompress(codec, packed[: len(packed) // 2])
+        decompress(codec, bytes(compress(codec, b"plain" * 100)) + b"\x07trailing")
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_two_streams_in_a_row_are_read_as_one(codec: Compression) -> None:
+    packed = bytes(compress(codec, b"a" * 500)) + bytes(compress(codec, b"b" * 500))
+    assert bytes(decompress(codec, packed, limit=1000)) == b"a" * 500 + b"b" * 500
+    with pytest.raises(CompressionError, match="more than 999 bytes"):
+        decompress(codec, packed, limit=999)
+
+
+@pytest.mark.parametrize("level", [1, 9])
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_levels_change_the_size_and_not_the_content(codec: Compression, level: int) -> None:
+    plain = b"".join(b"%d and %d;" % (i, i * i) for i in range(3000))
+    assert bytes(decompress(codec, compress(codec, plain, level))) == plain
+
+
+def test_an_unpacked_size_that_snappy_only_claims_is_not_allocated() -> None:
+    with pytest.raises(CompressionError, match="more than"):
+        decompress(Compression.SNAPPY, b"\xff\xff\xff\xff\x0f")
 
 
 def test_snappy_is_framed_as_xerial_does_and_raw_is_read_too() -> None:
     data = b"snappy" * 20_000
     assert bytes(compress(Compression.SNAPPY, data)).startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
     assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
+
+
+def test_lz4_frames_are_of_the_kind_that_kafka_reads() -> None:
+    """Kafka's `Lz4BlockInputStream` refuses linked blocks, which most libraries write."""
+    packed = bytes(compress(Compression.LZ4, b"lz4" * 50_000))
+    version, is_independent = packed[4] >> 6, bool(packed[4] & 0x20)
+    assert (version, is_independent) == (1, True)
+    assert packed[:7].hex() == "04224d18604082"
+    assert packed.endswith(bytes(4))
+
+
+def test_lz4_stores_what_does_not_get_smaller() -> None:
+    plain = bytes(range(100))
+    packed = bytes(compress(Compression.LZ4, plain))
+    assert struct.unpack_from("<I", packed, 7) == (100 | 0x80000000,)
+    assert packed[11:111] == plain
+
+
+def test_a_whole_lz4_library_frame_is_read_too() -> None:
+    packed = cramjam.lz4.compress(b"linked blocks" * 20_000)
+    assert bytes(decompress(Compression.LZ4, bytes(packed))) == b"linked blocks" * 20_000
 
 
 def test_gzip_is_what_gunzip_reads() -> None:
@@ -70,9 +123,13 @@ def test_the_old_lz4_header_checksum_is_read_and_mended() -> None:
     assert bytes(with_right_lz4_checksum(old)) == packed
     assert bytes(decompress(Compression.LZ4, old)) == b"lz4 of an old client" * 100
     wrong = bytearray(packed)
-    wrong[6 if not packed[4] & 8 else 14] ^= 0x55
+    wrong[6] ^= 0x55
     with pytest.raises(CompressionError, match="checksum"):
         decompress(Compression.LZ4, wrong)
+    needs_dictionary = bytearray(packed)
+    needs_dictionary[4] |= 1
+    with pytest.raises(CompressionError, match="dictionary"):
+        decompress(Compression.LZ4, needs_dictionary)
 
 
 def test_crc32c_is_the_castagnoli_polynomial() -> None:
