@@ -29,7 +29,7 @@ class CleanShutdown:
 def read_clean_shutdown(file_system: FileSystem, path: str) -> CleanShutdown | None:
     """The mark, or `None`.
 
-    Brokers before 3.7 left the file empty, and Kafka takes one it cannot read for such a one: only
+    Older brokers left the file empty, and Kafka takes one it cannot read for such a one: only
     that it is there counts.
     """
     try:
