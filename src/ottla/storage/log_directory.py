@@ -1,0 +1,322 @@
+"""One directory of `log.dirs`: its lock, its identity, its checkpoints, and the logs in it.
+
+Format pages: docs/format/log-directory.md. A crash leaves it without the clean-shutdown file, and
+the next `open` recovers every log from its recovery point. Kafka's counterpart: `LogManager`, as
+far as it concerns one directory.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.base.errors import CorruptionError, StorageError, UserError
+from ottla.base.files import FileLock, FileSystem, join
+from ottla.base.ids import Uuid
+from ottla.config.topic import TopicConfig
+from ottla.storage.checkpoints import OffsetCheckpoint
+from ottla.storage.clean_shutdown import (
+    read_clean_shutdown,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+)
+from ottla.storage.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
+    CHECKPOINT_RECOVERY_POINT,
+    CLEAN_SHUTDOWN,
+    LOCK,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    delete_directory_name,
+    parse_directory_name,
+    partition_directory_name,
+)
+from ottla.storage.meta_properties import (
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.recovery import LoadRequest, recover
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+NO_BROKER_EPOCH = -1
+
+
+def _ignore_progress(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """What a shell hands in: identity for a new directory, settings, chance, and a listener.
+
+    `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
+    hears a line for each step of a long recovery.
+    """
+
+    now_ms: int
+    node_id: int
+    cluster_id: str
+    new_id: Callable[[], Uuid]
+    random_below: Callable[[int], int]
+    topic_config: Callable[[str], TopicConfig]
+    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+
+
+class LogDirectory:
+    """Opened exclusively; `close` ends with the clean-shutdown file."""
+
+    def __init__(
+        self,
+        path: str,
+        file_system: FileSystem,
+        options: OpenOptions,
+        *,
+        lock: FileLock,
+        properties: MetaProperties,
+    ) -> None:
+        self.path = path
+        self.properties = properties
+        self.health = DirectoryHealth(path)
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.topic_ids: dict[str, Uuid] = {}
+        self._file_system = file_system
+        self._options = options
+        self._lock: FileLock | None = lock
+        self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
+        self._log_starts = OffsetCheckpoint(file_system, join(path, CHECKPOINT_LOG_START))
+        self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
+
+    @classmethod
+    def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
+        """Makes the directory if needed, locks it, and loads (and mends) every log in it.
+
+        Raises `UserError` when it is in use, unreadable, or somebody else's; nothing is changed
+        then.
+        """
+        try:
+            _refuse_foreign(file_system, path)
+            file_system.make_directory(path)
+            lock = file_system.lock(join(path, LOCK))
+        except OSError as error:
+            raise UserError(
+                f"{path}: {error.strerror}; name a directory that can be written"
+            ) from error
+        if lock is None:
+            raise UserError(
+                f"{path} is in use by another process; stop it, or name another directory"
+            )
+        try:
+            properties = _read_or_make_properties(file_system, path, options)
+            directory = cls(path, file_system, options, lock=lock, properties=properties)
+            directory._load_logs()
+        except BaseException:
+            lock.release()
+            raise
+        return directory
+
+    @property
+    def directory_id(self) -> Uuid | None:
+        return self.properties.directory_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.properties.cluster_id or ""
+
+    @property
+    def is_offline(self) -> bool:
+        return self.health.failure is not None
+
+    @touches_disk
+    def _load_logs(self) -> None:
+        marker = join(self.path, CLEAN_SHUTDOWN)
+        was_clean = read_clean_shutdown(self._file_system, marker) is not None
+        # Gone before anything is touched: a crash from here on must be seen as one.
+        remove_clean_shutdown(self._file_system, marker)
+        recovery_points = self._read_checkpoint(self._recovery_points)
+        log_starts = self._read_checkpoint(self._log_starts)
+        for name in self._file_system.list(self.path):
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                continue
+            key = (parsed.topic, parsed.partition)
+            self._take_topic_id(parsed.topic, join(self.path, name))
+            self._load_log(
+                key,
+                was_clean_stop=was_clean,
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=log_starts.get(key, 0),
+            )
+
+    def _read_checkpoint(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+        """A damaged checkpoint costs a longer recovery, never data (as in Kafka)."""
+        try:
+            return checkpoint.read()
+        except CorruptionError as error:
+            logger.warning("%s; it is taken as empty", error)
+            return {}
+
+    def _take_topic_id(self, topic: str, directory: str) -> None:
+        topic_id = read_topic_id(self._file_system, join(directory, PARTITION_METADATA))
+        if topic_id is not None:
+            self.topic_ids[topic] = topic_id
+
+    def _load_log(
+        self,
+        key: TopicPartition,
+        *,
+        was_clean_stop: bool,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> PartitionLog:
+        topic, partition = key
+        directory = self.log_path(topic, partition)
+        config = self._options.topic_config(topic)
+        recovered = recover(
+            LoadRequest(
+                file_system=self._file_system,
+                directory=directory,
+                config=config,
+                now_ms=self._options.now_ms,
+                was_clean_stop=was_clean_stop,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                on_progress=self._options.on_progress,
+            )
+        )
+        log = PartitionLog(
+            self._file_system,
+            directory,
+            config,
+            recovered,
+            health=self.health,
+            random_below=self._options.random_below,
+        )
+        self.logs[key] = log
+        return log
+
+    def log_path(self, topic: str, partition: int) -> str:
+        return join(self.path, partition_directory_name(topic, partition))
+
+    @touches_disk
+    def create_log(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
+        """Makes a partition's directory and its empty log."""
+        assert (topic, partition) not in self.logs
+        directory = self.log_path(topic, partition)
+        self._file_system.make_directory(directory)
+        write_topic_id(self._file_system, join(directory, PARTITION_METADATA), topic_id)
+        self._file_system.sync_directory(self.path)
+        self.topic_ids[topic] = topic_id
+        return self._load_log(
+            (topic, partition), was_clean_stop=False, recovery_point=0, log_start_offset=0
+        )
+
+    @touches_disk
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Renames the directory out of the way, then removes it with all its files."""
+        log = self.logs.pop((topic, partition))
+        log.abandon()
+        name = delete_directory_name(topic, partition, self._options.new_id())
+        renamed = join(self.path, name)
+        self._file_system.rename(log.directory, renamed)
+        self._file_system.sync_directory(self.path)
+        for file_name in self._file_system.list(renamed):
+            self._file_system.remove(join(renamed, file_name))
+        self._file_system.remove_directory(renamed)
+        if not any(other == topic for other, _ in self.logs):
+            self.topic_ids.pop(topic, None)
+
+    @touches_disk
+    def checkpoint(self) -> None:
+        """Records recovery points, log starts and high watermarks for the next start."""
+        logs = self.logs.items()
+        self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
+        self._log_starts.write(
+            {
+                key: log.log_start_offset
+                for key, log in logs
+                if log.log_start_offset > log.segments.first.base_offset
+            }
+        )
+        self._high_watermarks.write({key: log.high_watermark for key, log in logs})
+
+    def close(self) -> None:
+        """Flushes and closes every log; the clean-shutdown file is the last thing written.
+
+        A directory that went offline is only unlocked, so that the next start recovers it.
+        """
+        try:
+            self._close_logs()
+        except StorageError:
+            self._abandon_logs()
+        self._release()
+
+    @touches_disk
+    def _close_logs(self) -> None:
+        for log in self.logs.values():
+            log.close()
+        self.checkpoint()
+        write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
+
+    def abandon(self) -> None:
+        """Lets go of everything as a crash would: nothing is flushed, no marker is written."""
+        self._abandon_logs()
+        self._release()
+
+    def _abandon_logs(self) -> None:
+        for log in self.logs.values():
+            log.abandon()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _refuse_foreign(file_system: FileSystem, path: str) -> None:
+    """A directory with files but without Kafka's marks is not ours to write into."""
+    status = file_system.status(path)
+    if status is None:
+        return
+    if not status.is_directory:
+        raise UserError(f"{path} is a file; name a directory")
+    names = file_system.list(path)
+    if META_PROPERTIES in names:
+        return
+    strangers = [
+        name
+        for name in names
+        if name not in (LOCK, "lost+found")
+        and parse_directory_name(name) is None
+        and not name.endswith((".tmp", "-checkpoint"))
+    ]
+    if strangers:
+        raise UserError(
+            f"{path} holds files that are no Kafka log ({', '.join(strangers[:3])}); "
+            "name an empty or a new directory"
+        )
+
+
+def _read_or_make_properties(
+    file_system: FileSystem, path: str, options: OpenOptions
+) -> MetaProperties:
+    file_path = join(path, META_PROPERTIES)
+    try:
+        properties = read_meta_properties(file_system, file_path)
+    except CorruptionError as error:
+        raise UserError(f"{error}; restore the file or name another directory") from error
+    if properties is None:
+        properties = MetaProperties(
+            cluster_id=options.cluster_id,
+            node_id=options.node_id,
+            directory_id=options.new_id(),
+        )
+        write_meta_properties(file_system, file_path, properties, now_ms=options.now_ms)
+    return properties

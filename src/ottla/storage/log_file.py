@@ -1,0 +1,146 @@
+"""A segment's `.log`: batches one behind the other, appended at the end, read by position.
+
+Format pages: docs/format/record-batch.md and docs/format/message-set.md. A crash can leave a torn
+last batch, or nonsense where a block was never written; `recovery` cuts the file at the first
+batch that fails its check. Kafka's counterpart: `FileRecords`.
+"""
+
+from collections.abc import Iterator
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer, File, FileSlice, FileSystem
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
+
+HEADER_CHUNK_SIZE = 16 * 1024
+"""Bytes read at once while walking headers: about four index intervals."""
+
+MIN_HEADER_SIZE = 61
+"""Enough bytes to tell any batch's offsets, size and magic."""
+
+
+class LogFile:
+    """Appends wait in memory until `write_out`, so that one receive makes one vectored write.
+
+    `size` counts them; `written_size` does not. Buffers given to `append` must stay unchanged
+    until `write_out` returns.
+    """
+
+    __slots__ = ("_file", "_file_system", "_pending", "size", "written_size")
+
+    def __init__(self, file_system: FileSystem, file: File, size: int) -> None:
+        self._file_system = file_system
+        self._file = file
+        self._pending: list[Buffer] = []
+        self.size = size
+        self.written_size = size
+
+    @classmethod
+    def open(
+        cls, file_system: FileSystem, path: str, *, create: bool = False, allocate: int = 0
+    ) -> "LogFile":
+        """Opens for appending; `allocate` makes a new file that long, to be trimmed later."""
+        file = file_system.open(path, writable=True, create=create)
+        size = file.size()
+        if create and size == 0 and allocate:
+            file.truncate(allocate)
+        return cls(file_system, file, size)
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def append(self, buffer: Buffer) -> int:
+        """Adds bytes behind the last; returns their position."""
+        position = self.size
+        self._pending.append(buffer)
+        self.size = position + len(buffer)
+        return position
+
+    def write_out(self) -> None:
+        """Gives the operating system all that was appended."""
+        pending = self._pending
+        if not pending:
+            return
+        if len(pending) == 1:
+            self._file.pwrite(pending[0], self.written_size)
+        else:
+            self._file.pwritev(pending, self.written_size)
+        self._pending = []
+        self.written_size = self.size
+
+    def slice(self, position: int, size: int) -> FileSlice:
+        return FileSlice(self._file, position, size)
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._file.pread(size, position)
+
+    def map(self) -> memoryview:
+        """All that is written, read-only; release it before `truncate_to`."""
+        return self._file.map(self.written_size)
+
+    def batch(self, position: int) -> Batch:
+        """The whole batch at a position, with its payload.
+
+        Raises `CorruptionError` when there is none.
+        """
+        header = self._header_at(self.read(position, MIN_HEADER_SIZE), 0, position)
+        return self._header_at(self.read(position, header.size), 0, position)
+
+    def headers(self, position: int = 0, until: int | None = None) -> Iterator[tuple[int, Batch]]:
+        """Positions and headers of the batches from `position`; payloads may be missing.
+
+        Ends at `until` or at the last whole batch. Raises `CorruptionError` for nonsense.
+        """
+        end = self.written_size if until is None else min(until, self.written_size)
+        chunk, chunk_start = b"", position
+        while position + MIN_HEADER_SIZE <= end or position < end:
+            inside = position - chunk_start
+            if inside + MIN_HEADER_SIZE > len(chunk):
+                chunk, chunk_start, inside = self.read(position, HEADER_CHUNK_SIZE), position, 0
+            if len(chunk) - inside < 17:
+                return
+            header = self._header_at(chunk, inside, position)
+            if position + header.size > end:
+                return
+            yield position, header
+            position += header.size
+
+    def _header_at(self, buffer: bytes, inside: int, position: int) -> Batch:
+        try:
+            return batch_at(buffer, inside)
+        except InvalidBatchError as error:
+            raise CorruptionError(self.path, position, str(error)) from error
+
+    def search_offset(self, offset: int, position: int) -> tuple[int, Batch] | None:
+        """The first batch from `position` that ends at `offset` or later, with its position."""
+        for found, header in self.headers(position):
+            if header.last_offset >= offset:
+                return found, header
+        return None
+
+    def truncate_to(self, size: int) -> int:
+        """Cuts the file; returns how many bytes went."""
+        assert not self._pending, "write out before cutting"
+        assert size <= self.size
+        removed = self.size - size
+        if removed:
+            self._file.truncate(size)
+            self.size = self.written_size = size
+        return removed
+
+    def trim(self) -> None:
+        """Gives back what was allocated beyond the last batch."""
+        self.write_out()
+        if self._file.size() > self.written_size:
+            self._file.truncate(self.written_size)
+
+    def sync(self) -> None:
+        self.write_out()
+        self._file.sync()
+
+    def rename(self, path: str) -> None:
+        self._file_system.rename(self.path, path)
+        self._file.renamed(path)
+
+    def close(self) -> None:
+        self._file.close()

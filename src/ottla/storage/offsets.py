@@ -1,0 +1,77 @@
+"""The five offsets of a log, and the order that always holds between them.
+
+Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
+"""
+
+
+class LogOffsets:
+    """`log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`, always.
+
+    `log_start_offset` is the first offset that readers may ask for, `log_end_offset` the next one
+    to be written, `high_watermark` the end of what consumers may see, and `last_stable_offset` the
+    end of what is decided by transactions. `recovery_point` is the first offset not yet known to
+    be on the disk.
+    """
+
+    __slots__ = (
+        "first_unstable_offset",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "recovery_point",
+    )
+
+    def __init__(self, *, log_start_offset: int, log_end_offset: int, recovery_point: int) -> None:
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.first_unstable_offset: int | None = None
+        self.recovery_point = recovery_point
+        self.check()
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.first_unstable_offset
+        if unstable is None or unstable > self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def check(self) -> None:
+        """Asserts the order; called after every change."""
+        assert 0 <= self.log_start_offset <= self.last_stable_offset
+        assert self.last_stable_offset <= self.high_watermark <= self.log_end_offset
+
+    def appended(self, log_end_offset: int) -> None:
+        assert log_end_offset >= self.log_end_offset
+        self.log_end_offset = log_end_offset
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Forward only; clipped to the log's end."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
+        self.check()
+
+    def move_log_start(self, offset: int) -> None:
+        assert self.log_start_offset <= offset <= self.high_watermark
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.check()
+
+    def flushed(self, offset: int) -> None:
+        """Only an fsync that succeeded may call this."""
+        assert offset <= self.log_end_offset
+        self.recovery_point = max(self.recovery_point, offset)
+
+    def truncated(self, log_end_offset: int) -> None:
+        """The log was cut from behind: nothing may point beyond its new end."""
+        self.log_end_offset = log_end_offset
+        self.high_watermark = min(self.high_watermark, log_end_offset)
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self.log_start_offset = min(self.log_start_offset, log_end_offset)
+        self.check()
+
+    def restarted(self, offset: int) -> None:
+        """The log was emptied and goes on at `offset`."""
+        self.log_start_offset = self.high_watermark = self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.first_unstable_offset = None
+        self.check()

@@ -1,0 +1,446 @@
+"""One partition's log: appends, reads, offsets, rolling, flushing and cutting.
+
+Format pages: docs/format/README.md lists the files of a partition. What a crash can leave is told
+where each file is written; `recovery` mends it. Kafka's counterparts: `UnifiedLog`, `LocalLog`.
+
+Appends are visible to readers only after `write_out`, which moves the high watermark: a single
+broker is its own only replica, so what the operating system has taken is replicated.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import Buffer, FileSlice, FileSystem, base_name
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import Batch
+from ottla.storage.append import (
+    NO_TIMESTAMP,
+    AppendInfo,
+    AppendTarget,
+    PreparedAppend,
+    check_batches,
+    prepare_append,
+)
+from ottla.storage.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.offsets import LogOffsets
+from ottla.storage.producer_replay import complete_transaction
+from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
+from ottla.storage.recovery import RecoveredLog
+from ottla.storage.rolling import RollLimits, roll_reason, time_waited_ms
+from ottla.storage.segment import Segment, TimestampOffset
+from ottla.storage.transaction_index import AbortedTransaction
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+
+
+class Isolation(Enum):
+    """Up to where a reader may see (Kafka: `FetchIsolation`)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchData:
+    """What a read found: whole batches as a slice of a file, and where the log stood.
+
+    `aborted` is `None` unless the read was for committed records only.
+    """
+
+    records: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTransaction] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """An answer to "which offset at this time": -1 where Kafka says "none"."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        config: TopicConfig,
+        recovered: RecoveredLog,
+        *,
+        health: DirectoryHealth,
+        random_below: Callable[[int], int],
+    ) -> None:
+        self._file_system = file_system
+        self.directory = directory
+        self.config = config
+        self.health = health
+        self._random_below = random_below
+        self._roll_limits = self._new_roll_limits()
+        self.segments = recovered.segments
+        self.epochs = recovered.epochs
+        self.producers = recovered.producers
+        self.snapshots = recovered.snapshots
+        self.offsets = LogOffsets(
+            log_start_offset=recovered.log_start_offset,
+            log_end_offset=recovered.log_end_offset,
+            recovery_point=recovered.recovery_point,
+        )
+        self.write_out()
+
+    @property
+    def name(self) -> str:
+        """`topic-partition`, the directory's own name."""
+        return base_name(self.directory)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.offsets.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.offsets.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.offsets.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.offsets.last_stable_offset
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self.epochs.latest_epoch
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self.segments.values)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self.config = config
+        for segment in self.segments.values:
+            segment.reconfigure(config)
+        self._roll_limits = self._new_roll_limits()
+
+    # Appending
+
+    @touches_disk
+    def append_as_leader(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendInfo:
+        """Gives the batches their offsets and appends them; `records` may be changed in place.
+
+        `records` must stay as it is until `write_out`. Raises `ApiError` with the code that the
+        producer is to see, and `StorageError`; a refused append leaves the log as it was.
+        """
+        batches = check_batches(records, self.config, origin)
+        for batch in batches:
+            if batch.producer_id < 0:
+                continue
+            duplicate = self.producers.find_duplicate(batch)
+            if duplicate is not None and origin is AppendOrigin.CLIENT:
+                return self._duplicate(batch, duplicate)
+            self.producers.check(batch, origin)
+        prepared = prepare_append(
+            records,
+            batches,
+            AppendTarget(
+                config=self.config,
+                base_offset=self.offsets.log_end_offset,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+            ),
+        )
+        return self._append(prepared, now_ms)
+
+    @touches_disk
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
+        """Appends batches that carry their offsets already (Kafka: `appendAsFollower`).
+
+        Raises `ApiError` when an offset would go backwards.
+        """
+        batches = check_batches(records, self.config, AppendOrigin.REPLICATION)
+        next_offset = self.offsets.log_end_offset
+        for batch in batches:
+            if batch.base_offset < next_offset:
+                raise ApiError(
+                    ErrorCode.INVALID_RECORD,
+                    f"{self.name}: offset {batch.base_offset} follows {next_offset - 1}.",
+                )
+            next_offset = batch.last_offset + 1
+        return self._append(PreparedAppend(records, batches), now_ms)
+
+    def _duplicate(self, batch: Batch, seen: BatchMetadata) -> AppendInfo:
+        """A retry is answered with the offsets of the first time, and not written."""
+        return AppendInfo(
+            first_offset=seen.first_offset,
+            last_offset=seen.last_offset,
+            max_timestamp_ms=seen.timestamp_ms,
+            offset_of_max_timestamp=seen.last_offset,
+            log_append_time_ms=seen.timestamp_ms if self.config.is_append_time else NO_TIMESTAMP,
+            log_start_offset=self.offsets.log_start_offset,
+            size=batch.size,
+            record_count=batch.record_count,
+            is_duplicate=True,
+        )
+
+    def _append(self, prepared: PreparedAppend, now_ms: int) -> AppendInfo:
+        batches = prepared.batches
+        first, last = batches[0], batches[-1]
+        latest = max(batches, key=lambda batch: batch.max_timestamp_ms)
+        largest = TimestampOffset(latest.max_timestamp_ms, latest.last_offset)
+        last_offset = last.last_offset
+        segment = self._segment_for(len(prepared.buffer), first, last_offset, largest, now_ms)
+        for batch in batches:
+            self._take_epoch(batch)
+        segment.append(prepared.buffer, last_offset=last_offset, largest=largest)
+        self.offsets.appended(last_offset + 1)
+        self._take_producers(batches, segment)
+        if last_offset + 1 - self.offsets.recovery_point >= self.config.flush_messages:
+            self.flush()
+        return AppendInfo(
+            first_offset=first.base_offset,
+            last_offset=last_offset,
+            max_timestamp_ms=largest.timestamp_ms,
+            offset_of_max_timestamp=largest.offset,
+            log_append_time_ms=now_ms if self.config.is_append_time else NO_TIMESTAMP,
+            log_start_offset=self.offsets.log_start_offset,
+            size=len(prepared.buffer),
+            record_count=last_offset - first.base_offset + 1,
+        )
+
+    def _take_epoch(self, batch: Batch) -> None:
+        epoch = batch.partition_leader_epoch
+        if epoch != self.epochs.latest_epoch and epoch >= 0:
+            self.epochs.assign(epoch, batch.base_offset)
+
+    def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
+        for batch in batches:
+            if batch.producer_id < 0:
+                continue
+            completed = take_batch(self.producers, batch)
+            if completed is not None:
+                complete_transaction(self.producers, completed, segment)
+            if batch.is_transactional:
+                self.offsets.first_unstable_offset = self.producers.first_unstable_offset
+        self.producers.map_end_offset = self.offsets.log_end_offset
+
+    @touches_disk
+    def write_out(self) -> None:
+        """Hands pending appends to the operating system, and lets readers see them."""
+        self.segments.active.log.write_out()
+        self.offsets.move_high_watermark(self.offsets.log_end_offset)
+        self.producers.high_watermark_moved(self.offsets.high_watermark)
+        self.offsets.first_unstable_offset = self.producers.first_unstable_offset
+
+    # Rolling
+
+    def _segment_for(
+        self, size: int, first: Batch, last_offset: int, largest: TimestampOffset, now_ms: int
+    ) -> Segment:
+        active = self.segments.active
+        reason = roll_reason(
+            active,
+            self._roll_limits,
+            waited_ms=time_waited_ms(
+                now_ms=now_ms,
+                created_ms=active.created_ms,
+                first_timestamp_ms=active.first_timestamp_ms,
+                append_timestamp_ms=largest.timestamp_ms,
+            ),
+            append_size=size,
+            append_last_offset=last_offset,
+        )
+        if reason is None:
+            return active
+        return self.roll(now_ms, base_offset=first.base_offset)
+
+    @touches_disk
+    def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
+        """Ends the active segment and starts one at `base_offset` (the log's end by default).
+
+        The ended segment is not flushed here: the recovery point stays, and `flush` is due.
+        """
+        active = self.segments.active
+        start = self.offsets.log_end_offset if base_offset is None else base_offset
+        assert start >= self.offsets.log_end_offset
+        if start == active.base_offset:
+            # KAFKA-6388: an index without room for one entry makes an empty segment look full.
+            assert active.size == 0, "a segment that holds records cannot be made anew"
+            self.segments.remove([active])
+            active.delete()
+        else:
+            self.producers.map_end_offset = start
+            self.snapshots.take(self.producers)
+            active.log.write_out()
+            active.become_inactive()
+        segment = Segment(
+            self._file_system,
+            self.directory,
+            start,
+            config=self.config,
+            created_ms=now_ms,
+            create=True,
+        )
+        self.segments.add(segment)
+        self._roll_limits = self._new_roll_limits()
+        return segment
+
+    def _new_roll_limits(self) -> RollLimits:
+        """Each segment draws its own jitter, so that logs made together roll apart."""
+        config = self.config
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return RollLimits(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms - (self._random_below(jitter_ms) if jitter_ms else 0),
+        )
+
+    # Reading
+
+    @touches_disk
+    def read(
+        self, offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool = True
+    ) -> FetchData:
+        """Whole batches from the one that holds `offset`, as a slice that a socket can send.
+
+        Raises `ApiError(OFFSET_OUT_OF_RANGE)` before the log's start or behind its end.
+        """
+        offsets = self.offsets
+        if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} holds offsets {offsets.log_start_offset} to "
+                f"{offsets.log_end_offset}, not {offset}.",
+            )
+        bound = self._bound(isolation)
+        found = None
+        if offset < bound:
+            found = self._read_below(bound, offset, max_size, min_one_message)
+        aborted = None
+        if isolation is Isolation.LAST_STABLE:
+            aborted = self.aborted_transactions(offset, bound) if found else []
+        return FetchData(
+            found,
+            offsets.high_watermark,
+            offsets.last_stable_offset,
+            offsets.log_start_offset,
+            aborted,
+        )
+
+    def _bound(self, isolation: Isolation) -> int:
+        match isolation:
+            case Isolation.HIGH_WATERMARK:
+                return self.offsets.high_watermark
+            case Isolation.LAST_STABLE:
+                return self.offsets.last_stable_offset
+            case Isolation.LOG_END:
+                return self.offsets.log_end_offset
+
+    def _read_below(
+        self, bound: int, offset: int, max_size: int, min_one_message: bool
+    ) -> FileSlice | None:
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= bound:
+                return None
+            found = segment.read(
+                offset,
+                max_size,
+                max_position=self._max_position(segment, bound),
+                min_one_message=min_one_message,
+            )
+            if found is not None:
+                return found if found.size else None
+        return None
+
+    def _max_position(self, segment: Segment, bound: int) -> int:
+        """Where in a segment the readable bytes end."""
+        if bound == self.offsets.high_watermark or segment is not self.segments.floor(bound):
+            return segment.log.written_size
+        found = segment.translate(bound)
+        return found.position if found else segment.log.written_size
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap a range of offsets."""
+        aborted: list[AbortedTransaction] = []
+        for segment in self.segments.from_offset(offset):
+            some, is_complete = segment.transaction_index.collect(offset, upper_bound)
+            aborted.extend(some)
+            if is_complete:
+                break
+        return aborted
+
+    @touches_disk
+    def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record at or after a time; for the sentinels -2 to -5 what Kafka defines."""
+        match timestamp_ms:
+            case -2 | -4:
+                return self._found(self.log_start_offset)
+            case -1:
+                return self._found(self.high_watermark)
+            case -3:
+                return self._find_max_timestamp()
+            case -5:
+                # Nothing is tiered, so no offset is the latest one that is.
+                return FoundOffset(-1, NO_TIMESTAMP, -1)
+        for segment in self.segments.values:
+            if segment.largest.timestamp_ms >= timestamp_ms:
+                record = segment.find_timestamp(timestamp_ms, self.log_start_offset)
+                if record is not None and record.offset < self.high_watermark:
+                    return self._found(record.offset, record.timestamp_ms)
+        return None
+
+    def _found(self, offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
+        epoch = self.epochs.epoch_for_offset(offset)
+        return FoundOffset(offset, timestamp_ms, -1 if epoch is None else epoch)
+
+    def _find_max_timestamp(self) -> FoundOffset | None:
+        latest = max(self.segments.values, key=lambda one: one.largest.timestamp_ms)
+        if latest.largest.timestamp_ms < 0:
+            return None
+        record = latest.find_timestamp(latest.largest.timestamp_ms, self.log_start_offset)
+        return None if record is None else self._found(record.offset, record.timestamp_ms)
+
+    # Durability
+
+    @touches_disk
+    def flush(self) -> None:
+        """fsyncs all that was appended, and only then moves the recovery point."""
+        self.write_out()
+        end = self.offsets.log_end_offset
+        if end == self.offsets.recovery_point:
+            return
+        for segment in self.segments.from_offset(self.offsets.recovery_point):
+            segment.sync()
+        self._file_system.sync_directory(self.directory)
+        self.offsets.flushed(end)
+
+    @touches_disk
+    def close(self) -> None:
+        """Flushes, takes a producer snapshot, trims and closes; for a clean stop."""
+        self.flush()
+        self.snapshots.take(self.producers)
+        for segment in self.segments.values:
+            segment.close()
+
+    def abandon(self) -> None:
+        """Closes the files without a word, as a crash would."""
+        for segment in self.segments.values:
+            segment.close_files()

@@ -1,0 +1,65 @@
+"""Producer state out of the log itself: from the newest snapshot, batch by batch.
+
+Kafka's counterpart: `UnifiedLog.rebuildProducerState` and `LogSegment.updateProducerState`.
+"""
+
+from ottla.record.batch import Batch, batch_at
+from ottla.storage.producer_state import CompletedTransaction, ProducerState, take_batch
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+from ottla.storage.snapshot_files import SnapshotFiles
+from ottla.storage.transaction_index import AbortedTransaction
+
+
+def replay_batch(state: ProducerState, batch: Batch, segment: Segment | None = None) -> None:
+    """Takes one stored batch into the state, and an aborted transaction into a segment's index."""
+    if batch.producer_id >= 0:
+        completed = take_batch(state, batch)
+        if completed is not None:
+            complete_transaction(state, completed, segment)
+    state.map_end_offset = batch.last_offset + 1
+
+
+def complete_transaction(
+    state: ProducerState, completed: CompletedTransaction, segment: Segment | None
+) -> None:
+    if segment is not None and completed.is_aborted:
+        segment.transaction_index.append(
+            AbortedTransaction(
+                producer_id=completed.producer_id,
+                first_offset=completed.first_offset,
+                last_offset=completed.last_offset,
+                last_stable_offset=state.last_stable_offset_after(completed),
+            )
+        )
+    state.complete(completed)
+
+
+def rebuild_producers(
+    state: ProducerState,
+    snapshots: SnapshotFiles,
+    segments: Segments,
+    *,
+    log_start_offset: int,
+    until_offset: int,
+) -> None:
+    """Makes `state` that of `until_offset`; snapshots beyond it are removed."""
+    snapshots.remove_outside(0, until_offset)
+    snapshots.load_newest(state, log_start_offset=log_start_offset)
+    if state.map_end_offset < until_offset:
+        for segment in segments.from_offset(state.map_end_offset):
+            _replay_segment(state, segment, until_offset)
+    state.map_end_offset = max(state.map_end_offset, until_offset)
+
+
+def _replay_segment(state: ProducerState, segment: Segment, until_offset: int) -> None:
+    view = segment.log.map()
+    try:
+        position = 0
+        while position < len(view):
+            batch = batch_at(view, position)
+            position += batch.size
+            if state.map_end_offset <= batch.last_offset < until_offset:
+                replay_batch(state, batch)
+    finally:
+        view.release()

@@ -1,0 +1,111 @@
+"""`.snapshot`: what a log knew of its producers at one offset.
+
+Format page: docs/format/producer-snapshot.md. Replaced whole and checksummed; a crash can leave a
+torn file only on a disk that lies about fsync. Kafka's counterpart:
+`ProducerStateManager.writeSnapshot`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.codec.crc32c import crc32c
+
+HEADER = Struct(
+    ">"
+    "h"  # version, 1
+    "I"  # CRC-32C of all that follows
+    "i"  # count of entries
+)
+assert HEADER.size == 10
+CRC_END = 6
+
+ENTRY = Struct(
+    ">"
+    "q"  # producer id
+    "h"  # producer epoch
+    "i"  # last sequence number
+    "q"  # last offset
+    "i"  # offset delta: the last batch's last offset less its first
+    "q"  # timestamp of the last batch
+    "i"  # epoch of the coordinator that wrote the last marker
+    "q"  # first offset of the open transaction, -1 for none
+)
+assert ENTRY.size == 46
+
+VERSION = 1
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSnapshotEntry:
+    """One producer. `transaction_first_offset` is `None` outside a transaction."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+    coordinator_epoch: int
+    transaction_first_offset: int | None
+
+
+def read_snapshot(file_system: FileSystem, path: str) -> list[ProducerSnapshotEntry]:
+    """The entries in the file's order. Raises `CorruptionError`, `FileNotFoundError`."""
+    return parse_snapshot(path, read_file(file_system, path))
+
+
+def write_snapshot(
+    file_system: FileSystem, path: str, entries: Sequence[ProducerSnapshotEntry]
+) -> None:
+    """Writes the entries in the order given; Kafka's is that of a hash table."""
+    replace_file(file_system, path, format_snapshot(entries))
+
+
+def format_snapshot(entries: Sequence[ProducerSnapshotEntry]) -> bytes:
+    out = bytearray(HEADER.pack(VERSION, 0, len(entries)))
+    for entry in entries:
+        first = entry.transaction_first_offset
+        out += ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp_ms,
+            entry.coordinator_epoch,
+            NO_OFFSET if first is None else first,
+        )
+    HEADER.pack_into(out, 0, VERSION, crc32c(memoryview(out)[CRC_END:]), len(entries))
+    return bytes(out)
+
+
+def parse_snapshot(path: str, content: bytes) -> list[ProducerSnapshotEntry]:
+    """The inverse of `format_snapshot`; raises `CorruptionError`."""
+    if len(content) < HEADER.size:
+        raise CorruptionError(path, len(content), "the header is cut short")
+    version, crc, count = HEADER.unpack_from(content)
+    if version != VERSION:
+        raise CorruptionError(path, 0, f"version {version} instead of {VERSION}")
+    if crc32c(memoryview(content)[CRC_END:]) != crc:
+        raise CorruptionError(path, 2, "the checksum is wrong")
+    if len(content) != HEADER.size + count * ENTRY.size:
+        raise CorruptionError(path, CRC_END, f"{count} entries do not make {len(content)} bytes")
+    return [_entry(fields) for fields in ENTRY.iter_unpack(content[HEADER.size :])]
+
+
+def _entry(fields: tuple[int, ...]) -> ProducerSnapshotEntry:
+    producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator_epoch, first = fields
+    return ProducerSnapshotEntry(
+        producer_id=producer_id,
+        epoch=epoch,
+        last_sequence=sequence,
+        last_offset=offset,
+        offset_delta=delta,
+        timestamp_ms=timestamp_ms,
+        coordinator_epoch=coordinator_epoch,
+        transaction_first_offset=None if first < 0 else first,
+    )

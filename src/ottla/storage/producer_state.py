@@ -1,0 +1,278 @@
+"""What a log knows of its producers: sequence numbers, epochs, and open transactions.
+
+Format page: docs/format/producer-snapshot.md. State lives in memory and in `.snapshot` files; a
+crash can leave a snapshot missing, torn or newer than the log, and `recovery` goes back to the
+newest valid one at or below the log's end and replays from there. Kafka's counterparts:
+`ProducerStateManager`, `ProducerStateEntry`, `ProducerAppendInfo` (KIP-98, KIP-360).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import Batch
+from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
+
+BATCHES_TO_RETAIN = 5
+"""A client has at most this many requests in flight, so a retry is always among the last five."""
+
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends, which decides what is checked (Kafka: `AppendOrigin`)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetadata:
+    """One remembered batch of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & INT32_MAX
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer's state. `transaction_first_offset` is `None` outside a transaction."""
+
+    producer_id: int
+    epoch: int = NO_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp_ms: int = -1
+    transaction_first_offset: int | None = None
+    batches: list[BatchMetadata] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def find(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        for batch in self.batches:
+            if (
+                batch.last_sequence == last_sequence
+                and (batch.last_sequence - batch.offset_delta) & INT32_MAX == first_sequence
+            ):
+                return batch
+        return None
+
+    def change_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    """A transaction whose marker is in the log."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerState:
+    """All producers of one log, up to `map_end_offset` (the next offset to be taken in)."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.map_end_offset = 0
+        # First offset -> producer id of open transactions; dict order is offset order, since a
+        # transaction can only begin at the log's end.
+        self._ongoing: dict[int, int] = {}
+        # First offset -> marker offset of ended transactions above the high watermark.
+        self._unreplicated: dict[int, int] = {}
+
+    # Checks before an append
+
+    def find_duplicate(self, batch: Batch) -> BatchMetadata | None:
+        """The remembered batch that this one repeats (a client's retry)."""
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.producer_epoch:
+            return None
+        return entry.find(batch.base_sequence, batch.last_sequence)
+
+    def check(self, batch: Batch, origin: AppendOrigin) -> None:
+        """Raises `ApiError` when the batch may not follow what the producer sent before."""
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or origin is AppendOrigin.REPLICATION:
+            return
+        if batch.producer_epoch < entry.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Producer {batch.producer_id} sent epoch {batch.producer_epoch}, "
+                f"but epoch {entry.epoch} was seen.",
+            )
+        if batch.is_control:
+            return
+        if origin is AppendOrigin.CLIENT:
+            _check_sequence(entry, batch)
+        if entry.transaction_first_offset is not None and not batch.is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {batch.producer_id} is in a transaction; its batch says it is not.",
+            )
+
+    def check_marker(self, producer_id: int, marker: EndTransactionMarker) -> None:
+        """Raises `ApiError` for a marker from a coordinator that has been replaced."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Coordinator epoch {marker.coordinator_epoch} is older than "
+                f"{entry.coordinator_epoch}, which was seen.",
+            )
+
+    # Taking in what was appended
+
+    def take_data(self, batch: Batch, first_offset: int, last_offset: int) -> None:
+        """Remembers a data batch that is now in the log."""
+        entry = self._entry(batch.producer_id)
+        entry.change_epoch(batch.producer_epoch)
+        if len(entry.batches) == BATCHES_TO_RETAIN:
+            del entry.batches[0]
+        timestamp_ms = batch.max_timestamp_ms
+        entry.batches.append(
+            BatchMetadata(
+                batch.last_sequence, last_offset, last_offset - first_offset, timestamp_ms
+            )
+        )
+        entry.last_timestamp_ms = timestamp_ms
+        if batch.is_transactional and entry.transaction_first_offset is None:
+            entry.transaction_first_offset = first_offset
+            self._ongoing[first_offset] = batch.producer_id
+
+    def take_marker(
+        self, batch: Batch, marker: EndTransactionMarker, offset: int
+    ) -> CompletedTransaction | None:
+        """Remembers a marker; returns the transaction it ends, `None` when it was empty.
+
+        The transaction stays open until `complete`, so that the last stable offset recorded in
+        the transaction index is the one that held before it.
+        """
+        entry = self._entry(batch.producer_id)
+        entry.change_epoch(batch.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp_ms = batch.max_timestamp_ms
+        first_offset, entry.transaction_first_offset = entry.transaction_first_offset, None
+        if first_offset is None:
+            return None
+        return CompletedTransaction(
+            producer_id=batch.producer_id,
+            first_offset=first_offset,
+            last_offset=offset,
+            is_aborted=not marker.is_commit,
+        )
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """Where the last stable offset goes when this transaction ends."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """Ends the transaction; it stays unstable until the high watermark passes its marker."""
+        assert self._ongoing.pop(completed.first_offset) == completed.producer_id
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        if self._unreplicated:
+            self._unreplicated = {
+                first: last for first, last in self._unreplicated.items() if last >= high_watermark
+            }
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose transaction is undecided below the high watermark."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        return min((*self._ongoing, *self._unreplicated))
+
+    # Forgetting
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers unheard of for `producer.id.expiration.ms`, unless in a transaction."""
+        gone = [
+            entry.producer_id
+            for entry in self.entries.values()
+            if entry.transaction_first_offset is None
+            and now_ms - entry.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self.entries[producer_id]
+
+    def log_start_moved(self, log_start_offset: int) -> None:
+        """Drops what lies wholly below the log's start (Kafka: `onLogStartOffsetIncremented`)."""
+        self._unreplicated = {
+            first: last for first, last in self._unreplicated.items() if last >= log_start_offset
+        }
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def clear(self, map_end_offset: int) -> None:
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.map_end_offset = map_end_offset
+
+    def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
+        """Takes over what a snapshot holds."""
+        self.clear(map_end_offset)
+        for entry in entries:
+            self.entries[entry.producer_id] = entry
+        self._ongoing = {
+            entry.transaction_first_offset: entry.producer_id
+            for entry in sorted(self.entries.values(), key=lambda one: _first_offset(one))
+            if entry.transaction_first_offset is not None
+        }
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id=producer_id)
+        return entry
+
+
+def take_batch(state: ProducerState, batch: Batch) -> CompletedTransaction | None:
+    """Takes in a stored batch of a producer; returns the transaction that it ends, if any."""
+    if not batch.is_control:
+        state.take_data(batch, batch.base_offset, batch.last_offset)
+        return None
+    # A control batch whose marker compaction has removed stands for a transaction wholly gone.
+    marker = parse_end_transaction_marker(batch)
+    return None if marker is None else state.take_marker(batch, marker, batch.base_offset)
+
+
+def _first_offset(entry: ProducerEntry) -> int:
+    return -1 if entry.transaction_first_offset is None else entry.transaction_first_offset
+
+
+def _check_sequence(entry: ProducerEntry, batch: Batch) -> None:
+    first = batch.base_sequence
+    if batch.producer_epoch != entry.epoch:
+        expected = 0 if entry.epoch != NO_EPOCH else first
+    else:
+        expected = (entry.last_sequence + 1) & INT32_MAX
+    if first != expected:
+        raise ApiError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Producer {batch.producer_id} sent sequence {first}; {expected} was next.",
+        )

@@ -1,0 +1,283 @@
+"""Bringing a partition directory back to a log that can be trusted, in named phases.
+
+1. `clean_temporary_files`: `.deleted` and `.cleaned` go; `.swap` of an unfinished split go too.
+2. `finish_swaps`: what compaction had already decided is carried out.
+3. `open_segments`: every `.log` becomes a segment; orphaned indexes go; a missing index is rebuilt.
+4. `recover_segments`: after an unclean stop every segment from the recovery point is checked batch
+   by batch, its indexes rebuilt, its torn tail cut; segments behind a cut are dropped.
+5. `reconcile`: leader epochs and producer state are cut to the log and rebuilt to its end.
+
+Kafka's counterpart: `LogLoader`. Recovering twice changes nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import Batch
+from ottla.storage.filenames import (
+    LEADER_EPOCHS,
+    FileKind,
+    FileName,
+    FileSuffix,
+    parse_file_name,
+)
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log_file import LogFile
+from ottla.storage.producer_replay import rebuild_producers, replay_batch
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+from ottla.storage.snapshot_files import SnapshotFiles
+
+logger = logging.getLogger(__name__)
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What is known of a log before its files are read."""
+
+    file_system: FileSystem
+    directory: str
+    config: TopicConfig
+    now_ms: int
+    was_clean_stop: bool
+    recovery_point: int
+    log_start_offset: int
+    on_progress: Callable[[str], None] = field(default=lambda _: None)
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveredLog:
+    """A log whose files agree with each other."""
+
+    segments: Segments
+    epochs: LeaderEpochs
+    producers: ProducerState
+    snapshots: SnapshotFiles
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+def recover(request: LoadRequest) -> RecoveredLog:
+    """Loads a partition directory, mending what a crash left; raises `OSError` as it comes."""
+    return _Loader(request).load()
+
+
+class _Loader:
+    def __init__(self, request: LoadRequest) -> None:
+        self._request = request
+        self._files = request.file_system
+        self._directory = request.directory
+        self._segments = Segments()
+        self._epochs = LeaderEpochs.read(self._files, self._path(LEADER_EPOCHS))
+
+    def load(self) -> RecoveredLog:
+        request = self._request
+        self._files.make_directory(self._directory)
+        self._finish_swaps(self._clean_temporary_files())
+        self._open_segments()
+        self._recover_segments()
+        log_end_offset = self._log_end_offset()
+        recovery_point = min(request.recovery_point, log_end_offset)
+        if request.was_clean_stop and log_end_offset > 0:
+            recovery_point = log_end_offset
+        if not self._segments.values:
+            self._segments.add(self._open_segment(request.log_start_offset, create=True))
+            log_end_offset = request.log_start_offset
+        return self._reconcile(log_end_offset, recovery_point)
+
+    def _path(self, name: str) -> str:
+        return join(self._directory, name)
+
+    def _listed(self) -> list[FileName]:
+        parsed = (parse_file_name(name) for name in self._files.list(self._directory))
+        return [name for name in parsed if name is not None]
+
+    # 1
+
+    def _clean_temporary_files(self) -> list[FileName]:
+        """Returns the swap files that stand for finished work (KAFKA-6264)."""
+        listed = self._listed()
+        cleaned = [one for one in listed if one.suffix is FileSuffix.CLEANED]
+        swaps = [one for one in listed if one.suffix is FileSuffix.SWAP]
+        least_cleaned = min((one.offset for one in cleaned), default=None)
+        unfinished = [
+            one for one in swaps if least_cleaned is not None and one.offset >= least_cleaned
+        ]
+        deleted = [one for one in listed if one.suffix is FileSuffix.DELETED]
+        # The swaps go before the cleaned files that betray them as unfinished.
+        for one in (*deleted, *unfinished, *cleaned):
+            remove_if_present(self._files, self._path(one.text))
+        return [one for one in swaps if one not in unfinished]
+
+    # 2
+
+    def _finish_swaps(self, swaps: list[FileName]) -> None:
+        logs = [one for one in swaps if one.kind is FileKind.LOG]
+        if logs:
+            first = min(one.offset for one in logs)
+            end = max(self._next_offset_of(one) for one in logs)
+            for one in self._listed():
+                is_replaced = one.suffix is FileSuffix.LIVE and first <= one.offset < end
+                if is_replaced and one.kind is not FileKind.PRODUCER_SNAPSHOT:
+                    remove_if_present(self._files, self._path(one.text))
+        for one in swaps:
+            live = FileName(offset=one.offset, kind=one.kind).text
+            self._files.rename(self._path(one.text), self._path(live))
+        if swaps:
+            self._files.sync_directory(self._directory)
+
+    def _next_offset_of(self, swap: FileName) -> int:
+        log = LogFile.open(self._files, self._path(swap.text))
+        try:
+            next_offset = swap.offset
+            for _, header in log.headers():
+                next_offset = header.last_offset + 1
+            return next_offset
+        finally:
+            log.close()
+
+    # 3
+
+    def _open_segments(self) -> None:
+        listed = [one for one in self._listed() if one.suffix is FileSuffix.LIVE]
+        logs = {one.offset for one in listed if one.kind is FileKind.LOG}
+        indexes: dict[int, set[FileKind]] = {offset: set() for offset in logs}
+        for one in listed:
+            if one.kind in INDEX_KINDS and one.offset not in logs:
+                logger.warning("%s has no log beside it and is removed", self._path(one.text))
+                remove_if_present(self._files, self._path(one.text))
+            elif one.offset in indexes:
+                indexes[one.offset].add(one.kind)
+        for base_offset in sorted(logs):
+            segment = self._open_segment(base_offset)
+            if not self._has_sane_indexes(segment, indexes[base_offset]):
+                self._recover_segment(segment)
+            self._segments.add(segment)
+
+    def _open_segment(self, base_offset: int, *, create: bool = False) -> Segment:
+        return Segment(
+            self._files,
+            self._directory,
+            base_offset,
+            config=self._request.config,
+            created_ms=self._request.now_ms,
+            create=create,
+        )
+
+    def _has_sane_indexes(self, segment: Segment, kinds: set[FileKind]) -> bool:
+        if FileKind.OFFSET_INDEX not in kinds:
+            if self._request.was_clean_stop or segment.base_offset < self._request.recovery_point:
+                logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
+            return False
+        try:
+            if FileKind.TIME_INDEX not in kinds:
+                return False
+            segment.transaction_index.sanity_check()
+        except CorruptionError as error:
+            logger.warning("%s; the segment's indexes are rebuilt", error)
+            return False
+        return True
+
+    # 4
+
+    def _recover_segments(self) -> None:
+        if self._request.was_clean_stop:
+            return
+        unflushed = self._segments.from_offset(self._request.recovery_point)
+        for done, segment in enumerate(unflushed):
+            self._request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
+            removed = self._recover_segment(segment)
+            if removed:
+                logger.warning("%s: %d damaged bytes were cut off", segment.log.path, removed)
+                self._drop(unflushed[done + 1 :])
+                break
+
+    def _drop(self, segments: tuple[Segment, ...]) -> None:
+        for segment in segments:
+            logger.warning("%s lies behind a cut and is removed", segment.log.path)
+            segment.delete()
+        self._segments.remove(segments)
+
+    def _recover_segment(self, segment: Segment) -> int:
+        """Replays one segment on top of the producer state at its start."""
+        snapshots = SnapshotFiles(self._files, self._directory)
+        state = ProducerState()
+        self._rebuild_producers(state, snapshots, segment.base_offset)
+
+        def on_batch(batch: Batch) -> None:
+            self._take_epoch(batch)
+            replay_batch(state, batch, segment)
+
+        removed = segment.recover(on_batch)
+        snapshots.take(state)
+        return removed
+
+    def _take_epoch(self, batch: Batch) -> None:
+        epoch = batch.partition_leader_epoch
+        latest = self._epochs.latest_epoch
+        if epoch >= 0 and (latest is None or epoch > latest):
+            self._epochs.assign(epoch, batch.base_offset)
+
+    def _log_end_offset(self) -> int:
+        """Where the log ends; a log that ends before its recorded start is emptied."""
+        if not self._segments.values:
+            return 0
+        end = self._segments.active.next_offset()
+        start = self._request.log_start_offset
+        if end >= start:
+            return end
+        logger.warning(
+            "%s ends at offset %d, before its recorded start %d: it is emptied and goes on there",
+            self._directory, end, start,
+        )  # fmt: skip
+        self._drop(self._segments.values)
+        self._epochs.clear()
+        SnapshotFiles(self._files, self._directory).remove_outside(start, start)
+        return start
+
+    # 5
+
+    def _reconcile(self, log_end_offset: int, recovery_point: int) -> RecoveredLog:
+        request = self._request
+        self._segments.active.become_active()
+        self._epochs.truncate_from_end(log_end_offset)
+        log_start_offset = max(request.log_start_offset, self._segments.first.base_offset)
+        self._epochs.truncate_from_start(request.log_start_offset)
+        snapshots = SnapshotFiles(self._files, self._directory)
+        snapshots.remove_strays({one.base_offset for one in self._segments.values})
+        snapshots.remove_outside(log_start_offset, log_end_offset)
+        producers = ProducerState()
+        if request.was_clean_stop and not snapshots.offsets:
+            # Written by a version without snapshots, or emptied by hand: nobody is remembered.
+            producers.clear(log_end_offset)
+        else:
+            self._rebuild_producers(producers, snapshots, log_end_offset)
+        snapshots.take(producers)
+        return RecoveredLog(
+            segments=self._segments,
+            epochs=self._epochs,
+            producers=producers,
+            snapshots=snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            recovery_point=recovery_point,
+        )
+
+    def _rebuild_producers(
+        self, state: ProducerState, snapshots: SnapshotFiles, until_offset: int
+    ) -> None:
+        rebuild_producers(
+            state,
+            snapshots,
+            self._segments,
+            log_start_offset=self._request.log_start_offset,
+            until_offset=until_offset,
+        )

@@ -1,0 +1,353 @@
+"""One segment: a log file and the indexes that find things in it.
+
+Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of or
+behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
+from ottla.config.setting import INT32_MAX
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.record.record import Record, read_records
+from ottla.storage import filenames
+from ottla.storage.log_file import LogFile
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
+
+NO_TIMESTAMP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampOffset:
+    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none."""
+
+    timestamp_ms: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBatch:
+    """Where a lookup ended: the batch's last offset, its position and its size."""
+
+    last_offset: int
+    position: int
+    size: int
+
+
+class Segment:
+    """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_config",
+        "_file_system",
+        "_first_timestamp_ms",
+        "_max",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "log",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        config: TopicConfig,
+        created_ms: int,
+        create: bool = False,
+    ) -> None:
+        self._file_system = file_system
+        self._config = config
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.log = LogFile.open(
+            file_system,
+            join(directory, filenames.log_file_name(base_offset)),
+            create=create,
+            allocate=config.segment_bytes if create and config.preallocate else 0,
+        )
+        self.transaction_index = TransactionIndex(
+            file_system,
+            join(directory, filenames.transaction_index_file_name(base_offset)),
+            base_offset=base_offset,
+        )
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._bytes_since_index_entry = 0
+        self._max: TimestampOffset | None = None
+        self._first_timestamp_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._offset_index = OffsetIndex(
+                self._file_system,
+                self.path_of(filenames.offset_index_file_name(self.base_offset)),
+                base_offset=self.base_offset,
+                max_index_size=self._config.segment_index_bytes,
+            )
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._time_index = TimeIndex(
+                self._file_system,
+                self.path_of(filenames.time_index_file_name(self.base_offset)),
+                base_offset=self.base_offset,
+                max_index_size=self._config.segment_index_bytes,
+            )
+        return self._time_index
+
+    @property
+    def is_offset_index_full(self) -> bool:
+        return self.offset_index.is_full
+
+    @property
+    def is_time_index_full(self) -> bool:
+        return self.time_index.is_full
+
+    def path_of(self, name: str) -> str:
+        return join(self.directory, name)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self._config = config
+
+    # Appending
+
+    def append(self, buffer: Buffer, *, last_offset: int, largest: TimestampOffset) -> None:
+        """Adds batches whose last offset and largest timestamp are known; see `LogFile.append`."""
+        assert 0 <= last_offset - self.base_offset <= INT32_MAX
+        size = self.log.size
+        if size == 0:
+            self._first_timestamp_ms = largest.timestamp_ms
+        if largest.timestamp_ms > self.largest.timestamp_ms:
+            self._max = largest
+        if self._bytes_since_index_entry > self._config.index_interval_bytes:
+            self._add_index_entries(last_offset, size)
+            self._bytes_since_index_entry = 0
+        self.log.append(buffer)
+        self._bytes_since_index_entry += len(buffer)
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        largest = self.largest
+        self.time_index.append(largest.timestamp_ms, largest.offset)
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp so far and its offset, as the time index knows it."""
+        if self._max is None:
+            timestamp_ms, offset = self.time_index.last_entry
+            if self.time_index.entry_count == 0:
+                timestamp_ms = NO_TIMESTAMP
+            self._max = TimestampOffset(timestamp_ms, offset)
+        return self._max
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The largest timestamp of the first batch, from which the segment's age counts."""
+        if self._first_timestamp_ms is None:
+            first = next(self.log.headers(), None)
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp_ms = first[1].max_timestamp_ms
+        return self._first_timestamp_ms
+
+    def largest_timestamp_ms(self) -> int:
+        """What retention judges by: the records' time, or the file's where they have none."""
+        if self.largest.timestamp_ms >= 0:
+            return self.largest.timestamp_ms
+        status = self._file_system.status(self.log.path)
+        return status.modified_ms if status else 0
+
+    # Reading
+
+    def translate(self, offset: int, from_position: int = 0) -> FoundBatch | None:
+        """The batch that holds `offset`, or the next one behind a gap that compaction left."""
+        position = max(self.offset_index.lookup(offset)[1], from_position)
+        found = self.log.search_offset(offset, position)
+        if found is None:
+            return None
+        position, header = found
+        return FoundBatch(last_offset=header.last_offset, position=position, size=header.size)
+
+    def read(
+        self, offset: int, max_size: int, *, max_position: int, min_one_message: bool
+    ) -> FileSlice | None:
+        """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
+
+        With `min_one_message` the first batch comes whole however small `max_size` is. `None`
+        when the segment holds nothing at or behind `offset`.
+        """
+        found = self.translate(offset)
+        if found is None:
+            return None
+        wanted = max(max_size, found.size) if min_one_message else max_size
+        size = max(0, min(wanted, max_position - found.position))
+        return self.log.slice(found.position, size)
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Record | None:
+        """The first record at or after `from_offset` whose timestamp is that or later."""
+        indexed_offset = self.time_index.lookup(timestamp_ms)[1]
+        position = self.offset_index.lookup(max(indexed_offset, from_offset))[1]
+        for found, header in self.log.headers(position):
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
+                continue
+            for record in read_records(self.log.batch(found)):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
+                    return record
+        return None
+
+    def last_header(self) -> Batch | None:
+        """The header of the last batch."""
+        last: Batch | None = None
+        for _, header in self.log.headers(
+            self.offset_index.lookup(self.base_offset + INT32_MAX)[1]
+        ):
+            last = header
+        return last
+
+    def next_offset(self) -> int:
+        """The offset behind the last record; the base offset when empty."""
+        last = self.last_header()
+        return last.last_offset + 1 if last else self.base_offset
+
+    # Mending and ending
+
+    def recover(self, on_batch: Callable[[Batch], None]) -> int:
+        """Checks every batch, rebuilds the indexes, cuts what is damaged; returns bytes cut.
+
+        `on_batch` sees each valid batch in order (for producer state and epochs). Kafka:
+        `LogSegment.recover`.
+        """
+        # Whatever they hold is not to be trusted: they are made anew.
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.transaction_index.delete()
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp_ms = None
+        view = self.log.map()
+        try:
+            valid = self._recover_batches(view, on_batch)
+        finally:
+            view.release()
+        removed = self.log.truncate_to(valid)
+        self.close_indexes_off()
+        return removed
+
+    def _recover_batches(self, view: memoryview, on_batch: Callable[[Batch], None]) -> int:
+        valid = last_entry = 0
+        end = len(view)
+        next_offset = self.base_offset
+        while valid < end:
+            try:
+                batch = batch_at(view, valid)
+                batch.check()
+            except InvalidBatchError:
+                break
+            if valid + batch.size > end or batch.last_offset < next_offset:
+                break
+            if batch.last_offset - self.base_offset > INT32_MAX:
+                raise CorruptionError(self.log.path, valid, "offset overflow: must be split")
+            if batch.max_timestamp_ms > self.largest.timestamp_ms:
+                self._max = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
+            if valid - last_entry > self._config.index_interval_bytes:
+                self._add_index_entries(batch.last_offset, valid)
+                last_entry = valid
+            on_batch(batch)
+            valid += batch.size
+            next_offset = batch.last_offset + 1
+        return valid
+
+    def close_indexes_off(self) -> None:
+        """Records the largest timestamp in the reserved slot and trims both indexes."""
+        largest = self.largest
+        # A segment.index.bytes of less than an entry leaves no slot even for this.
+        if largest.timestamp_ms >= 0 and self.time_index.max_entry_count:
+            self.time_index.append(largest.timestamp_ms, largest.offset, skip_full_check=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def become_inactive(self) -> None:
+        """The last word of an active segment, on rolling (Kafka: `onBecomeInactiveSegment`)."""
+        self.close_indexes_off()
+        self.log.trim()
+
+    def become_active(self) -> None:
+        """Gives the indexes room to grow again (Kafka: `resizeIndexes`)."""
+        self.offset_index.resize(self._config.segment_index_bytes)
+        self.time_index.resize(self._config.segment_index_bytes)
+
+    def truncate_to(self, offset: int) -> int:
+        """Removes the batches that reach `offset` or beyond; returns bytes removed."""
+        self.log.write_out()
+        found = self.translate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.become_active()
+        removed = self.log.truncate_to(found.position) if found else 0
+        if self.log.size == 0:
+            self._first_timestamp_ms = None
+        self._bytes_since_index_entry = 0
+        self._max = None
+        return removed
+
+    def sync(self) -> None:
+        """Makes the log and its indexes durable."""
+        self.log.sync()
+        if self._offset_index is not None:
+            self._offset_index.sync()
+        if self._time_index is not None:
+            self._time_index.sync()
+        self.transaction_index.sync()
+
+    def files(self) -> list[str]:
+        """The paths of all files that this segment may have, the log last."""
+        return [
+            self.path_of(name(self.base_offset))
+            for name in (
+                filenames.offset_index_file_name,
+                filenames.time_index_file_name,
+                filenames.transaction_index_file_name,
+                filenames.log_file_name,
+            )
+        ]
+
+    def close(self) -> None:
+        """Trims the indexes if they are open, and closes every file."""
+        if self._offset_index is not None and self._time_index is not None:
+            self.close_indexes_off()
+        self.log.trim()
+        self.close_files()
+
+    def close_files(self) -> None:
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
+        self._offset_index = self._time_index = None
+        self.transaction_index.close()
+        self.log.close()
+
+    def delete(self) -> None:
+        """Closes and removes the files, the log last: a crash between leaves a whole segment."""
+        self.close_files()
+        for path in self.files():
+            remove_if_present(self._file_system, path)

@@ -1,0 +1,191 @@
+"""What a log is after its files were damaged: a table of (damage, what must survive)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.base.files import remove_if_present
+from ottla.storage.partition_log import PartitionLog
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.log_support import append, fill, open_directory, open_log, values
+
+PARTITION = "data/t-0"
+
+
+def files(file_system: FakeFileSystem, ending: str) -> list[str]:
+    names = file_system.list(PARTITION)
+    return [f"{PARTITION}/{name}" for name in names if name.endswith(ending)]
+
+
+def crashed_log(batches: int = 20) -> FakeFileSystem:
+    """A disk as `kill -9` leaves it, with 2 * `batches` records in several segments."""
+    file_system = FakeFileSystem()
+    fill(open_log(file_system), batches)
+    return file_system.crash(CrashMode.KEEP)
+
+
+def cut_last_log(file_system: FakeFileSystem) -> None:
+    path = files(file_system, ".log")[-1]
+    file = file_system.open(path, writable=True)
+    file.truncate(file.size() - 1)
+    file.close()
+
+
+def append_nonsense(file_system: FakeFileSystem) -> None:
+    path = files(file_system, ".log")[-1]
+    file = file_system.open(path, writable=True)
+    file.pwrite(b"nonsense" * 20, file.size())
+    file.close()
+
+
+def append_zeros(file_system: FakeFileSystem) -> None:
+    path = files(file_system, ".log")[-1]
+    file = file_system.open(path, writable=True)
+    file.truncate(file.size() + 4096)
+    file.close()
+
+
+def remove_indexes(file_system: FakeFileSystem) -> None:
+    for path in (*files(file_system, ".index"), *files(file_system, ".timeindex")):
+        file_system.remove(path)
+
+
+def garble_indexes(file_system: FakeFileSystem) -> None:
+    for path in (*files(file_system, ".index"), *files(file_system, ".timeindex")):
+        file = file_system.open(path, writable=True)
+        file.pwrite(b"\x7f" * file.size(), 0)
+        file.close()
+
+
+def remove_snapshots(file_system: FakeFileSystem) -> None:
+    for path in files(file_system, ".snapshot"):
+        file_system.remove(path)
+
+
+def garble_snapshots(file_system: FakeFileSystem) -> None:
+    for path in files(file_system, ".snapshot"):
+        file = file_system.open(path, writable=True)
+        file.pwrite(b"\xff\xff", 0)
+        file.close()
+
+
+def leave_temporary_files(file_system: FakeFileSystem) -> None:
+    for name in ("00000000000000000000.log.deleted", "00000000000000000004.log.cleaned"):
+        file_system.open(f"{PARTITION}/{name}", create=True).close()
+
+
+def leave_an_orphaned_index(file_system: FakeFileSystem) -> None:
+    file_system.open(f"{PARTITION}/00000000000000009999.index", create=True).close()
+
+
+def remove_epochs(file_system: FakeFileSystem) -> None:
+    remove_if_present(file_system, f"{PARTITION}/leader-epoch-checkpoint")
+
+
+def garble_checkpoints(file_system: FakeFileSystem) -> None:
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        file = file_system.open(f"data/{name}", create=True)
+        file.pwrite(b"garbage\n", 0)
+        file.close()
+
+
+DAMAGES: list[tuple[Callable[[FakeFileSystem], None], int]] = [
+    (cut_last_log, 38),
+    (append_nonsense, 40),
+    (append_zeros, 40),
+    (remove_indexes, 40),
+    (garble_indexes, 40),
+    (remove_snapshots, 40),
+    (garble_snapshots, 40),
+    (leave_temporary_files, 40),
+    (leave_an_orphaned_index, 40),
+    (remove_epochs, 40),
+    (garble_checkpoints, 40),
+]
+
+
+@pytest.mark.parametrize(("damage", "kept"), DAMAGES, ids=lambda one: getattr(one, "__name__", one))
+def test_damage_costs_no_more_than_the_torn_batch(
+    damage: Callable[[FakeFileSystem], None], kept: int
+) -> None:
+    file_system = crashed_log()
+    damage(file_system)
+    log = open_log(file_system)
+    assert values(log) == [b"%d" % offset for offset in range(kept)]
+    for offset in range(kept):
+        assert values(log, offset) == [b"%d" % one for one in range(offset, kept)]
+    fill(log, 3)
+    assert log.log_end_offset == kept + 6
+    assert log.latest_epoch == 0
+    assert not [
+        name for name in file_system.list(PARTITION) if name.endswith((".deleted", ".cleaned"))
+    ]
+
+
+def test_segments_behind_a_damaged_one_are_dropped() -> None:
+    file_system = crashed_log()
+    middle = files(file_system, ".log")[2]
+    file = file_system.open(middle, writable=True)
+    file.pwrite(b"\xff", file.size() - 1)
+    file.close()
+    log = open_log(file_system)
+    end = log.log_end_offset
+    assert 0 < end < 40
+    assert values(log) == [b"%d" % offset for offset in range(end)]
+    assert log.segments.active.log.path == middle
+
+
+def test_recovering_twice_changes_nothing() -> None:
+    file_system = crashed_log()
+    cut_last_log(file_system)
+    first = open_log(file_system)
+    once = {path: snapshot(first, path) for path in ("log", "epochs", "producers")}
+    second = open_log(file_system.crash(CrashMode.KEEP))
+    assert {path: snapshot(second, path) for path in once} == once
+
+
+def snapshot(log: PartitionLog, what: str) -> object:
+    match what:
+        case "log":
+            return [(one.base_offset, one.size, one.largest) for one in log.segments.values]
+        case "epochs":
+            return log.epochs.entries
+        case _:
+            return log.producers.entries
+
+
+def test_a_clean_stop_needs_no_recovery_and_leaves_trimmed_files() -> None:
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system)
+    log = directory.create_log("t", 0, b"0123456789abcdef")  # type: ignore[arg-type]
+    fill(log, 20)
+    directory.close()
+    assert ".kafka_cleanshutdown" in file_system.list("data")
+    sizes = [file_system.open(path).size() for path in files(file_system, ".index")]
+    assert all(size < 240 for size in sizes)
+    again = open_directory(file_system)
+    assert ".kafka_cleanshutdown" not in file_system.list("data")
+    reopened = again.logs["t", 0]
+    assert reopened.offsets.recovery_point == 40
+    assert values(reopened) == [b"%d" % offset for offset in range(40)]
+
+
+def test_producers_are_known_again_after_a_crash() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    for sequence in range(12):
+        append(log, b"x" * 60, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    again = open_log(file_system.crash(CrashMode.KEEP))
+    retry = append(again, b"x" * 60, producer_id=7, producer_epoch=0, base_sequence=11)
+    assert (retry.first_offset, retry.is_duplicate) == (11, True)
+    assert append(again, b"y", producer_id=7, producer_epoch=0, base_sequence=12).first_offset == 12
+
+
+def test_an_open_transaction_is_still_open_after_a_crash() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    fill(log, 10)
+    append(log, b"t", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    fill(log, 10)
+    again = open_log(file_system.crash(CrashMode.KEEP))
+    assert (again.last_stable_offset, again.high_watermark) == (20, 41)
