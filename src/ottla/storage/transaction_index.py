@@ -1,9 +1,13 @@
-"""The aborted transactions of a segment, which readers of committed records must skip.
+"""The aborted transactions whose abort markers lie in a segment.
 
-Format page: docs/format/transaction-index.md. Made by the first abort; a crash can leave it cut
-short or behind the log, and recovery rebuilds it. Kafka's counterpart: `TransactionIndex`.
+Format page: docs/format/transaction-index.md. A consumer that reads committed records only is told
+them with what it fetches. The file is made by the first append, is not pre-allocated and not
+mapped. A crash can leave a cut last entry or lack entries; recovery empties the index and refills
+it from the markers in the log. Kafka's counterparts: `TransactionIndex`, `AbortedTxn`.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 
@@ -12,17 +16,26 @@ from ottla.base.files import File, FileSystem, remove_if_present
 
 ENTRY = Struct(
     ">"
-    "h"  # version, 0
+    "h"  # version: 0
     "q"  # producer id
-    "q"  # first offset of the transaction
-    "q"  # offset of its abort marker
-    "q"  # last stable offset once it had ended
+    "q"  # first offset of the transaction, maybe in an earlier segment
+    "q"  # last offset: that of the abort marker
+    "q"  # last stable offset after the abort
 )
 assert ENTRY.size == 34
+
+VERSION = 0
+ENTRIES_PER_READ = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
+    """What one producer wrote between two offsets and took back.
+
+    `last_stable_offset` is what it was once the marker had been appended: no transaction that ends
+    behind this one begins before it.
+    """
+
     producer_id: int
     first_offset: int
     last_offset: int
@@ -30,137 +43,197 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """Entries in the order in which the transactions were aborted. Opened by its first use."""
+    """The `.txnindex` of a segment, its last offsets ascending; opened by its first use.
 
-    __slots__ = ("_entries", "_file", "_file_system", "_path", "base_offset")
+    Entries stay on the disk: a fetch finds its first one by bisection, and reads on from there.
+    With `writable=False` somebody else may be writing; the length is looked at once.
+    """
 
-    def __init__(self, file_system: FileSystem, path: str, *, base_offset: int) -> None:
+    __slots__ = (
+        "_entry_count",
+        "_file",
+        "_file_system",
+        "_is_absent",
+        "_last_offset",
+        "_path",
+        "_size",
+        "_writable",
+        "base_offset",
+    )
+
+    def __init__(
+        self, file_system: FileSystem, path: str, *, base_offset: int, writable: bool = True
+    ) -> None:
         self._file_system = file_system
         self._path = path
+        self._writable = writable
         self.base_offset = base_offset
         self._file: File | None = None
-        self._entries: list[AbortedTransaction] | None = None
+        self._is_absent = False
+        self._size = 0
+        self._entry_count = 0
+        self._last_offset = -1
 
     @property
     def path(self) -> str:
         return self._path
 
     @property
-    def entries(self) -> list[AbortedTransaction]:
-        """All entries; raises `CorruptionError`."""
-        if self._entries is None:
-            self._entries = self._read()
-        return self._entries
+    def entry_count(self) -> int:
+        self._opened()
+        return self._entry_count
 
     @property
     def is_empty(self) -> bool:
-        return not self.entries
+        return self.entry_count == 0
 
-    def _read(self) -> list[AbortedTransaction]:
-        if self._file_system.status(self._path) is None:
-            return []
-        file = self._file or self._file_system.open(self._path)
-        try:
-            content = file.pread(file.size(), 0)
-        finally:
-            if file is not self._file:
-                file.close()
-        return parse_transaction_index(self._path, content)
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        """All of them; raises `CorruptionError`."""
+        return list(self._entries_from(0))
 
-    def append(self, aborted: AbortedTransaction) -> None:
-        """Adds a transaction; markers, and so last offsets, ascend."""
-        entries = self.entries
-        assert not entries or entries[-1].last_offset < aborted.last_offset
-        if self._file is None:
-            self._file = self._file_system.open(self._path, create=True)
-        self._file.pwrite(_packed(aborted), len(entries) * ENTRY.size)
-        entries.append(aborted)
+    def append(self, transaction: AbortedTransaction) -> None:
+        """Adds a transaction that ends behind all others."""
+        assert self._writable
+        file = self._opened() or self._create()
+        assert transaction.last_offset > self._last_offset, "last offsets must ascend"
+        entry = ENTRY.pack(
+            VERSION,
+            transaction.producer_id,
+            transaction.first_offset,
+            transaction.last_offset,
+            transaction.last_stable_offset,
+        )
+        file.pwrite(entry, self._entry_count * ENTRY.size)
+        self._entry_count += 1
+        self._size = self._entry_count * ENTRY.size
+        self._last_offset = transaction.last_offset
 
     def collect(
         self, fetch_offset: int, upper_bound_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
-        """The transactions that overlap a range, and whether later segments can add none.
+        """The transactions that overlap with offsets [fetch_offset, upper_bound_offset).
 
-        Kafka: `TransactionIndex.collectAbortedTxns`.
+        And whether these are all: unless an entry's last stable offset has come to the upper bound,
+        one that began in the range may end in a later segment, whose index must be asked too.
         """
         found = []
-        for entry in self.entries:
-            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= upper_bound_offset:
+        for transaction in self._entries_from(self._first_ending_at(fetch_offset)):
+            if transaction.first_offset < upper_bound_offset:
+                found.append(transaction)
+            if transaction.last_stable_offset >= upper_bound_offset:
                 return found, True
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Removes the transactions whose markers lie at or behind an offset."""
-        kept = [entry for entry in self.entries if entry.last_offset < offset]
-        if len(kept) == len(self.entries):
-            return
-        if self._file is None:
-            self._file = self._file_system.open(self._path, writable=True)
-        self._file.truncate(len(kept) * ENTRY.size)
-        self._entries = kept
+        """Removes the transactions that end at or after an offset."""
+        self._truncate_to_count(self._first_ending_at(offset))
+
+    def truncate(self) -> None:
+        """Removes all; a file that is there stays, empty."""
+        self._truncate_to_count(0)
 
     def sanity_check(self) -> None:
-        """Raises `CorruptionError` unless every entry can be; an absent file is sound."""
-        self._entries = None
-        for index, entry in enumerate(self.entries):
-            if entry.last_offset < self.base_offset:
-                reason = f"last offset {entry.last_offset} lies before the segment"
-                raise CorruptionError(self._path, index * ENTRY.size, reason)
+        """Raises `CorruptionError` for a cut, unknown or misplaced entry; reads all of them."""
+        self._opened()
+        position = self._entry_count * ENTRY.size
+        if position != self._size:
+            raise self._corruption(position, f"the last {self._size - position} bytes are no entry")
+        last_offset = self.base_offset - 1
+        for number, one in enumerate(self._entries_from(0)):
+            if one.last_offset <= last_offset:
+                reason = f"last offset {one.last_offset} does not come after {last_offset}"
+                raise self._corruption(number * ENTRY.size, reason)
+            if not 0 <= one.first_offset <= one.last_offset or one.last_stable_offset < 0:
+                reason = f"a transaction from {one.first_offset} to {one.last_offset}"
+                raise self._corruption(number * ENTRY.size, reason)
+            last_offset = one.last_offset
 
     def sync(self) -> None:
         if self._file is not None:
             self._file.sync()
 
+    def rename(self, path: str) -> None:
+        """Gives the file, if there is one, another name; `sync_directory` is the caller's."""
+        if self._file is not None or self._file_system.status(self._path) is not None:
+            self._file_system.rename(self._path, path)
+        self.renamed(path)
+
     def renamed(self, path: str) -> None:
-        """Takes note that the file was renamed."""
+        """Takes note that the file, or a directory above it, was renamed."""
         self._path = path
         if self._file is not None:
             self._file.renamed(path)
-
-    def rename(self, path: str) -> None:
-        if self._file_system.status(self._path) is not None:
-            self._file_system.rename(self._path, path)
-        self.renamed(path)
 
     def delete(self) -> None:
         self.close()
         remove_if_present(self._file_system, self._path)
 
     def close(self) -> None:
+        """Lets go of the file; a later use opens it again."""
         if self._file is not None:
             self._file.close()
-        self._file = None
-        self._entries = None
+            self._file = None
+        self._is_absent = False
+        self._measure(0)
 
+    def _opened(self) -> File | None:
+        """The file, or `None` when there is none: that is asked of the disk once."""
+        if self._file is None and not self._is_absent:
+            try:
+                self._file = self._file_system.open(self._path, writable=self._writable)
+            except FileNotFoundError:
+                self._is_absent = True
+            else:
+                self._measure(self._file.size())
+        return self._file
 
-def _packed(entry: AbortedTransaction) -> bytes:
-    return ENTRY.pack(
-        0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
-    )
+    def _create(self) -> File:
+        self._file = self._file_system.open(self._path, create=True)
+        self._is_absent = False
+        return self._file
 
+    def _measure(self, size: int) -> None:
+        self._size = size
+        self._entry_count = size // ENTRY.size
+        self._last_offset = self._last_offset_at(self._entry_count - 1)
 
-def parse_transaction_index(path: str, content: bytes) -> list[AbortedTransaction]:
-    """The entries of a file; raises `CorruptionError` with the position of the first bad one."""
-    if len(content) % ENTRY.size:
-        whole = len(content) - len(content) % ENTRY.size
-        raise CorruptionError(path, whole, f"{len(content)} bytes are no whole entries")
-    entries: list[AbortedTransaction] = []
-    for position in range(0, len(content), ENTRY.size):
-        version, producer_id, first, last, stable = ENTRY.unpack_from(content, position)
-        if version != 0:
-            raise CorruptionError(path, position, f"version {version} instead of 0")
-        if not 0 <= first <= last or stable < 0 or producer_id < 0:
-            raise CorruptionError(path, position, f"a transaction from {first} to {last}")
-        if entries and last <= entries[-1].last_offset:
-            raise CorruptionError(path, position, "last offsets do not ascend")
-        entries.append(
-            AbortedTransaction(
-                producer_id=producer_id,
-                first_offset=first,
-                last_offset=last,
-                last_stable_offset=stable,
-            )
-        )
-    return entries
+    def _first_ending_at(self, offset: int) -> int:
+        """The number of the first entry that ends at or after an offset."""
+        return bisect_left(range(self.entry_count), offset, key=self._last_offset_at)
+
+    def _last_offset_at(self, number: int) -> int:
+        entry = self._read(number, 1)
+        return int(ENTRY.unpack(entry)[3]) if entry else -1
+
+    def _read(self, number: int, count: int) -> bytes:
+        """Whole entries, up to `count`: fewer when somebody else has cut the file meanwhile."""
+        if self._file is None or number < 0:
+            return b""
+        data = self._file.pread(count * ENTRY.size, number * ENTRY.size)
+        return data[: len(data) - len(data) % ENTRY.size]
+
+    def _entries_from(self, first: int) -> Iterator[AbortedTransaction]:
+        self._opened()
+        for start in range(first, self._entry_count, ENTRIES_PER_READ):
+            data = self._read(start, min(ENTRIES_PER_READ, self._entry_count - start))
+            for number, fields in enumerate(ENTRY.iter_unpack(data), start):
+                if fields[0] != VERSION:
+                    reason = f"an entry has the version {fields[0]}, which is not known"
+                    raise self._corruption(number * ENTRY.size, reason)
+                yield AbortedTransaction(
+                    producer_id=fields[1],
+                    first_offset=fields[2],
+                    last_offset=fields[3],
+                    last_stable_offset=fields[4],
+                )
+
+    def _truncate_to_count(self, count: int) -> None:
+        assert self._writable
+        file = self._opened()
+        if file is not None and count * ENTRY.size != self._size:
+            file.truncate(count * ENTRY.size)
+            self._measure(count * ENTRY.size)
+
+    def _corruption(self, position: int, reason: str) -> CorruptionError:
+        return CorruptionError(self._path, position, reason)
