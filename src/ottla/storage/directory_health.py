@@ -7,7 +7,8 @@ counterpart: `LogDirFailureChannel`.
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from ottla.base.errors import StorageError
@@ -30,6 +31,16 @@ class DirectoryHealth:
             self.failure = StorageError(self.directory, reason)
             logger.error("%s goes offline until a restart: %s", self.directory, reason)
         return self.failure
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Refuses work on an offline directory, and takes it offline at an `OSError`."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(error) from error
 
 
 class HasHealth(Protocol):

@@ -10,6 +10,7 @@ broker is its own only replica, so what the operating system has taken is replic
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ContextManager
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -292,17 +293,25 @@ class PartitionLog:
             self.snapshots.take(self.producers)
             active.log.write_out()
             active.become_inactive()
-        segment = Segment(
+        segment = self.new_segment(start, now_ms)
+        self.segments.add(segment)
+        self._roll_limits = self._new_roll_limits()
+        return segment
+
+    def new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """An empty segment's files; the caller adds it to the log."""
+        return Segment(
             self._file_system,
             self.directory,
-            start,
+            base_offset,
             config=self.config,
             created_ms=now_ms,
             create=True,
         )
-        self.segments.add(segment)
-        self._roll_limits = self._new_roll_limits()
-        return segment
+
+    def disk(self) -> ContextManager[None]:
+        """For work of other modules on this log's files: see `touches_disk`."""
+        return self.health.guarding()
 
     def _new_roll_limits(self) -> RollLimits:
         """Each segment draws its own jitter, so that logs made together roll apart."""

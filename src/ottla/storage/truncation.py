@@ -1,0 +1,108 @@
+"""Cutting a log: from behind when it diverged, from the front when records may go.
+
+A crash between two steps leaves a log that recovery brings to one end: segments behind a cut are
+removed from the last to the first, so what remains is always a prefix. Kafka's counterpart:
+`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`, `maybeIncrementLogStartOffset`.
+"""
+
+import itertools
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.producer_replay import rebuild_producers
+from ottla.storage.segment import Segment
+
+
+def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
+    """Removes every batch that reaches `offset` or beyond; tells if there was any.
+
+    Raises `StorageError`.
+    """
+    log.write_out()
+    if offset >= log.log_end_offset:
+        return False
+    if offset <= log.segments.first.base_offset:
+        truncate_fully_and_start_at(log, offset, now_ms=now_ms)
+        return True
+    with log.disk():
+        behind = [one for one in log.segments.values if one.base_offset > offset]
+        _remove(log, behind)
+        log.segments.active.truncate_to(offset)
+        end = log.segments.active.next_offset()
+        log.epochs.truncate_from_end(end)
+        log.offsets.truncated(end)
+        rebuild_producers(
+            log.producers,
+            log.snapshots,
+            log.segments,
+            log_start_offset=log.log_start_offset,
+            until_offset=end,
+        )
+        log.producers.high_watermark_moved(log.high_watermark)
+        log.offsets.first_unstable_offset = log.producers.first_unstable_offset
+        log.offsets.check()
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int, *, now_ms: int) -> None:
+    """Empties the log; it goes on at `offset`. Raises `StorageError`."""
+    log.write_out()
+    with log.disk():
+        _remove(log, list(log.segments.values))
+        log.segments.add(log.new_segment(offset, now_ms))
+        log.epochs.clear()
+        log.snapshots.remove_outside(offset, offset)
+        for snapshot in list(log.snapshots.offsets):
+            log.snapshots.remove(snapshot)
+        log.producers.clear(offset)
+        log.offsets.restarted(offset)
+
+
+def _remove(log: PartitionLog, segments: list[Segment]) -> None:
+    """Deletes segments, the last first."""
+    for segment in reversed(segments):
+        log.segments.remove([segment])
+        segment.delete()
+
+
+def delete_records_before(log: PartitionLog, offset: int) -> int:
+    """Moves the log's start up to `offset` (-1: the high watermark); returns where it is now.
+
+    Readers see it at once; files go when retention comes by. Raises
+    `ApiError(OFFSET_OUT_OF_RANGE)` beyond the high watermark.
+    """
+    wanted = log.high_watermark if offset == -1 else offset
+    if not 0 <= wanted <= log.high_watermark:
+        raise ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{log.name}: {wanted} lies beyond the high watermark {log.high_watermark}.",
+        )
+    if wanted > log.log_start_offset:
+        with log.disk():
+            log.offsets.move_log_start(wanted)
+            log.epochs.truncate_from_start(wanted)
+            log.producers.log_start_moved(wanted)
+            log.offsets.first_unstable_offset = log.producers.first_unstable_offset
+    return log.log_start_offset
+
+
+def delete_segments_below_start(log: PartitionLog) -> int:
+    """Removes the segments that lie wholly below the log's start; returns how many.
+
+    The log's start must be on the disk already (the caller's checkpoint), or a crash would bring a
+    start back that has no file. Never the active segment.
+    """
+    with log.disk():
+        values = log.segments.values
+        gone = [
+            segment
+            for segment, following in itertools.pairwise(values)
+            if following.base_offset <= log.log_start_offset
+        ]
+        for segment in gone:
+            log.segments.remove([segment])
+            segment.delete()
+            if segment.base_offset in log.snapshots.offsets:
+                log.snapshots.remove(segment.base_offset)
+    return len(gone)

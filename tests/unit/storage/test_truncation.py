@@ -1,0 +1,84 @@
+"""Logs cut from behind and from the front."""
+
+import pytest
+
+from ottla.base.errors import ApiError
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.truncation import (
+    delete_records_before,
+    delete_segments_below_start,
+    truncate_fully_and_start_at,
+    truncate_to,
+)
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.log_support import NOW_MS, append, batch, fill, open_log, read_all, values
+
+
+@pytest.fixture
+def file_system() -> FakeFileSystem:
+    return FakeFileSystem()
+
+
+@pytest.fixture
+def log(file_system: FakeFileSystem) -> PartitionLog:
+    log = open_log(file_system)
+    fill(log, 20)
+    return log
+
+
+@pytest.mark.parametrize("offset", range(41))
+def test_a_cut_keeps_whole_batches_below_it(offset: int) -> None:
+    log = open_log(FakeFileSystem())
+    fill(log, 20)
+    assert truncate_to(log, offset, now_ms=NOW_MS) is (offset < 40)
+    kept = offset // 2 * 2
+    assert log.log_end_offset == kept
+    assert values(log) == [b"%d" % one for one in range(kept)]
+    fill(log, 5)
+    assert values(log) == [b"%d" % one for one in range(kept + 10)]
+
+
+def test_a_cut_takes_producers_and_epochs_back(log: PartitionLog) -> None:
+    for sequence in range(10):
+        append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=sequence)
+    log.append_as_leader(bytearray(_batch(10)), leader_epoch=4, now_ms=NOW_MS)
+    log.write_out()
+    truncate_to(log, 45, now_ms=NOW_MS)
+    assert log.latest_epoch == 0
+    assert append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=5).first_offset == 45
+
+
+def _batch(sequence: int) -> bytearray:
+    return batch(b"y", producer_id=3, producer_epoch=0, base_sequence=sequence)
+
+
+def test_an_emptied_log_goes_on_where_it_is_told(log: PartitionLog) -> None:
+    truncate_fully_and_start_at(log, 1000, now_ms=NOW_MS)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (1000, 1000, 1000)
+    assert append(log, b"new").first_offset == 1000
+    assert [one.offset for one in read_all(log)] == [1000]
+
+
+def test_deleted_records_are_gone_at_once_and_their_files_later(log: PartitionLog) -> None:
+    segments = len(log.segments)
+    assert delete_records_before(log, 17) == 17
+    assert values(log)[0] == b"17"
+    assert len(log.segments) == segments
+    assert delete_segments_below_start(log) == 1
+    assert log.segments.first.base_offset <= 17
+    assert values(log) == [b"%d" % one for one in range(17, 40)]
+
+
+def test_deleting_beyond_the_high_watermark_is_refused(log: PartitionLog) -> None:
+    with pytest.raises(ApiError, match="beyond"):
+        delete_records_before(log, 41)
+    assert delete_records_before(log, -1) == 40
+    assert values(log) == []
+
+
+def test_a_cut_log_is_the_same_after_a_crash(
+    file_system: FakeFileSystem, log: PartitionLog
+) -> None:
+    truncate_to(log, 13, now_ms=NOW_MS)
+    again = open_log(file_system.crash(CrashMode.KEEP))
+    assert values(again) == [b"%d" % one for one in range(12)]
