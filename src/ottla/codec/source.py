@@ -37,7 +37,8 @@ class Source:
     def constant(self, stem: str, value: Any) -> str:
         """The name of an object that the function uses."""
         for name, known in self.names.items():
-            if known is value:
+            # A method is a new object each time that it is looked up, so equal ones are the same.
+            if known is value or (callable(value) and known == value):
                 return name
         stem = stem.replace("?", "t")
         name = stem if stem not in self.names else self.fresh(stem)

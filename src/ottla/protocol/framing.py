@@ -93,7 +93,7 @@ class FrameReader:
     def _empty(self) -> None:
         """Starts over at the front, and gives a buffer back that was large for one big frame."""
         self._start = self._end = 0
-        if len(self._buffer) > self._capacity:
+        if len(self._buffer) > self._capacity and self._used:
             self._calm = self._calm + 1 if self._used <= self._capacity else 0
             if self._calm >= CALM or len(self._buffer) > KEPT_CAPACITY:
                 self._buffer = memoryview(bytearray(self._capacity))

@@ -1,0 +1,134 @@
+"""Frames out of a stream, however the stream arrives."""
+
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base.errors import ProtocolError
+from ottla.protocol.framing import CALM, KEPT_CAPACITY, FrameReader
+
+MAX_SIZE = 64 * 1024 * 1024
+
+
+def framed(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
+    """Receives `data` at most `chunk` bytes at a time, as a socket would write it."""
+    frames = []
+    while data:
+        view = reader.writable()
+        assert len(view) > 0
+        size = min(chunk, len(view), len(data))
+        view[:size] = data[:size]
+        data = data[size:]
+        frames += [bytes(frame) for frame in reader.received(size)]
+    return frames
+
+
+PAYLOADS = [b"", b"a", b"b" * 100, b"", b"c" * 7, b"d" * 1000]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 50, 1000, 100_000])
+@pytest.mark.parametrize("capacity", [4, 16, 64, 256 * 1024])
+def test_frames_arrive_whole_whatever_the_pieces(chunk: int, capacity: int) -> None:
+    reader = FrameReader(MAX_SIZE, capacity=capacity)
+    assert feed(reader, framed(*PAYLOADS) * 3, chunk) == PAYLOADS * 3
+    assert reader.pending_size == 0
+
+
+@given(st.lists(st.integers(0, 300), max_size=30), st.integers(0, 2**32), st.integers(4, 200))
+def test_any_cut_of_any_stream_gives_the_same_frames(
+    sizes: list[int], seed: int, capacity: int
+) -> None:
+    chance = random.Random(seed)
+    payloads = [chance.randbytes(size) for size in sizes]
+    reader = FrameReader(MAX_SIZE, capacity=capacity)
+    data = framed(*payloads)
+    frames = []
+    while data:
+        size = chance.randint(1, 400)
+        frames += feed(reader, data[:size], chance.choice((1, 7, 400)))
+        data = data[size:]
+    assert frames == payloads
+
+
+def test_a_frame_is_a_view_of_the_buffer() -> None:
+    reader = FrameReader(MAX_SIZE)
+    data = framed(b"abc")
+    view = reader.writable()
+    view[: len(data)] = data
+    (frame,) = reader.received(len(data))
+    view[4] = ord("X")
+    assert bytes(frame) == b"Xbc"
+
+
+def test_frames_stay_valid_until_the_next_receive_even_while_the_buffer_grows() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=64)
+    data = framed(b"abc") + framed(b"d" * 500)[:40]
+    view = reader.writable()
+    view[: len(data)] = data
+    (frame,) = reader.received(len(data))
+    assert bytes(frame) == b"abc"
+    assert feed(reader, framed(b"d" * 500)[40:], 1000) == [b"d" * 500]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
+def test_a_size_below_zero_or_over_the_limit_is_refused(size: int) -> None:
+    with pytest.raises(ProtocolError, match="at most 100"):
+        feed(FrameReader(100), struct.pack(">i", size), 4)
+
+
+def test_a_frame_of_exactly_the_limit_passes() -> None:
+    assert feed(FrameReader(100), framed(b"x" * 100), 1000) == [b"x" * 100]
+
+
+def test_frames_before_a_broken_one_are_given_first() -> None:
+    reader = FrameReader(100)
+    data = framed(b"good") + struct.pack(">i", -5)
+    view = reader.writable()
+    view[: len(data)] = data
+    frames = reader.received(len(data))
+    assert bytes(next(frames)) == b"good"
+    with pytest.raises(ProtocolError):
+        next(frames)
+
+
+def test_the_size_of_a_frame_alone_reserves_no_memory() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    feed(reader, struct.pack(">i", MAX_SIZE) + b"x" * 100, 2000)
+    assert reader.capacity == 1024
+    feed(reader, b"x" * 5000, 2000)
+    assert reader.capacity <= 2 * 8192
+
+
+def test_frames_of_one_large_size_keep_their_buffer() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    assert feed(reader, framed(b"x" * 50_000) * 10, 65_536) == [b"x" * 50_000] * 10
+    grown = reader.capacity
+    assert feed(reader, framed(b"x" * 50_000) * 10, 65_536) == [b"x" * 50_000] * 10
+    assert reader.capacity == grown > 50_000
+
+
+def test_a_grown_buffer_is_given_back_when_only_small_frames_come() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    feed(reader, framed(b"x" * 50_000), 65_536)
+    for _ in range(CALM - 1):
+        feed(reader, framed(b"small"), 1000)
+        reader.writable()
+        reader.writable()
+    assert reader.capacity > 1024
+    feed(reader, framed(b"small"), 1000)
+    reader.writable()
+    assert reader.capacity == 1024
+
+
+def test_a_huge_buffer_is_given_back_at_once() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    feed(reader, framed(bytes(KEPT_CAPACITY)), 1 << 20)
+    reader.writable()
+    assert reader.capacity == 1024
