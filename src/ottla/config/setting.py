@@ -102,7 +102,8 @@ def setting(name: str, kind: str, default: Value, doc: str, **bounds: Any) -> An
 
 def settings_of(config: type[Any]) -> dict[str, Setting]:
     """The rows of a settings dataclass by Kafka's name, in order of declaration."""
-    rows = (field.metadata["setting"] for field in dataclasses.fields(config))
+    fields = dataclasses.fields(config)
+    rows = (field.metadata["setting"] for field in fields if "setting" in field.metadata)
     return {row.name: row for row in rows}
 
 

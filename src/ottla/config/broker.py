@@ -1,0 +1,168 @@
+"""The settings of a broker, with Kafka's names and defaults (`KafkaConfig`).
+
+A broker's settings also give every topic its defaults, under names of their own: the topic's
+`segment.bytes` starts from the broker's `log.segment.bytes`. `TopicConfig` names them
+(`Setting.broker_name`), so they are not declared twice.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.config.setting import Setting, Value, setting, settings_of, with_values
+from ottla.config.topic import TopicConfig
+
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """What one broker is told; attributes are Kafka's names with underscores."""
+
+    advertised_listeners: tuple[str, ...] = setting(
+        "advertised.listeners",
+        "list",
+        (),
+        "Where clients are sent, as PLAINTEXT://host:port; by default the address they came to.",
+        is_dynamic=False,
+    )
+    auto_create_topics_enable: bool = setting(
+        "auto.create.topics.enable",
+        "boolean",
+        True,
+        "Whether a client that asks for an unknown topic makes it.",
+        is_dynamic=False,
+    )
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms",
+        "long",
+        600_000,
+        "A connection that has been silent for this long is closed; -1 keeps it.",
+        at_least=-1,
+        is_dynamic=False,
+    )
+    default_replication_factor: int = setting(
+        "default.replication.factor",
+        "int",
+        1,
+        "Replicas of a topic that does not say; a single broker can hold one.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    delete_topic_enable: bool = setting(
+        "delete.topic.enable",
+        "boolean",
+        True,
+        "Whether topics may be deleted by a client.",
+        is_dynamic=False,
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes",
+        "int",
+        57_671_680,
+        "The most that one fetch is answered with, whatever it asks for.",
+        at_least=1024,
+        is_dynamic=False,
+    )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        "int",
+        60_000,
+        "How often the recovery points are written down, from which a restart checks the logs.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    log_retention_hours: int = setting(
+        "log.retention.hours",
+        "int",
+        168,
+        "retention.ms of topics in hours, unless minutes or milliseconds are given.",
+        is_dynamic=False,
+    )
+    log_retention_minutes: int | None = setting(
+        "log.retention.minutes",
+        "int",
+        None,
+        "retention.ms of topics in minutes, unless milliseconds are given.",
+        is_dynamic=False,
+    )
+    log_roll_hours: int = setting(
+        "log.roll.hours",
+        "int",
+        168,
+        "segment.ms of topics in hours, unless log.roll.ms is given.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    log_roll_jitter_hours: int = setting(
+        "log.roll.jitter.hours",
+        "int",
+        0,
+        "segment.jitter.ms of topics in hours, unless log.roll.jitter.ms is given.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        "int",
+        1,
+        "Partitions of a topic that does not say.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    socket_request_max_bytes: int = setting(
+        "socket.request.max.bytes",
+        "int",
+        104_857_600,
+        "The largest request that a connection may send.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    topic_defaults: TopicConfig = dataclasses.field(default_factory=TopicConfig)
+
+    def value_of(self, name: str) -> Value:
+        """A setting's value by Kafka's name, the defaults of topics included."""
+        row = settings_of(BrokerConfig).get(name)
+        if row is not None:
+            return self._value(self, row)
+        return self._value(self.topic_defaults, topic_settings_by_broker_name()[name])
+
+    @staticmethod
+    def _value(config: object, row: Setting) -> Value:
+        value: Value = getattr(config, row.attribute)
+        return value
+
+
+def broker_config(values: Mapping[str, str]) -> BrokerConfig:
+    """Settings from texts by Kafka's broker names; raises `SettingError`."""
+    topic_rows = topic_settings_by_broker_name()
+    own = {name: text for name, text in values.items() if name not in topic_rows}
+    config = with_values(BrokerConfig(), own)
+    changes = _from_coarser_units(config)
+    for name, text in values.items():
+        if name in topic_rows:
+            row = topic_rows[name]
+            changes[row.attribute] = dataclasses.replace(row, name=name).parse(text)
+    defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(config, topic_defaults=defaults)
+
+
+def topic_settings_by_broker_name() -> dict[str, Setting]:
+    """The rows of a topic under the names that a broker's settings have for them."""
+    rows = settings_of(TopicConfig).values()
+    return {row.broker_name: row for row in rows if row.broker_name is not None}
+
+
+def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:
+    """What hours and minutes say of times that topics count in milliseconds."""
+    minutes = config.log_retention_minutes
+    if minutes is not None:
+        retention_ms = minutes * MINUTE_MS
+    else:
+        retention_ms = config.log_retention_hours * HOUR_MS
+    return {
+        "retention_ms": max(retention_ms, -1),
+        "segment_ms": config.log_roll_hours * HOUR_MS,
+        "segment_jitter_ms": config.log_roll_jitter_hours * HOUR_MS,
+    }

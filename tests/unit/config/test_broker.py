@@ -1,0 +1,74 @@
+"""A broker's settings: Kafka's names, and the defaults that they give to topics."""
+
+import pytest
+
+from ottla.config.broker import (
+    HOUR_MS,
+    MINUTE_MS,
+    BrokerConfig,
+    broker_config,
+    topic_settings_by_broker_name,
+)
+from ottla.config.setting import SettingError, settings_of
+from ottla.config.topic import TopicConfig
+
+
+def test_without_values_everything_is_kafkas_default() -> None:
+    config = broker_config({})
+    assert config == BrokerConfig()
+    assert config.topic_defaults == TopicConfig()
+
+
+def test_every_default_passes_its_own_bounds() -> None:
+    for row in settings_of(BrokerConfig).values():
+        if row.default is not None:
+            assert row.parse(row.format(row.default)) == row.default
+
+
+def test_a_brokers_name_sets_the_default_of_its_topics() -> None:
+    config = broker_config({"log.segment.bytes": "1048576", "message.max.bytes": "2000"})
+    assert config.topic_defaults.segment_bytes == 1_048_576
+    assert config.topic_defaults.max_message_bytes == 2000
+    assert config.value_of("log.segment.bytes") == 1_048_576
+
+
+def test_a_brokers_own_setting_is_its_own() -> None:
+    config = broker_config({"num.partitions": "3", "auto.create.topics.enable": "false"})
+    assert (config.num_partitions, config.auto_create_topics_enable) == (3, False)
+    assert config.value_of("num.partitions") == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "expected_ms"),
+    [
+        ({"log.retention.hours": "2"}, 2 * HOUR_MS),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 3 * MINUTE_MS),
+        ({"log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.ms": "-1"}, -1),
+    ],
+)
+def test_the_finest_unit_of_retention_counts(values: dict[str, str], expected_ms: int) -> None:
+    assert broker_config(values).topic_defaults.retention_ms == expected_ms
+
+
+def test_hours_of_rolling_give_way_to_milliseconds() -> None:
+    assert broker_config({"log.roll.hours": "1"}).topic_defaults.segment_ms == HOUR_MS
+    values = {"log.roll.hours": "1", "log.roll.ms": "5"}
+    assert broker_config(values).topic_defaults.segment_ms == 5
+
+
+def test_a_refusal_speaks_of_the_name_that_was_given() -> None:
+    with pytest.raises(SettingError, match=r"log\.segment\.bytes=1: at least 14"):
+        broker_config({"log.segment.bytes": "1"})
+    with pytest.raises(SettingError, match=r"did you mean num\.partitions"):
+        broker_config({"num.partition": "1"})
+
+
+def test_a_topics_name_is_no_brokers_name() -> None:
+    with pytest.raises(SettingError, match="there is no such setting"):
+        broker_config({"segment.bytes": "1000"})
+
+
+def test_no_name_is_both_a_brokers_own_and_a_default_of_topics() -> None:
+    assert not settings_of(BrokerConfig).keys() & topic_settings_by_broker_name().keys()
