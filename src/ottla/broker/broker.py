@@ -1,0 +1,404 @@
+"""The broker without a wire: topics over log directories, appends, fetches, producer ids.
+
+Everything is synchronous and for one thread at a time; whoever has several holds a lock. Appends
+of one round are pending until `write_out`, which makes them readable and wakes the fetches that
+wait for them. Refusals are `ApiError` with the code that a client is to see.
+
+Kafka's counterparts: `ReplicaManager`, and of the controller what one broker needs.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.files import Buffer, FileSystem
+from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.opening import (
+    BrokerOptions,
+    OpenedDirectories,
+    TopicConfigs,
+    entries_on_disk,
+    open_directories,
+)
+from ottla.broker.partition import Partition
+from ottla.broker.producer_ids import ProducerIds, write_producer_ids
+from ottla.broker.topic_file import TopicEntry, write_topic_file
+from ottla.broker.topics import NewTopic, Topic, Topics, partition_count_of, topic_config
+from ottla.broker.waiting import WaitingFetch, WaitingRoom
+from ottla.config.broker import BrokerConfig
+from ottla.storage.append import AppendInfo
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.partition_log import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    FetchData,
+    FoundOffset,
+    Isolation,
+)
+
+logger = logging.getLogger(__name__)
+
+ACKS_ALL = -1
+
+LongPoll = WaitingFetch[FetchQuery, FetchResult]
+
+
+class Broker:
+    def __init__(
+        self,
+        opened: OpenedDirectories,
+        config: BrokerConfig,
+        options: BrokerOptions,
+        *,
+        file_system: FileSystem,
+        configs: TopicConfigs,
+    ) -> None:
+        self.config = config
+        self.directories = opened.directories
+        self.topics = Topics()
+        self.node_id = opened.node_id
+        self.cluster_id = opened.cluster_id
+        self._file_system = file_system
+        self._options = options
+        self._configs = configs
+        self._dirty: list[Partition] = []
+        self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
+        self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
+        self._next_checkpoint_ms: float | None = None
+        self._load_topics(opened)
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[str],
+        file_system: FileSystem,
+        config: BrokerConfig,
+        options: BrokerOptions,
+    ) -> "Broker":
+        """Opens (and mends) log directories as one broker; raises `UserError`, `StorageError`."""
+        opened, configs = open_directories(
+            paths,
+            file_system,
+            options,
+            lambda entries: TopicConfigs(config.topic_defaults, entries),
+        )
+        return cls(opened, config, options, file_system=file_system, configs=configs)
+
+    def close(self) -> None:
+        """Flushes and closes everything; the next start needs no recovery."""
+        try:
+            self.write_out()
+        except StorageError:
+            logger.error("closing with a directory offline; the next start recovers it")
+        for directory in self.directories:
+            directory.close()
+
+    # Topics
+
+    def _load_topics(self, opened: OpenedDirectories) -> None:
+        entries = entries_on_disk(opened)
+        for entry in entries.values():
+            config = topic_config(self.config.topic_defaults, entry.overrides)
+            self._configs.put(entry.name, config)
+            self.topics.add(Topic(entry, config))
+        for directory in opened.directories:
+            for (name, index), log in directory.logs.items():
+                topic = self.topics.find(name)
+                assert topic is not None
+                log.reconfigure(topic.config)
+                topic.partitions[index] = Partition(name, index, log, directory)
+        for entry in entries.values():
+            topic = self.topics.find(entry.name)
+            assert topic is not None
+            if entry.is_deleted:
+                logger.info("finishing the deletion of topic %s", entry.name)
+                self._delete(topic)
+            else:
+                self._create_missing(topic, entry.partition_count)
+
+    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
+        """Makes a topic, durably; raises `ApiError` and then leaves nothing behind."""
+        self.topics.check_new_name(new.name)
+        count = partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
+        config = topic_config(self.config.topic_defaults, new.overrides)
+        entry = TopicEntry(
+            name=new.name,
+            topic_id=self._options.new_id(),
+            partition_count=count,
+            overrides={name: text for name, text in new.overrides.items() if text is not None},
+            revision=1,
+        )
+        topic = Topic(entry, config)
+        if validate_only:
+            return topic
+        try:
+            self._write_topic_files(extra=entry)
+            self._configs.put(new.name, config)
+            self._create_missing(topic, count)
+        except StorageError as error:
+            self._undo_creation(topic)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self.topics.add(topic)
+        return topic
+
+    def ensure_topic(self, name: str) -> Topic:
+        """The topic, made with the broker's defaults if it is missing."""
+        topic = self.topics.find(name)
+        if topic is not None:
+            return topic
+        factor = self.config.default_replication_factor
+        return self.create_topic(NewTopic(name=name, replication_factor=factor))
+
+    def _create_missing(self, topic: Topic, partition_count: int) -> None:
+        for index in range(partition_count):
+            if index not in topic.partitions:
+                directory = self._emptiest_directory()
+                log = directory.create_log(topic.name, index, topic.topic_id)
+                topic.partitions[index] = Partition(topic.name, index, log, directory)
+
+    def _emptiest_directory(self) -> LogDirectory:
+        online = [directory for directory in self.directories if not directory.is_offline]
+        if not online:
+            raise StorageError(self.directories[0].path, "every log directory is offline")
+        return min(online, key=lambda directory: len(directory.logs))
+
+    def _undo_creation(self, topic: Topic) -> None:
+        self._configs.remove(topic.name)
+        for partition in topic.partitions.values():
+            if not partition.directory.is_offline:
+                partition.directory.delete_log(topic.name, partition.index)
+        self._write_topic_files()
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Removes a topic and its files; raises `ApiError`."""
+        if not self.config.delete_topic_enable:
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+        self.write_out()
+        topic.revision += 1
+        try:
+            self._delete(topic)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _delete(self, topic: Topic) -> None:
+        self._write_topic_files(extra=topic.entry(is_deleted=True))
+        self.topics.remove(topic)
+        self._configs.remove(topic.name)
+        for partition in topic.partitions.values():
+            self._waiting.wake(partition)
+            partition.directory.delete_log(topic.name, partition.index)
+        self._write_topic_files()
+
+    def _write_topic_files(self, extra: TopicEntry | None = None) -> None:
+        """Writes down all topics, with one of them as `extra` says."""
+        entries = {topic.name: topic.entry() for topic in self.topics}
+        if extra is not None:
+            entries[extra.name] = extra
+        for directory in self.directories:
+            if directory.is_offline:
+                continue
+            try:
+                write_topic_file(self._file_system, directory.path, entries.values())
+            except OSError as error:
+                raise directory.health.fail(error) from error
+
+    # Appending
+
+    def append(
+        self, topic: str, index: int, records: Buffer, *, now_ms: int, acks: int = ACKS_ALL
+    ) -> AppendInfo:
+        """Appends batches; `records` may be changed, and must then stay until `write_out`."""
+        partition = self.topics.partition(topic, index)
+        log = partition.log
+        if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        try:
+            info = log.append_as_leader(records, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        if not partition.is_dirty:
+            partition.is_dirty = True
+            self._dirty.append(partition)
+        return info
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether `write_out` has something to do."""
+        return bool(self._dirty)
+
+    def write_out(self) -> None:
+        """Writes all pending appends, one call per partition; readers see them from now on.
+
+        Raises `StorageError` after it has tried all of them.
+        """
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, []
+        failure: StorageError | None = None
+        for partition in dirty:
+            partition.is_dirty = False
+            try:
+                partition.log.write_out()
+            except StorageError as error:
+                failure = error
+            self._waiting.wake(partition)
+        if failure is not None:
+            raise failure
+
+    # Fetching
+
+    def fetch(self, query: FetchQuery) -> FetchResult:
+        """Reads what there is, in the query's order, within its limits."""
+        results: list[FetchData | ApiError] = []
+        left = min(query.max_size, self.config.fetch_max_bytes)
+        size = 0
+        has_error = False
+        for wanted in query.partitions:
+            one_anyway = size == 0 and not query.is_hard_limit
+            try:
+                data = self._read(wanted, min(wanted.max_size, left), query.isolation, one_anyway)
+            except ApiError as error:
+                results.append(error)
+                has_error = True
+                continue
+            results.append(data)
+            if data.records is not None:
+                size += data.records.size
+                left = max(0, left - data.records.size)
+        return FetchResult(results, size, has_error)
+
+    def _read(
+        self, wanted: PartitionQuery, max_size: int, isolation: Isolation, one_anyway: bool
+    ) -> FetchData:
+        if wanted.topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self.topics.partition(wanted.topic, wanted.index)
+        partition.check_leader_epoch(wanted.leader_epoch)
+        try:
+            return partition.log.read(
+                wanted.offset, max_size, isolation, min_one_message=one_anyway
+            )
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except CorruptionError as error:
+            logger.error("cannot read %s-%d: %s", wanted.topic, wanted.index, error)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+
+    def fetch_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
+        """The result when it is enough, otherwise a wait that `take_answered` will end."""
+        result = self.fetch(query)
+        if result.answers(query):
+            return result
+        keys = [
+            self.topics.partition(wanted.topic, wanted.index)
+            for wanted in query.partitions
+            if wanted.topic is not None
+        ]
+        waiting: LongPoll = WaitingFetch(query, keys, deadline_ms)
+        self._waiting.add(waiting)
+        return waiting
+
+    def take_answered(self, monotonic_ms: float) -> list[LongPoll]:
+        """The fetches that now have enough, or have waited long enough, with their `result`."""
+        answered = []
+        for waiting in self._waiting.take_woken():
+            result = self.fetch(waiting.query)
+            if result.answers(waiting.query):
+                waiting.result = result
+                self._waiting.end(waiting)
+                answered.append(waiting)
+        for waiting in self._waiting.advance(monotonic_ms):
+            waiting.result = self.fetch(waiting.query)
+            self._waiting.end(waiting)
+            answered.append(waiting)
+        return answered
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether fetches were woken since the last `take_answered`."""
+        return self._waiting.has_woken
+
+    def cancel(self, waiting: object) -> None:
+        """Nobody wants the answer any more."""
+        if isinstance(waiting, WaitingFetch):
+            self._waiting.end(waiting)
+
+    # Offsets by time
+
+    def find_offset(
+        self,
+        topic: str,
+        index: int,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        leader_epoch: int = -1,
+    ) -> FoundOffset | None:
+        """The first offset at or after a time, or what a sentinel (-1 to -5) asks for.
+
+        `None` when no readable record is that late. Kafka: `Partition.fetchOffsetForTimestamp`.
+        """
+        partition = self.topics.partition(topic, index)
+        partition.check_leader_epoch(leader_epoch)
+        log = partition.log
+        is_committed = isolation is Isolation.LAST_STABLE
+        end = log.last_stable_offset if is_committed else log.high_watermark
+        if timestamp_ms == LATEST_TIMESTAMP:
+            return FoundOffset(end, -1, partition.leader_epoch)
+        try:
+            found = log.find_timestamp(timestamp_ms)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        sentinels = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP)
+        if timestamp_ms in sentinels or found is None or found.offset < end:
+            return found
+        return None
+
+    # Producer ids
+
+    def allocate_producer_id(self) -> int:
+        """An id for an idempotent producer that was never given to another; raises `ApiError`."""
+        try:
+            return self._producer_ids.allocate()
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    def _reserve_producer_ids(self, end: int) -> None:
+        online = [directory for directory in self.directories if not directory.is_offline]
+        if not online:
+            raise StorageError(self.directories[0].path, "every log directory is offline")
+        for directory in online:
+            try:
+                write_producer_ids(self._file_system, directory.path, end)
+            except OSError as error:
+                raise directory.health.fail(error) from error
+
+    # Jobs
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `take_answered` or `run_due_jobs` has work, on the monotonic clock."""
+        deadline_ms = self._waiting.next_deadline_ms
+        if self._next_checkpoint_ms is None:
+            return deadline_ms
+        if deadline_ms is None:
+            return self._next_checkpoint_ms
+        return min(deadline_ms, self._next_checkpoint_ms)
+
+    def run_due_jobs(self, monotonic_ms: float) -> None:
+        """Writes checkpoints when it is time."""
+        interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
+        if self._next_checkpoint_ms is None:
+            self._next_checkpoint_ms = monotonic_ms + interval_ms
+        if monotonic_ms < self._next_checkpoint_ms:
+            return
+        self._next_checkpoint_ms = monotonic_ms + max(interval_ms, 1)
+        for directory in self.directories:
+            if not directory.is_offline:
+                try:
+                    directory.checkpoint()
+                except StorageError:
+                    continue  # logged where the directory went offline

@@ -1,0 +1,47 @@
+"""What a fetch asks for and what it gets, over many partitions, without a word of the wire.
+
+Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
+"""
+
+from dataclasses import dataclass
+
+from ottla.base.errors import ApiError
+from ottla.storage.partition_log import FetchData, Isolation
+
+
+@dataclass(slots=True)
+class PartitionQuery:
+    """One partition of a fetch. A `topic` of `None` is one whose id nobody knows.
+
+    `leader_epoch` is the one that the client knows, -1 when it does not say.
+    """
+
+    topic: str | None
+    index: int
+    offset: int
+    max_size: int
+    leader_epoch: int = -1
+
+
+@dataclass(slots=True)
+class FetchQuery:
+    """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74."""
+
+    partitions: list[PartitionQuery]
+    max_size: int
+    min_size: int = 1
+    isolation: Isolation = Isolation.HIGH_WATERMARK
+    is_hard_limit: bool = False
+
+
+@dataclass(slots=True)
+class FetchResult:
+    """In the order of the query's partitions: what was read, or why it could not be."""
+
+    partitions: list[FetchData | ApiError]
+    size: int
+    has_error: bool
+
+    def answers(self, query: FetchQuery) -> bool:
+        """Whether it need not wait for more (Kafka: `ReplicaManager.fetchMessages`)."""
+        return self.size >= query.min_size or self.has_error or not query.partitions

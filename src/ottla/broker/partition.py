@@ -1,0 +1,34 @@
+"""One partition that this broker leads: its log, its place, its leader epoch.
+
+Kafka's counterpart: `Partition`, of which a broker without replicas needs little.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.partition_log import PartitionLog
+
+
+class Partition:
+    """`is_dirty`: it holds appends that `Broker.write_out` has still to write."""
+
+    __slots__ = ("directory", "index", "is_dirty", "leader_epoch", "log", "topic")
+
+    def __init__(self, topic: str, index: int, log: PartitionLog, directory: LogDirectory) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.directory = directory
+        self.leader_epoch = log.latest_epoch or 0
+        self.is_dirty = False
+
+    def check_leader_epoch(self, known_epoch: int) -> None:
+        """Raises `ApiError` when a client knows another epoch than ours (KIP-320); -1 knows none.
+
+        Kafka: `Partition.checkCurrentLeaderEpoch`.
+        """
+        if known_epoch < 0 or known_epoch == self.leader_epoch:
+            return
+        if known_epoch < self.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)

@@ -1,0 +1,99 @@
+"""What a directory cannot say of its topics by itself: settings, sizes, and deletions under way.
+
+Format page: docs/format/ottla-topics.md. Kafka keeps this in its controller; Ottla in one small
+file per log directory, which Kafka ignores. It is replaced whole, so a crash leaves the old
+content or the new. A topic's entry is written before its first partition is made and marked before
+its first partition goes, so `Broker.open` can finish either after a crash. When directories
+disagree the highest revision is right.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
+
+TOPIC_FILE_NAME = "ottla-topics.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEntry:
+    """One topic; `overrides` are the settings that differ from the broker's defaults, as texts."""
+
+    name: str
+    topic_id: Uuid
+    partition_count: int
+    overrides: Mapping[str, str]
+    revision: int = 0
+    is_deleted: bool = False
+
+
+def read_topic_file(file_system: FileSystem, directory: str) -> dict[str, TopicEntry]:
+    """The entries by name, none when there is no file; raises `CorruptionError`."""
+    path = join(directory, TOPIC_FILE_NAME)
+    if file_system.status(path) is None:
+        return {}
+    content = read_file(file_system, path)
+    try:
+        return _parse(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(path, 0, f"not a list of topics ({error!r})") from error
+
+
+def write_topic_file(
+    file_system: FileSystem, directory: str, entries: Iterable[TopicEntry]
+) -> None:
+    """Replaces the file; an entry less means that its topic is wholly gone."""
+    topics = [_entry_fields(entry) for entry in sorted(entries, key=lambda one: one.name)]
+    text = json.dumps({"version": FORMAT_VERSION, "topics": topics}, indent=1)
+    replace_file(file_system, join(directory, TOPIC_FILE_NAME), text.encode() + b"\n")
+
+
+def merge_entries(files: Iterable[Mapping[str, TopicEntry]]) -> dict[str, TopicEntry]:
+    """One entry per topic from all directories, the highest revision of each."""
+    merged: dict[str, TopicEntry] = {}
+    for entries in files:
+        for name, entry in entries.items():
+            known = merged.get(name)
+            if known is None or entry.revision > known.revision:
+                merged[name] = entry
+    return merged
+
+
+def _parse(content: Any) -> dict[str, TopicEntry]:
+    if content["version"] != FORMAT_VERSION:
+        raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
+    entries = (_parse_entry(fields) for fields in content["topics"])
+    return {entry.name: entry for entry in entries}
+
+
+def _parse_entry(fields: Any) -> TopicEntry:
+    partition_count, revision = fields["partition_count"], fields["revision"]
+    if not isinstance(partition_count, int) or not isinstance(revision, int):
+        raise TypeError("partition_count and revision must be numbers")
+    overrides = fields["configs"]
+    if not all(isinstance(text, str) for text in overrides.values()):
+        raise TypeError("the values of configs must be texts")
+    return TopicEntry(
+        name=str(fields["name"]),
+        topic_id=parse_uuid(fields["topic_id"]),
+        partition_count=partition_count,
+        overrides=dict(overrides),
+        revision=revision,
+        is_deleted=bool(fields["is_deleted"]),
+    )
+
+
+def _entry_fields(entry: TopicEntry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "topic_id": uuid_text(entry.topic_id),
+        "partition_count": entry.partition_count,
+        "revision": entry.revision,
+        "is_deleted": entry.is_deleted,
+        "configs": dict(sorted(entry.overrides.items())),
+    }

@@ -1,0 +1,208 @@
+"""The topics of this broker by name and by id, what they may be called, and how they are made.
+
+Kafka's counterparts: `Topic` (names), `MetadataImage` and the checks of
+`ReplicationControlManager.createTopic`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.partition import Partition
+from ottla.broker.topic_file import TopicEntry
+from ottla.config.setting import SettingError, with_values
+from ottla.config.topic import TopicConfig
+
+MAX_NAME_LENGTH = 249
+"""With `-partition` and the suffix of a deletion it still fits a file name."""
+
+MAX_PARTITION_COUNT = 10_000
+"""The most that Kafka's controller makes in one go."""
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Written by coordinators only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What a topic is asked to be; -1 asks for the broker's default.
+
+    `assignments` are broker ids by partition, and replace both counts.
+    """
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, list[int]] = field(default_factory=dict)
+    overrides: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Topic:
+    """A topic with those of its partitions that are on this broker's disks."""
+
+    __slots__ = (
+        "config",
+        "name",
+        "overrides",
+        "partition_count",
+        "partitions",
+        "revision",
+        "topic_id",
+    )
+
+    def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
+        self.name = entry.name
+        self.topic_id = entry.topic_id
+        self.overrides = dict(entry.overrides)
+        self.partition_count = entry.partition_count
+        self.revision = entry.revision
+        self.config = config
+        self.partitions: dict[int, Partition] = {}
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def entry(self, *, is_deleted: bool = False) -> TopicEntry:
+        """What the topic file says of it."""
+        return TopicEntry(
+            name=self.name,
+            topic_id=self.topic_id,
+            partition_count=self.partition_count,
+            overrides=self.overrides,
+            revision=self.revision,
+            is_deleted=is_deleted,
+        )
+
+
+class Topics:
+    """All topics. Lookups raise `ApiError` with the code that a client is to see."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def get(self, name: str) -> Topic:
+        """Raises `ApiError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def find_by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition:
+        """Raises `ApiError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        try:
+            return self._by_name[name].partitions[index]
+        except KeyError:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    def add(self, topic: Topic) -> None:
+        assert topic.name not in self._by_name
+        self._by_name[topic.name] = topic
+        if topic.topic_id != ZERO_UUID:
+            self._by_id[topic.topic_id] = topic
+
+    def remove(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        self._by_id.pop(topic.topic_id, None)
+
+    def check_new_name(self, name: str) -> None:
+        """Raises `ApiError` when a topic of that name cannot be made."""
+        check_name(name)
+        if name in self._by_name:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        key = _collision_key(name)
+        for other in self._by_name:
+            if _collision_key(other) == key:
+                raise ApiError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with the existing topic '{other}': "
+                    "metrics cannot tell '.' from '_'.",
+                )
+
+
+def _collision_key(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def check_name(name: str) -> None:
+    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for a name that no topic may have."""
+    if not name:
+        reason = "is empty"
+    elif name in (".", ".."):
+        reason = "is '.' or '..'"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"is longer than {MAX_NAME_LENGTH} characters"
+    elif LEGAL_NAME.fullmatch(name) is None:
+        reason = "has characters other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic's name {reason}.")
+
+
+def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
+    """How many partitions to make; raises `ApiError` for a size that this broker cannot give."""
+    if new.assignments:
+        return _check_assignments(new, node_id)
+    if new.replication_factor not in (-1, 1):
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        if new.replication_factor < 1:
+            raise ApiError(code, "The replication factor must be 1 or more, or -1.")
+        raise ApiError(
+            code, f"The replication factor {new.replication_factor} exceeds the 1 broker there is."
+        )
+    count = default if new.partition_count == -1 else new.partition_count
+    if not 1 <= count <= MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions must be 1 to {MAX_PARTITION_COUNT}, not {count}.",
+        )
+    return count
+
+
+def _check_assignments(new: NewTopic, node_id: int) -> int:
+    if new.partition_count != -1 or new.replication_factor != -1:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "With replicas assigned, the partitions and the replication factor must be -1.",
+        )
+    count = len(new.assignments)
+    if sorted(new.assignments) != list(range(count)) or count > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be assigned from 0 on, gapless."
+        )
+    if any(replicas != [node_id] for replicas in new.assignments.values()):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
+        )
+    return count
+
+
+def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """A topic's settings; raises `ApiError(INVALID_CONFIG)`."""
+    values: dict[str, str] = {}
+    for name, text in overrides.items():
+        if text is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name}: a value is missing.")
+        values[name] = text
+    try:
+        return with_values(defaults, values)
+    except SettingError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error

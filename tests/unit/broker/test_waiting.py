@@ -1,0 +1,100 @@
+"""Waiting fetches: woken by their partitions, ended by their deadlines, never answered twice."""
+
+from ottla.broker.waiting import STALE_TO_KEEP, WaitingFetch, WaitingRoom
+
+Room = WaitingRoom[str, int]
+Fetch = WaitingFetch[str, int]
+
+
+def waiting(room: Room, *keys: str, deadline_ms: float = 500) -> Fetch:
+    fetch = Fetch("query", keys, deadline_ms)
+    room.add(fetch)
+    return fetch
+
+
+def test_an_append_wakes_only_those_who_wait_for_its_partition() -> None:
+    room = Room()
+    mine, other = waiting(room, "a-0"), waiting(room, "b-0")
+    room.wake("a-0")
+    assert list(room.take_woken()) == [mine]
+    assert not mine.is_woken
+    assert not other.is_woken
+
+
+def test_a_fetch_of_two_partitions_is_woken_once_for_both() -> None:
+    room = Room()
+    fetch = waiting(room, "a-0", "a-1")
+    room.wake("a-0")
+    room.wake("a-1")
+    assert list(room.take_woken()) == [fetch]
+    assert list(room.take_woken()) == []
+
+
+def test_a_woken_fetch_that_is_not_ended_is_woken_again_by_the_next_append() -> None:
+    room = Room()
+    fetch = waiting(room, "a-0")
+    room.wake("a-0")
+    room.take_woken()
+    room.wake("a-0")
+    assert room.has_woken
+    assert list(room.take_woken()) == [fetch]
+
+
+def test_a_fetch_ended_after_it_was_woken_is_not_returned() -> None:
+    room = Room()
+    fetch = waiting(room, "a-0")
+    room.wake("a-0")
+    room.end(fetch)
+    assert list(room.take_woken()) == []
+
+
+def test_an_ended_fetch_is_never_woken_nor_expired() -> None:
+    room = Room()
+    fetch = waiting(room, "a-0", deadline_ms=10)
+    room.end(fetch)
+    room.wake("a-0")
+    assert list(room.take_woken()) == []
+    assert room.advance(1000) == []
+    assert room.next_deadline_ms is None
+
+
+def test_ending_twice_is_ending_once() -> None:
+    room = Room()
+    fetch, other = waiting(room, "a-0"), waiting(room, "a-0")
+    room.end(fetch)
+    room.end(fetch)
+    assert len(room) == 1
+    room.wake("a-0")
+    assert list(room.take_woken()) == [other]
+
+
+def test_the_next_deadline_is_the_nearest_of_those_that_still_wait() -> None:
+    room = Room()
+    late, soon = waiting(room, "a-0", deadline_ms=300), waiting(room, "a-0", deadline_ms=100)
+    assert room.next_deadline_ms == 100
+    room.end(soon)
+    assert room.next_deadline_ms == 300
+    room.end(late)
+    assert room.next_deadline_ms is None
+
+
+def test_time_expires_fetches_in_order_of_deadline_and_not_before() -> None:
+    room = Room()
+    fetches = [waiting(room, "a-0", deadline_ms=deadline) for deadline in (30, 10, 20)]
+    assert room.advance(9.9) == []
+    assert room.advance(20) == [fetches[1], fetches[2]]
+    assert room.advance(30) == [fetches[0]]
+
+
+def test_a_fetch_without_partitions_waits_for_its_deadline() -> None:
+    room = Room()
+    fetch = waiting(room, deadline_ms=5)
+    assert room.advance(5) == [fetch]
+
+
+def test_ended_fetches_do_not_pile_up_behind_a_distant_deadline() -> None:
+    room = Room()
+    for _ in range(1000):
+        room.end(waiting(room, "a-0", deadline_ms=30_000))
+    assert len(room._deadlines) <= STALE_TO_KEEP + 2
+    assert room._by_key == {}
