@@ -1,1 +1,0 @@
-"""Ottla beside other people's code."""

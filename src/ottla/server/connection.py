@@ -1,0 +1,127 @@
+"""One client: its socket, the frames that came, the answers that go, and what holds them up.
+
+Answers leave in the order of the requests. While a request waits (a long poll), those behind it
+stay unread in the receive buffer, as Kafka mutes a channel: a connection has one request at work.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from selectors import EVENT_READ, EVENT_WRITE
+
+from ottla.base.files import FileSlice
+from ottla.codec.primitives import Output
+from ottla.protocol.framing import FrameReader
+from ottla.server.call import Later
+from ottla.server.outbox import Outbox
+
+MAX_SEND_FILE_SIZE = 1 << 30
+"""What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
+
+
+class SocketSink:
+    """A socket as the outbox writes to it."""
+
+    __slots__ = ("_descriptor", "send")
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.send = peer.send
+        self._descriptor = peer.fileno()
+
+    def send_file(self, slice_: FileSlice) -> int:
+        # A file closed since the answer was made has descriptor -1: EBADF, and never another file.
+        size = min(slice_.size, MAX_SEND_FILE_SIZE)
+        return os.sendfile(self._descriptor, slice_.file.fileno(), slice_.position, size)
+
+
+class Connection:
+    """`local_address` is where the client found us, which Metadata advertises.
+
+    `is_ending`: a request broke the rules; the answers before it still go, then it is closed.
+    """
+
+    __slots__ = (
+        "_outbox",
+        "_sink",
+        "frames",
+        "interest",
+        "is_closed",
+        "is_ending",
+        "is_muted",
+        "is_touched",
+        "last_active_ms",
+        "later",
+        "local_address",
+        "output",
+        "peer_name",
+        "reader",
+        "socket",
+    )
+
+    def __init__(self, peer: socket.socket, peer_name: str, max_request_size: int) -> None:
+        self.socket = peer
+        self.peer_name = peer_name
+        self.local_address = _host_and_port(peer.getsockname())
+        self.reader = FrameReader(max_request_size)
+        self.frames: Iterator[memoryview] | None = None
+        self.output = Output()
+        self.later: Later | None = None
+        self.is_muted = False
+        self.is_closed = False
+        self.is_ending = False
+        self.is_touched = False
+        self.interest = EVENT_READ
+        self.last_active_ms = 0.0
+        self._outbox = Outbox()
+        self._sink = SocketSink(peer)
+
+    def receive(self) -> bool:
+        """Takes in what has come; `False` when the client has hung up."""
+        assert self.frames is None, "frames still lie in the buffer"
+        size = self.socket.recv_into(self.reader.writable())
+        if size == 0:
+            return False
+        self.frames = self.reader.received(size)
+        return True
+
+    def has_hung_up(self) -> bool:
+        """Looks at a held connection without taking anything in."""
+        return self.socket.recv(1, socket.MSG_PEEK) == b""
+
+    def queue_output(self) -> None:
+        """Moves encoded answers to the outbox."""
+        output = self.output
+        if output.data:
+            self._outbox.add(output.data, output.slices)
+            self.output = Output()
+
+    def send(self) -> bool:
+        """Sends what the socket takes; `False` when something is left."""
+        return self._outbox.send(self._sink)
+
+    @property
+    def wanted_interest(self) -> int:
+        """What to wait for: never for more requests while answers are not taken."""
+        if self._outbox:
+            return EVENT_WRITE
+        if self.is_muted or (self.frames is not None and self.later is None):
+            return 0
+        return EVENT_READ
+
+    def end(self) -> None:
+        """Takes no more requests."""
+        self.is_ending = True
+        self.frames = None
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.frames = None
+        self.later = None
+        self._outbox.clear()
+        self.socket.close()
+
+
+def _host_and_port(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:
+    """An address as clients can use it: IPv4 through an IPv6 socket shows its IPv4 form."""
+    host = address[0].removeprefix("::ffff:") if "." in address[0] else address[0]
+    return host, address[1]

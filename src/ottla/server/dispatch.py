@@ -1,0 +1,137 @@
+"""From a frame to its handler, and from the handler's answer to bytes.
+
+Kafka's counterpart: `KafkaApis.handle`.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ottla.base.errors import ProtocolError, UserError
+from ottla.base.files import Buffer
+from ottla.broker.broker import Broker
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message, reader
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
+from ottla.protocol.messages import module_name, request_class
+from ottla.server.apis import APIS
+from ottla.server.call import Call, Handler, Later
+
+
+class Route:
+    """One API in one version: how to read it and who answers it."""
+
+    __slots__ = ("handle", "is_produce", "read")
+
+    def __init__(self, api_key: ApiKey, api_version: int) -> None:
+        self.read: Callable[[Buffer, int], tuple[Any, int]]
+        self.read = reader(request_class(api_key), api_version)
+        self.handle = handler_of(api_key)
+        self.is_produce = api_key is ApiKey.PRODUCE
+
+
+class Dispatcher:
+    """Decodes requests, calls handlers, encodes answers. Raises `ProtocolError`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._routes: dict[tuple[int, int], Route] = {}
+        self._call = Call(broker)
+        self._advertised = advertised_address(broker.config.advertised_listeners)
+
+    def set_time(self, now_ms: int, monotonic_ms: float) -> None:
+        """One reading of the clock serves a whole round."""
+        self._call.now_ms = now_ms
+        self._call.monotonic_ms = monotonic_ms
+
+    def dispatch(
+        self, frame: Buffer, local_address: tuple[str, int], output: Output
+    ) -> Later | None:
+        """Answers one request into `output`, or returns what its answer waits for.
+
+        Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
+        request that Kafka, too, answers by closing the connection, and `StorageError` when appends
+        of earlier requests could not be written.
+        """
+        header, position = read_request_header(frame)
+        api_version = header.api_version
+        route = self._routes.get((header.api_key, api_version))
+        if route is None:
+            route, header = self._find_route(header)
+        request, _ = route.read(frame, position)
+        if not route.is_produce and self._broker.has_pending:
+            self._broker.write_out()  # what a client has sent before, it must be able to read
+        call = self._call
+        call.api_version = api_version
+        call.client_id = header.client_id
+        call.address = self._advertised or local_address
+        answer = route.handle(request, call)
+        if answer is None:
+            return None
+        if isinstance(answer, Later):
+            answer.header = header
+            return answer
+        encode_response(header, answer, output)
+        return None
+
+    def finish(self, later: Later, output: Output) -> None:
+        """Encodes an answer that had to wait."""
+        assert later.header is not None
+        encode_response(later.header, later.finish(), output)
+
+    def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
+        """The route, and the header to answer with."""
+        key, version = header.api_key, header.api_version
+        api = APIS.get(key)
+        if api is None:
+            raise ProtocolError(f"request {name_of(key)} is not supported")
+        if api.oldest <= version <= api.newest:
+            route = self._routes[key, version] = Route(api.key, version)
+            return route, header
+        if key != ApiKey.API_VERSIONS:
+            raise ProtocolError(f"request {name_of(key)} has no version {version} here")
+        return UNSUPPORTED_API_VERSIONS, header.in_version(0)
+
+
+class _UnsupportedApiVersions(Route):
+    """ApiVersions in a version to come: it is answered in version 0, unread (KIP-511)."""
+
+    def __init__(self) -> None:
+        self.read = lambda _, position: (None, position)
+        self.handle = _answer_unsupported
+        self.is_produce = False
+
+
+def _answer_unsupported(_: None, call: Call) -> Message:
+    return handler_of(ApiKey.API_VERSIONS)(None, call)  # type: ignore[return-value]
+
+
+UNSUPPORTED_API_VERSIONS = _UnsupportedApiVersions()
+
+
+def handler_of(api_key: ApiKey) -> Handler:
+    """A handler is imported when its API is first used, as its messages are."""
+    module: Any = import_module(f"ottla.server.handlers.{module_name(api_key)}")
+    handle: Handler = module.handle
+    return handle
+
+
+def name_of(api_key: int) -> str:
+    try:
+        return f"{ApiKey(api_key).name} ({api_key})"
+    except ValueError:
+        return str(api_key)
+
+
+def advertised_address(listeners: tuple[str, ...]) -> tuple[str, int] | None:
+    """The host and port of `advertised.listeners`; raises `UserError` when it is none."""
+    if not listeners:
+        return None
+    text = listeners[0].partition("://")[2] or listeners[0]
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UserError(
+            f"advertised.listeners={listeners[0]}: must look like PLAINTEXT://host:9092"
+        )
+    return host.strip("[]"), int(port)

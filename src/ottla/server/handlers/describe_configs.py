@@ -1,0 +1,93 @@
+"""DescribeConfigs, 0 to 4: the settings of topics and of this broker, and where they come from.
+
+Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
+"""
+
+from enum import IntEnum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ottla.server.call import Call
+from ottla.server.config_entries import ConfigEntry, Source, broker_entries, topic_entries
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, call) for resource in request.resources]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+    try:
+        entries = _entries(resource, call)
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    keys = resource.configuration_keys
+    result.configs = [
+        _config(entry, request, call.api_version)
+        for entry in entries
+        if keys is None or entry.name in keys
+    ]
+    return result
+
+
+def _entries(resource: DescribeConfigsResource, call: Call) -> list[ConfigEntry]:
+    broker, name = call.broker, resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return topic_entries(broker.topics.get(name), broker.config)
+        case ResourceType.BROKER if name == "":
+            return []  # what was set for all brokers of the cluster: nothing can be
+        case ResourceType.BROKER if name == str(broker.node_id):
+            return broker_entries(broker.config)
+        case ResourceType.BROKER:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"The broker here has the id {broker.node_id}, not '{name}'.",
+            )
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST,
+        f"Resources of type {resource.resource_type} have no settings here.",
+    )
+
+
+def _config(
+    entry: ConfigEntry, request: DescribeConfigsRequest, api_version: int
+) -> DescribeConfigsResourceResult:
+    config = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=not entry.row.is_dynamic,
+        config_source=entry.source,
+        config_type=entry.type_code,
+        documentation=entry.row.doc if request.include_documentation else None,
+    )
+    if api_version == 0:
+        config.is_default = entry.source is Source.DEFAULT
+    if request.include_synonyms:
+        config.synonyms = [
+            DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+            for one in entry.synonyms
+        ]
+    return config

@@ -1,0 +1,45 @@
+"""FindCoordinator, 0 to 6: whoever asks for a coordinator, of a group or a transaction, is here.
+
+Left out: share groups. Kafka's counterpart: `KafkaApis.handleFindCoordinatorRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.server.call import Call
+
+GROUP, TRANSACTION = 0, 1
+FIRST_LIST_VERSION = 4
+
+
+def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    if call.api_version >= FIRST_LIST_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[_find(key, request.key_type, call) for key in request.coordinator_keys]
+        )
+    found = _find(request.key, request.key_type, call)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(key: str, key_type: int, call: Call) -> Coordinator:
+    if key_type not in (GROUP, TRANSACTION):
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=f"There is no coordinator for keys of type {key_type}.",
+        )
+    host, port = call.address
+    return Coordinator(
+        key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
+    )

@@ -1,0 +1,90 @@
+"""ListOffsets, 0 to 11: the offset of a time, or of either end of a partition.
+
+Version 0 asks for a list of offsets before a time, at which segments begin; it gets one. Nothing is
+tiered, so the earliest local offset (-4) is the log's start and the latest tiered (-5) is none.
+Kafka's counterpart: `KafkaApis.handleListOffsetRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.partition import Partition
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.server.call import Call
+from ottla.storage.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Isolation
+
+READ_COMMITTED = 1
+FIRST_EPOCH_VERSION = 4
+
+FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
+"""From which version on a timestamp below zero has a meaning (KIP-734, KIP-405, KIP-1005)."""
+
+
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    is_committed = request.isolation_level == READ_COMMITTED
+    isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            try:
+                answer = _find(topic.name, wanted, isolation, call)
+            except ApiError as error:
+                answer = ListOffsetsPartitionResponse(
+                    partition_index=wanted.partition_index, error_code=error.code
+                )
+            partitions.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    topic: str, wanted: ListOffsetsPartition, isolation: Isolation, call: Call
+) -> ListOffsetsPartitionResponse:
+    index, timestamp_ms = wanted.partition_index, wanted.timestamp
+    answer = ListOffsetsPartitionResponse(partition_index=index)
+    if timestamp_ms < 0:
+        first_version = FIRST_VERSIONS_OF_SENTINELS.get(timestamp_ms)
+        if first_version is None or call.api_version < first_version:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if call.api_version == 0:
+        partition = call.broker.topics.partition(topic, index)
+        answer.old_style_offsets = _offsets_before(partition, wanted)
+        return answer
+    found = call.broker.find_offset(
+        topic,
+        index,
+        timestamp_ms,
+        isolation=isolation,
+        leader_epoch=wanted.current_leader_epoch,
+    )
+    if found is not None:
+        answer.offset = found.offset
+        answer.timestamp = found.timestamp_ms
+        if call.api_version >= FIRST_EPOCH_VERSION:
+            answer.leader_epoch = found.leader_epoch
+    return answer
+
+
+def _offsets_before(partition: Partition, wanted: ListOffsetsPartition) -> list[int]:
+    """Where segments begin that were last written before a time, newest first.
+
+    Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.
+    """
+    log = partition.log
+    starts = [
+        (max(segment.base_offset, log.log_start_offset), segment.largest_timestamp_ms())
+        for segment in log.segments.values
+    ]
+    if wanted.timestamp == EARLIEST_TIMESTAMP:
+        found = [log.log_start_offset]
+    elif wanted.timestamp == LATEST_TIMESTAMP:
+        found = [log.high_watermark, *(offset for offset, _ in reversed(starts))]
+    else:
+        found = [offset for offset, time_ms in reversed(starts) if time_ms <= wanted.timestamp]
+    return list(dict.fromkeys(found))[: max(wanted.max_num_offsets, 0)]

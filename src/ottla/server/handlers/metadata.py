@@ -1,0 +1,108 @@
+"""Metadata, 0 to 13: this broker, and the topics with their partitions.
+
+The broker's address is the one that the client came to, unless `advertised.listeners` names one:
+whoever could connect can connect again. A missing topic is made when both the request and
+`auto.create.topics.enable` allow it, and then described at once rather than reported missing.
+Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.partition import Partition
+from ottla.broker.topics import Topic
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.server.call import Call
+
+FIRST_NULL_NAME_VERSION = 12
+
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+"""Create, alter, describe, cluster action, describe and alter configs, idempotent write."""
+
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Read, write, create, delete, alter, describe, describe and alter configs.
+
+The bits of `AclOperation`; without authorization everything is allowed (KIP-430).
+"""
+
+
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    broker = call.broker
+    host, port = call.address
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=_topics(request, call),
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
+    wanted = request.topics
+    if wanted is None or (call.api_version == 0 and not wanted):
+        return [_describe(topic, call) for topic in call.broker.topics]
+    answers = {}
+    for one in wanted:
+        key = one.topic_id if one.name is None else one.name
+        if key not in answers:
+            answers[key] = _describe_wanted(one, request, call)
+    return list(answers.values())
+
+
+def _describe_wanted(
+    wanted: MetadataRequestTopic, request: MetadataRequest, call: Call
+) -> MetadataResponseTopic:
+    broker = call.broker
+    name = wanted.name
+    if name is None:
+        topic = broker.topics.find_by_id(wanted.topic_id)
+        if topic is not None:
+            return _describe(topic, call)
+        return MetadataResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+            name=None if call.api_version >= FIRST_NULL_NAME_VERSION else "",
+            topic_id=wanted.topic_id,
+        )
+    try:
+        if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+            return _describe(broker.ensure_topic(name), call)
+        return _describe(broker.topics.get(name), call)
+    except ApiError as error:
+        return MetadataResponseTopic(error_code=error.code, name=name, topic_id=ZERO_UUID)
+
+
+def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
+    node_id = call.broker.node_id
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(one, node_id) for _, one in sorted(topic.partitions.items())],
+    )
+
+
+def _partition(partition: Partition, node_id: int) -> MetadataResponsePartition:
+    is_offline = partition.directory.is_offline
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=-1 if is_offline else node_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=[node_id],
+        isr_nodes=[node_id],
+        offline_replicas=[node_id] if is_offline else [],
+    )

@@ -1,0 +1,147 @@
+"""Produce, 0 to 13: appends batches to partitions, and answers once they are written out.
+
+Versions 0 to 2 carry message sets of the old formats, which storage writes anew. With acks=0 there
+is no answer; a failure then closes the connection, so that the producer looks where to go instead.
+Left out: transactions, whose batches are refused while there is no transaction coordinator.
+Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
+"""
+
+from struct import Struct
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.files import Buffer
+from ottla.broker.topics import INTERNAL_TOPICS
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.server.call import Call
+from ottla.storage.append import InvalidRecordsError
+
+ACKS = (-1, 0, 1)
+
+FIRST_BATCH_VERSION = 3
+"""From here on, a partition's records are exactly one batch of magic 2 (KIP-98)."""
+
+FIRST_ZSTD_VERSION = 7
+FIRST_TOPIC_ID_VERSION = 13
+
+BATCH_START = Struct(
+    ">q"  # base offset
+    "i"  # size of what follows
+    "i"  # partition leader epoch
+    "b"  # magic
+    "I"  # CRC
+    "h"  # attributes
+)
+assert BATCH_START.size == 23
+
+SIZE_BEFORE_SIZE = 12
+COMPRESSION_MASK = 0x07
+ZSTD = 4
+TRANSACTIONAL_BIT = 0x10
+
+_unpack_start = BATCH_START.unpack_from
+
+
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
+    response = ProduceResponse(
+        responses=[_append_topic(topic, request, call) for topic in request.topic_data]
+    )
+    if request.acks == 0:
+        _close_on_failure(response)
+        return None
+    return response
+
+
+def _append_topic(
+    topic: TopicProduceData, request: ProduceRequest, call: Call
+) -> TopicProduceResponse:
+    name: str | None = topic.name
+    if call.api_version >= FIRST_TOPIC_ID_VERSION:
+        known = call.broker.topics.find_by_id(topic.topic_id)
+        name = known.name if known else None
+    answers = []
+    for data in topic.partition_data:
+        try:
+            answers.append(_append(name, data, request, call))
+        except ApiError as error:
+            answers.append(_refusal(data.index, error))
+    return TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+    )
+
+
+def _append(
+    name: str | None, data: PartitionProduceData, request: ProduceRequest, call: Call
+) -> PartitionProduceResponse:
+    acks = request.acks
+    if acks not in ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if name is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is written by the broker.")
+    records = data.records
+    if records is None or not len(records):
+        raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
+    if call.api_version >= FIRST_BATCH_VERSION:
+        _check_batch(records, call.api_version)
+    info = call.broker.append(name, data.index, records, now_ms=call.now_ms, acks=acks)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+
+
+def _check_batch(records: Buffer, api_version: int) -> None:
+    """One whole batch of magic 2, in a codec that this version of the request knows."""
+    if len(records) < BATCH_START.size:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
+    _, size, _, magic, _, attributes = _unpack_start(records)
+    if magic != 2:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"Version {api_version} of the request carries batches of magic 2, not {magic}.",
+        )
+    if size + SIZE_BEFORE_SIZE < len(records):
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"Version {api_version} of the request carries one batch per partition.",
+        )
+    if attributes & COMPRESSION_MASK == ZSTD and api_version < FIRST_ZSTD_VERSION:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if attributes & TRANSACTIONAL_BIT:
+        raise ApiError(
+            ErrorCode.INVALID_TXN_STATE, "This broker coordinates no transactions; none is open."
+        )
+
+
+def _refusal(index: int, error: ApiError) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=error.message
+    )
+    if isinstance(error, InvalidRecordsError):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=one.index, batch_index_error_message=one.message)
+            for one in error.records
+        ]
+    return answer
+
+
+def _close_on_failure(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise ProtocolError(
+                    f"a produce with acks=0 to {topic.name}-{partition.index} failed: "
+                    f"{partition.error_message}"
+                )

@@ -1,0 +1,111 @@
+"""What is still to be sent on one connection: bytes from memory and runs of files, in order.
+
+Small runs are read and sent with their head, larger ones go from the page cache to the socket by
+`sendfile`: where one overtakes the other was measured (docs/performance.md).
+"""
+
+from collections import deque
+from typing import Protocol
+
+from ottla.base.files import Buffer, FileSlice
+
+INLINE_SIZE = 8 * 1024
+"""File slices up to this size are copied through memory rather than given to `sendfile`."""
+
+
+class Sink(Protocol):
+    """A socket as the outbox sees it. Both calls raise `BlockingIOError` when it is full."""
+
+    def send(self, data: memoryview) -> int:
+        """Sends some of the bytes; returns how many."""
+
+    def send_file(self, slice_: FileSlice) -> int:
+        """Sends some of the slice, from its start; returns how many bytes."""
+
+
+class TruncatedFileError(Exception):
+    """A file is shorter than the answer that quotes it: the connection cannot go on."""
+
+
+class Outbox:
+    """A queue of bytes and file slices; `size` is what it holds in memory."""
+
+    __slots__ = ("_chunks", "_sent", "size")
+
+    def __init__(self) -> None:
+        self._chunks: deque[bytearray | FileSlice] = deque()
+        self._sent = 0  # of the first chunk, when that is bytes
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def add(self, data: bytearray, slices: list[tuple[int, FileSlice]]) -> None:
+        """Queues an answer: its bytes, with each slice put in before byte `position` of them."""
+        if not slices:
+            self._add_bytes(data)
+            return
+        view = memoryview(data)
+        start = 0
+        for position, slice_ in slices:
+            self._add_bytes(view[start:position])
+            start = position
+            if slice_.size <= INLINE_SIZE:
+                self._add_bytes(_read_whole(slice_))
+            else:
+                self._chunks.append(slice_)
+        self._add_bytes(view[start:])
+
+    def _add_bytes(self, data: Buffer) -> None:
+        if not len(data):
+            return
+        self.size += len(data)
+        last = self._chunks[-1] if self._chunks else None
+        if isinstance(last, bytearray):
+            last += data  # answers to pipelined requests leave in one send
+        else:
+            self._chunks.append(data if isinstance(data, bytearray) else bytearray(data))
+
+    def send(self, sink: Sink) -> bool:
+        """Sends until all is gone (`True`) or the sink is full (`False`)."""
+        chunks = self._chunks
+        try:
+            while chunks:
+                chunk = chunks[0]
+                if isinstance(chunk, FileSlice):
+                    self._send_slice(sink, chunk)
+                else:
+                    self._send_bytes(sink, chunk)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _send_bytes(self, sink: Sink, chunk: bytearray) -> None:
+        with memoryview(chunk) as whole, whole[self._sent :] as view:
+            sent = sink.send(view)
+        self.size -= sent
+        self._sent += sent
+        if self._sent == len(chunk):
+            self._chunks.popleft()
+            self._sent = 0
+
+    def _send_slice(self, sink: Sink, chunk: FileSlice) -> None:
+        sent = sink.send_file(chunk)
+        if sent == 0:
+            raise TruncatedFileError(f"{chunk.file.path} ends at {chunk.position}")
+        if sent == chunk.size:
+            self._chunks.popleft()
+        else:
+            self._chunks[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size - sent)
+
+    def clear(self) -> None:
+        """Forgets everything: the connection is gone."""
+        self._chunks.clear()
+        self._sent = self.size = 0
+
+
+def _read_whole(slice_: FileSlice) -> bytes:
+    data = slice_.read()
+    if len(data) != slice_.size:
+        raise TruncatedFileError(f"{slice_.file.path} ends at {slice_.position + len(data)}")
+    return data

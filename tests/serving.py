@@ -1,0 +1,109 @@
+"""A server in a thread, and the plainest of clients: what tests over a socket stand on."""
+
+import contextlib
+import itertools
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ottla.base.clock import SystemClock
+from ottla.base.files import OsFileSystem
+from ottla.base.ids import Uuid
+from ottla.broker.broker import Broker
+from ottla.broker.opening import BrokerOptions
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message, reader
+from ottla.config.broker import broker_config
+from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
+from ottla.protocol.messages import response_class
+from ottla.server.listener import Server
+
+TIMEOUT_S = 20.0
+
+
+def open_broker(directory: Path, **settings: str) -> Broker:
+    """A broker on a real directory; settings are Kafka's names with `_` for `.`."""
+    chance = random.Random(7)
+    options = BrokerOptions(
+        now_ms=SystemClock().now_ms(),
+        new_id=lambda: Uuid(chance.randbytes(16)),
+        random_below=chance.randrange,
+        cluster_id="test-cluster-of-ottla1",
+    )
+    values = {name.replace("_", "."): value for name, value in settings.items()}
+    return Broker.open([str(directory)], OsFileSystem(), broker_config(values), options)
+
+
+@contextlib.contextmanager
+def serving(broker: Broker) -> Iterator[Server]:
+    """Serves a broker on a free port of the loopback; the broker is closed at the end."""
+    server = Server(broker, host="127.0.0.1", port=0, clock=SystemClock())
+    server.start()
+    thread = threading.Thread(target=server.run, name="server", daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(TIMEOUT_S)
+        broker.close()
+    assert not thread.is_alive()
+
+
+class WireClient:
+    """Sends requests in the versions it is told to, and reads what comes back."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self._numbers = itertools.count(1)
+
+    def __enter__(self) -> "WireClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def frame(self, request: Message, version: int) -> bytes:
+        """A request as it is sent, under the next correlation id."""
+        assert request.API_KEY is not None
+        header = RequestHeader(request.API_KEY, version, next(self._numbers), "test")
+        output = Output()
+        encode_request(header, request, output)
+        return output.read_all()
+
+    def send(self, request: Message, version: int) -> None:
+        self.socket.sendall(self.frame(request, version))
+
+    def receive(self, api_key: int, version: int) -> Any:
+        """The next response, which must be of that API and version."""
+        frame = self.receive_frame()
+        assert frame is not None, "the server closed the connection"
+        _, position = read_response_header(frame, api_key, version)
+        response, end = reader(response_class(api_key), version)(frame, position)
+        assert end == len(frame)
+        return response
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        assert request.API_KEY is not None
+        return self.receive(request.API_KEY, version)
+
+    def receive_frame(self) -> bytes | None:
+        """The next frame without its size, `None` when the connection is closed."""
+        size = self._receive_exactly(4)
+        return None if size is None else self._receive_exactly(int.from_bytes(size, "big"))
+
+    def _receive_exactly(self, size: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                some = self.socket.recv(size - len(data))
+            except ConnectionResetError:
+                return None
+            if not some:
+                return None
+            data += some
+        return bytes(data)
