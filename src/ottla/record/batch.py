@@ -36,6 +36,9 @@ assert HEADER.size == 61
 
 BASE_OFFSET = struct.Struct(">q")
 LEADER_EPOCH = struct.Struct(">i")
+CRC = struct.Struct(">I")
+ATTRIBUTES = struct.Struct(">h")
+TIMESTAMP = struct.Struct(">q")
 OFFSET_AND_LENGTH = struct.Struct(">qi")
 assert OFFSET_AND_LENGTH.size == 12
 
@@ -229,6 +232,22 @@ class RecordBatch:
         """The whole batch."""
         return memoryview(self.buffer)[self.position : self.position + self.size]
 
+    def stamp(self, base_offset: int, leader_epoch: int) -> None:
+        """Gives the batch its place in the log, in the buffer: the CRC covers neither field."""
+        BASE_OFFSET.pack_into(self.buffer, self.position, base_offset)
+        LEADER_EPOCH.pack_into(self.buffer, self.position + LEADER_EPOCH_POSITION, leader_epoch)
+        self.base_offset = base_offset
+        self.partition_leader_epoch = leader_epoch
+
+    def stamp_append_time(self, timestamp_ms: int) -> None:
+        """Gives every record the broker's time, by the header alone; the CRC is made anew."""
+        self.attributes |= LOG_APPEND_TIME_BIT
+        self.max_timestamp_ms = timestamp_ms
+        ATTRIBUTES.pack_into(self.buffer, self.position + ATTRIBUTES_POSITION, self.attributes)
+        TIMESTAMP.pack_into(self.buffer, self.position + MAX_TIMESTAMP_POSITION, timestamp_ms)
+        self.crc = self.compute_crc()
+        CRC.pack_into(self.buffer, self.position + CRC_POSITION, self.crc)
+
     def compute_crc(self) -> int:
         start = self.position + ATTRIBUTES_POSITION
         return crc32c(memoryview(self.buffer)[start : self.position + self.size])
@@ -284,20 +303,3 @@ def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[B
         batch = batch_at(buffer, position)
         yield batch
         position += batch.size
-
-
-def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Gives a batch its place in the log; the CRC covers neither field."""
-    BASE_OFFSET.pack_into(buffer, position, base_offset)
-    LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
-
-
-def stamp_append_time(buffer: Buffer, position: int, timestamp_ms: int) -> None:
-    """Gives every record of a batch the broker's time, by the header alone."""
-    view = memoryview(buffer)
-    (attributes,) = struct.unpack_from(">h", view, position + ATTRIBUTES_POSITION)
-    struct.pack_into(">h", view, position + ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_BIT)
-    struct.pack_into(">q", view, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
-    size = OFFSET_AND_LENGTH.unpack_from(view, position)[1] + LENGTH_END
-    crc = crc32c(view[position + ATTRIBUTES_POSITION : position + size])
-    struct.pack_into(">I", view, position + CRC_POSITION, crc)

@@ -23,8 +23,7 @@ from ottla.record.batch import (
     InvalidBatchError,
     RecordBatch,
     batch_at,
-    stamp,
-    stamp_append_time,
+    iter_batches,
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record, read_records
@@ -178,24 +177,19 @@ def prepare_append(records: Buffer, batches: list[Batch], target: AppendTarget) 
     if config.is_compacted:
         _check_keys(batches)
     if any(_must_rebuild(batch, config) for batch in batches):
-        records = b"".join(_rebuild(batch, target) for batch in batches)
-    return _stamp_all(records if _is_writable(records) else bytearray(records), target)
-
-
-def _stamp_all(buffer: Buffer, target: AppendTarget) -> PreparedAppend:
-    position = 0
+        records = bytearray().join(_rebuild(batch, target) for batch in batches)
+        batches = list(iter_batches(records))
+    elif not _is_writable(records):
+        records = bytearray(records)
+        batches = list(iter_batches(records))
     base_offset = target.base_offset
-    stamped: list[RecordBatch] = []
-    while position < len(buffer):
-        stamp(buffer, position, base_offset, target.leader_epoch)
-        batch = RecordBatch(buffer, position)
-        if target.config.is_append_time and not batch.is_control:
-            stamp_append_time(buffer, position, target.now_ms)
-            batch = RecordBatch(buffer, position)
-        stamped.append(batch)
-        position += batch.size
+    for batch in batches:
+        assert isinstance(batch, RecordBatch)
+        batch.stamp(base_offset, target.leader_epoch)
+        if config.is_append_time and not batch.is_control:
+            batch.stamp_append_time(target.now_ms)
         base_offset = batch.last_offset + 1
-    return PreparedAppend(buffer, stamped)
+    return PreparedAppend(records, batches)
 
 
 def _is_writable(records: Buffer) -> bool:

@@ -11,8 +11,8 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 
-HEADER_CHUNK_SIZE = 16 * 1024
-"""Bytes read at once while walking headers: about four index intervals."""
+HEADER_CHUNK_SIZE = 4096 + 61
+"""Bytes read at once while walking headers: an index interval, so that most lookups read once."""
 
 MIN_HEADER_SIZE = 61
 """Enough bytes to tell any batch's offsets, size and magic."""

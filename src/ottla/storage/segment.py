@@ -30,7 +30,7 @@ class TimestampOffset:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class FoundBatch:
     """Where a lookup ended: the batch's last offset, its position and its size."""
 
@@ -186,7 +186,7 @@ class Segment:
         if found is None:
             return None
         position, header = found
-        return FoundBatch(last_offset=header.last_offset, position=position, size=header.size)
+        return FoundBatch(header.last_offset, position, header.size)
 
     def read(
         self, offset: int, max_size: int, *, max_position: int, min_one_message: bool

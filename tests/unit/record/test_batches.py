@@ -14,8 +14,6 @@ from ottla.record.batch import (
     TimestampType,
     batch_at,
     iter_batches,
-    stamp,
-    stamp_append_time,
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import (
@@ -77,15 +75,17 @@ def test_the_smallest_batch_has_the_bytes_of_the_format() -> None:
 
 def test_stamping_moves_a_batch_without_touching_its_checksum() -> None:
     buffer = bytearray(b"??" + built(b"a", b"b"))
-    stamp(buffer, 2, 1234, 9)
+    view = RecordBatch(buffer, 2)
+    view.stamp(1234, 9)
     batch = RecordBatch(buffer, 2)
     batch.check()
+    assert (view.base_offset, view.partition_leader_epoch) == (1234, 9)
     assert (batch.base_offset, batch.last_offset, batch.partition_leader_epoch) == (1234, 1235, 9)
 
 
 def test_append_time_is_stamped_on_every_record() -> None:
     buffer = bytearray(built(b"a", b"b", compression=Compression.GZIP))
-    stamp_append_time(buffer, 0, 77)
+    RecordBatch(buffer).stamp_append_time(77)
     batch = RecordBatch(buffer)
     batch.check()
     assert [one.timestamp_ms for one in read_records(batch)] == [77, 77]
