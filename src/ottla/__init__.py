@@ -1,3 +1,46 @@
-"""Ottla: Apache Kafka's log, in Python."""
+"""Ottla: Apache Kafka's log, in Python.
+
+`ottla.open` gives a log in your own process. Names are imported when they are first used, so that
+`import ottla` costs next to nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
+    from ottla.embedded.log import Log, RecordMetadata, open
+    from ottla.record.builder import RecordBatchBuilder
+    from ottla.record.record import Record
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ApiError",
+    "Log",
+    "OttlaError",
+    "Record",
+    "RecordBatchBuilder",
+    "RecordMetadata",
+    "StorageError",
+    "UserError",
+    "open",
+]
+
+_HOME = {
+    "ApiError": "ottla.base.errors",
+    "Log": "ottla.embedded.log",
+    "OttlaError": "ottla.base.errors",
+    "Record": "ottla.record.record",
+    "RecordBatchBuilder": "ottla.record.builder",
+    "RecordMetadata": "ottla.embedded.log",
+    "StorageError": "ottla.base.errors",
+    "UserError": "ottla.base.errors",
+    "open": "ottla.embedded.log",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -9,7 +9,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.config.setting import Setting, Value, setting, settings_of, with_values
+from ottla.config.setting import (
+    Setting,
+    Value,
+    setting,
+    settings_of,
+    unknown_setting,
+    with_values,
+)
 from ottla.config.topic import TopicConfig
 
 HOUR_MS = 3_600_000
@@ -137,7 +144,11 @@ class BrokerConfig:
 def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     """Settings from texts by Kafka's broker names; raises `SettingError`."""
     topic_rows = topic_settings_by_broker_name()
+    own_rows = settings_of(BrokerConfig)
     own = {name: text for name, text in values.items() if name not in topic_rows}
+    for name in own:
+        if name not in own_rows:
+            raise unknown_setting(name, [*own_rows, *topic_rows])
     config = with_values(BrokerConfig(), own)
     changes = _from_coarser_units(config)
     for name, text in values.items():

@@ -117,15 +117,15 @@ def with_values(config: Config, values: Mapping[str, str]) -> Config:
     for name, text in values.items():
         row = rows.get(name)
         if row is None:
-            raise SettingError(
-                name, f"{name}: there is no such setting{_nearest(name, list(rows))}"
-            )
+            raise unknown_setting(name, list(rows))
         changes[row.attribute] = row.parse(text)
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def unknown_setting(name: str, names: list[str]) -> SettingError:
+    """The error for a name that is none of `names`, with the one that was perhaps meant."""
     import difflib
 
     close = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return SettingError(name, f"{name}: there is no such setting{hint}")

@@ -94,21 +94,11 @@ class Server:
 
     def start(self) -> None:
         """Begins to listen; raises `OSError` when the address cannot be had."""
-        host, port = self._wanted_address
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            _use_reno(listener)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
+            self._listener = _listening_socket(*self._wanted_address)
         except OSError:
-            listener.close()
+            self._close_all()
             raise
-        self._listener = listener
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
@@ -356,6 +346,23 @@ class Server:
             self._listener.close()
         self._wake_receiver.close()
         self._wake_sender.close()
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _use_reno(listener)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _use_reno(listener: socket.socket) -> None:

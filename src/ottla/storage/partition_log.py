@@ -8,9 +8,9 @@ broker is its own only replica, so what the operating system has taken is replic
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import ContextManager
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -309,7 +309,7 @@ class PartitionLog:
             create=True,
         )
 
-    def disk(self) -> ContextManager[None]:
+    def disk(self) -> AbstractContextManager[None]:
         """For work of other modules on this log's files: see `touches_disk`."""
         return self.health.guarding()
 

@@ -1,0 +1,53 @@
+"""`ottla`: a group that imports a command when it is called, so that start-up stays short."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from ottla.base.errors import UserError
+
+COMMANDS = {
+    "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
+}
+"""Name -> where the command is, and its line in `ottla --help`."""
+
+EXIT_USAGE = 2
+
+
+class LazyGroup(click.Group):
+    """Knows its commands' names and help lines without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module_name), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ottla")
+def cli() -> None:
+    """Apache Kafka's log, in Python: the same files on disk, the same bytes on the wire."""
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Runs a command; what a person did wrong is one line on standard error and exit code 2."""
+    try:
+        return cli.main(args=arguments, prog_name="ottla")
+    except UserError as error:
+        click.echo(f"ottla: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except BrokenPipeError:
+        # The reader of a pipe (head, say) has seen enough.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,311 @@
+"""`ottla.open`: topics, appends and reads in process, over Kafka's own files.
+
+Calls may come from any thread; one lock orders them. What the operating system keeps of an append
+that has returned: it survives the death of the process; `flush` makes it survive a power failure.
+"""
+
+import os
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import UserError
+from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.ids import Uuid, is_reserved, uuid_text
+from ottla.broker.broker import Broker
+from ottla.broker.opening import BrokerOptions
+from ottla.broker.topics import NewTopic, Topic
+from ottla.config.broker import broker_config
+from ottla.record.batch import iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.partitioner import partition_for_key
+from ottla.record.record import Record, read_records
+from ottla.storage.aborted_ranges import AbortedRanges
+from ottla.storage.partition_log import Isolation, PartitionLog
+
+READ_SIZE = 1024 * 1024
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordMetadata:
+    """Where an appended record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+def new_id() -> Uuid:
+    """A random id that Kafka does not keep for itself."""
+    while True:
+        candidate = Uuid(os.urandom(16))
+        if not is_reserved(candidate):
+            return candidate
+
+
+def open_broker(
+    paths: Sequence[str],
+    settings: Mapping[str, str],
+    *,
+    clock: Clock,
+    file_system: FileSystem | None = None,
+) -> Broker:
+    """A broker over log directories with the machine's clock and chance; raises `UserError`."""
+    options = BrokerOptions(
+        now_ms=clock.now_ms(),
+        new_id=new_id,
+        random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
+        cluster_id=uuid_text(new_id()),
+    )
+    return Broker.open(paths, file_system or OsFileSystem(), broker_config(settings), options)
+
+
+def open(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> "Log":
+    """Opens a data directory, and makes it if it is missing. Use it in a `with` statement.
+
+    `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
+    Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
+    """
+    texts = {name: _text(value) for name, value in (settings or {}).items()}
+    clock = SystemClock()
+    return Log(open_broker([os.fspath(path)], texts, clock=clock), clock)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Log:
+    """An open data directory. All its topics are reachable from here."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        self.broker = broker
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._listeners: list[Listening] = []
+        self._is_closed = threading.Event()
+        self._next_keyless = 0
+        self._ticker = threading.Thread(target=self._tick, name="ottla-ticker", daemon=True)
+        self._ticker.start()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Topics
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`."""
+        overrides = {key: _text(value) for key, value in (config or {}).items()}
+        with self._lock:
+            self._check_open()
+            self.broker.create_topic(
+                NewTopic(name=name, partition_count=partitions, overrides=overrides)
+            )
+
+    def delete_topic(self, name: str) -> None:
+        """Removes a topic with all its records. Raises `UserError` when there is none."""
+        with self._lock:
+            self.broker.delete_topic(self._topic(name))
+
+    def topics(self) -> dict[str, int]:
+        """The partition count of every topic by name."""
+        with self._lock:
+            self._check_open()
+            return {topic.name: topic.partition_count for topic in self.broker.topics}
+
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        """For each partition its first offset and the one that comes next."""
+        with self._lock:
+            partitions = self._topic(topic).partitions
+            return {
+                index: (one.log.log_start_offset, one.log.high_watermark)
+                for index, one in sorted(partitions.items())
+            }
+
+    # Records
+
+    def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """Appends one record; a key chooses the partition as Kafka's clients do.
+
+        Raises `ApiError` when the topic refuses the record.
+        """
+        time_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
+        builder = RecordBatchBuilder()
+        builder.append(key, value, time_ms, headers)
+        with self._lock:
+            chosen = self._choose_partition(topic, key, partition)
+            offset = self._append_batch(topic, chosen, builder)
+        return RecordMetadata(topic=topic, partition=chosen, offset=offset, timestamp_ms=time_ms)
+
+    def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
+        """Appends the records of a builder as one batch; returns the first one's offset."""
+        with self._lock:
+            return self._append_batch(topic, partition, builder)
+
+    def _append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
+        self._partition_log(topic, partition)
+        now_ms = self._clock.now_ms()
+        batch = bytearray(builder.build())
+        info = self.broker.append(topic, partition, batch, now_ms=now_ms)
+        self.broker.write_out()
+        for listening in self._listeners:
+            listening.wake()
+        return info.first_offset
+
+    def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
+        if partition is not None:
+            return partition
+        count = self._topic(topic).partition_count
+        if key is not None:
+            return partition_for_key(key, count)
+        self._next_keyless += 1
+        return self._next_keyless % count
+
+    def read(
+        self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
+    ) -> Iterator[Record]:
+        """The records of a partition from an offset up to `until`, or to the end as it is now.
+
+        Starts at the log's first offset when `from_offset` is no longer there. Control records
+        and those of unfinished or aborted transactions are left out.
+        """
+        with self._lock:
+            log = self._partition_log(topic, partition)
+            end = log.last_stable_offset if until is None else min(until, log.last_stable_offset)
+            offset = max(from_offset, log.log_start_offset)
+        while offset < end:
+            with self._lock:
+                self._check_open()
+                data = log.read(offset, READ_SIZE, Isolation.LAST_STABLE)
+                region = data.records.read() if data.records else b""
+            if not region:
+                return
+            aborted = AbortedRanges(data.aborted or [])
+            for batch in iter_batches(region, allow_torn_tail=True):
+                offset = batch.last_offset + 1
+                if batch.is_control or aborted.covers(batch):
+                    continue
+                for record in read_records(batch):
+                    if from_offset <= record.offset < end:
+                        yield record
+
+    # Durability, serving, and the end
+
+    def flush(self) -> None:
+        """fsyncs everything that was appended. Raises `StorageError` if the disk fails."""
+        with self._lock:
+            self._check_open()
+            for topic in self.broker.topics:
+                for partition in topic.partitions.values():
+                    partition.log.flush()
+
+    def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
+        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own."""
+        from ottla.server.listener import Server
+
+        host, port = parse_address(address)
+        server = Server(self.broker, host=host, port=port, clock=self._clock, lock=self._lock)
+        start_server(server, address)
+        listening = Listening(server)
+        with self._lock:
+            self._check_open()
+            self._listeners.append(listening)
+        return listening
+
+    def close(self) -> None:
+        """Stops serving, flushes, and leaves the directory clean for the next `open`."""
+        if self._is_closed.is_set():
+            return
+        self._is_closed.set()
+        for listening in self._listeners:
+            listening.close()
+        self._ticker.join()
+        with self._lock:
+            self.broker.close()
+
+    def _tick(self) -> None:
+        while not self._is_closed.wait(1.0):
+            with self._lock:
+                self.broker.run_due_jobs(self._clock.monotonic_ms())
+
+    def _check_open(self) -> None:
+        if self._is_closed.is_set():
+            raise UserError("this log is closed; open it again")
+
+    def _topic(self, name: str) -> Topic:
+        self._check_open()
+        topic = self.broker.topics.find(name)
+        if topic is None:
+            known = ", ".join(sorted(one.name for one in self.broker.topics)) or "none yet"
+            raise UserError(f"there is no topic {name}; topics here: {known}")
+        return topic
+
+    def _partition_log(self, topic: str, partition: int) -> PartitionLog:
+        found = self._topic(topic).partitions.get(partition)
+        if found is None:
+            count = self._topic(topic).partition_count
+            raise UserError(f"topic {topic} has {count} partitions; {partition} is not one of them")
+        return found.log
+
+
+class Listening:
+    """A server that runs beside the embedded log; `address` is the one it has."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        host, port = server.address
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._server.wake()
+
+    def close(self) -> None:
+        """Closes all connections and frees the port."""
+        self._server.stop()
+        self._thread.join()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """HOST:PORT, with an IPv6 host in brackets; raises `UserError`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def start_server(server: Any, address: str) -> None:
+    """Begins to listen; raises `UserError` naming the address and the mend."""
+    try:
+        server.start()
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {address}: {error.strerror}; name another address"
+        ) from error

@@ -1,0 +1,103 @@
+"""`ottla.open`: the log in one's own process."""
+
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.codec.compression import Compression
+from ottla.record.partitioner import partition_for_key
+
+
+def test_what_is_appended_is_read_back_also_after_a_restart(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders", partitions=2)
+        first = log.append("orders", b"one", key=b"a", headers=[("source", b"test")])
+        assert (first.offset, first.topic) == (0, "orders")
+        assert first.partition == partition_for_key(b"a", 2)
+        log.append("orders", None, key=b"a")
+    with ottla.open(tmp_path / "data") as log:
+        assert log.topics() == {"orders": 2}
+        records = list(log.read("orders", first.partition))
+        assert [(one.offset, one.key, one.value) for one in records] == [
+            (0, b"a", b"one"),
+            (1, b"a", None),
+        ]
+        assert records[0].headers == (("source", b"test"),)
+        assert log.offsets("orders")[first.partition] == (0, 2)
+
+
+def test_keyless_records_spread_over_the_partitions(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t", partitions=3)
+        assert {log.append("t", b"x").partition for _ in range(6)} == {0, 1, 2}
+
+
+def test_a_read_starts_and_ends_where_it_is_told(tmp_path: Path) -> None:
+    with ottla.open(tmp_path, {"log.segment.bytes": 1000}) as log:
+        log.create_topic("t")
+        builder = ottla.RecordBatchBuilder(compression=Compression.ZSTD)
+        for number in range(10):
+            builder.append(None, b"%d" % number, 1)
+        assert log.append_batch("t", 0, builder) == 0
+        for number in range(10, 100):
+            log.append("t", b"%d" % number)
+        offsets = [one.offset for one in log.read("t", from_offset=7, until=93)]
+        assert offsets == list(range(7, 93))
+
+
+def test_settings_reach_the_topics(tmp_path: Path) -> None:
+    with ottla.open(tmp_path, {"message.max.bytes": 100}) as log:
+        log.create_topic("small")
+        log.create_topic("large", config={"max.message.bytes": 1000})
+        log.append("large", b"x" * 500)
+        with pytest.raises(ottla.ApiError, match=r"max\.message\.bytes"):
+            log.append("small", b"x" * 500)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda log: log.append("nowhere", b"x"), "no topic nowhere; topics here: t"),
+        (lambda log: log.append("t", b"x", partition=5), "has 1 partitions; 5 is not one"),
+        (lambda log: list(log.read("t", 9)), "has 1 partitions; 9 is not one"),
+        (lambda log: log.listen("nonsense"), "HOST:PORT"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_with_the_mend(
+    tmp_path: Path, mistake: object, told: str
+) -> None:
+    assert callable(mistake)
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        with pytest.raises(ottla.UserError, match=told):
+            mistake(log)
+
+
+def test_a_directory_is_open_once_at_a_time(tmp_path: Path) -> None:
+    with ottla.open(tmp_path), pytest.raises(ottla.UserError, match="in use by another process"):
+        ottla.open(tmp_path)
+    with ottla.open(tmp_path) as log:
+        assert log.topics() == {}
+
+
+def test_somebody_elses_directory_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ottla.UserError, match=r"no Kafka log \(letter.txt\)"):
+        ottla.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_an_unknown_setting_is_named_with_its_nearest_neighbour(tmp_path: Path) -> None:
+    with pytest.raises(ottla.UserError, match=r"did you mean"):
+        ottla.open(tmp_path, {"log.segment.byte": 5})
+    with pytest.raises(ottla.UserError, match=r"log.segment.bytes=5: at least 14"):
+        ottla.open(tmp_path, {"log.segment.bytes": 5})
+
+
+def test_a_closed_log_says_so(tmp_path: Path) -> None:
+    log = ottla.open(tmp_path)
+    log.close()
+    log.close()
+    with pytest.raises(ottla.UserError, match="closed"):
+        log.topics()
