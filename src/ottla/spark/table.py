@@ -1,0 +1,260 @@
+"""A table directory: Parquet files under `data/`, and the manifest that says which of them count.
+
+Format page: docs/format/load-manifest.md. A load that was killed leaves data files that no entry
+names, and perhaps a half-written entry under a temporary name: readers see neither, and the next
+load removes both, but nothing whose name is not one that loads give.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import (
+    FileSystem,
+    OsFileSystem,
+    join,
+    parent_directory,
+    read_file,
+    replace_file,
+)
+from ottla.spark.manifest import (
+    ManifestEntry,
+    entry_file_name,
+    format_entry,
+    parse_entry,
+    parse_entry_file_name,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE_SCHEMA = (
+    "key binary, value binary, partition int, offset bigint, timestamp timestamp, "
+    "timestamp_type int, headers array<struct<key: string, value: binary>>"
+)
+"""What a load writes, in Spark's words: the record as it is, and where it comes from."""
+
+OWN_DIRECTORY = "_ottla"
+DATA_DIRECTORY = "data"
+MARKER_FORMAT = "ottla table"
+MARKER_VERSION = 1
+
+_TEMPORARY_SUFFIX = ".tmp"
+_LOAD_DIRECTORY = re.compile(r"load-\d{20}-[0-9a-f]{8}")
+_LOAD_FILE = re.compile(r"\.?(part-.*\.parquet|_SUCCESS)(\.crc)?")
+_SPARK_SCRATCH = "_temporary"
+_GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
+_NAMES_SHOWN = 3
+
+
+class TableDirectory:
+    """The directory of one table. Nothing is written before `claim`."""
+
+    def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
+        if re.match(r"[a-z][a-z0-9+.-]+://", path):
+            raise UserError(f"{path}: a table is a directory of this machine, not an address")
+        self.path = os.path.abspath(path)
+        self.file_system = file_system or OsFileSystem()
+        self._own = join(self.path, OWN_DIRECTORY)
+        self._manifest = join(self._own, "manifest")
+        self._data = join(self.path, DATA_DIRECTORY)
+        self._marker = join(self._own, "table.json")
+
+    @contextmanager
+    def claim(self) -> Iterator[None]:
+        """Makes the directory a table if it is empty, and keeps other loads out meanwhile.
+
+        Raises `UserError` for a directory that holds anything else, and while another load runs;
+        the lock ends with the process that holds it, however that ends.
+        """
+        is_ours = self._is_table()
+        self._make_directory(self._own)
+        lock = self.file_system.lock(join(self._own, "lock"))
+        if lock is None:
+            raise UserError(f"{self.path}: another load into this table is running")
+        try:
+            if not is_ours:
+                self._write_marker()
+            self._make_directory(self._manifest)
+            self._make_directory(self._data)
+            yield
+        finally:
+            lock.release()
+
+    def entries(self) -> list[ManifestEntry]:
+        """Every committed load, oldest first; raises `UserError` where there is no table."""
+        if self.file_system.status(self._marker) is None:
+            raise UserError(f"{self.path} holds no table that ottla loaded")
+        self._check_marker()
+        return [self._entry(commit_id) for commit_id in range(self._entry_count())]
+
+    def commit(self, entry: ManifestEntry) -> None:
+        """Publishes a load whose data files are on the disk: from here on its rows are there."""
+        path = self._entry_path(entry.commit_id)
+        assert self.file_system.status(path) is None, "a commit id is given once"
+        replace_file(self.file_system, path, format_entry(entry))
+
+    def load_directory(self, commit_id: int, attempt: bytes) -> str:
+        """Where a load writes, relative to the table; `attempt` is four random bytes.
+
+        The JVM of a load that was killed may write for a moment longer than its lock lives, so no
+        two attempts at the same commit share a directory.
+        """
+        assert len(attempt) == 4
+        return join(DATA_DIRECTORY, f"load-{commit_id:020d}-{attempt.hex()}")
+
+    def remove_leftovers(self, entries: Sequence[ManifestEntry]) -> int:
+        """Removes what killed loads left; returns how many data files that were."""
+        self._remove_half_entries()
+        committed = {file.path for entry in entries for file in entry.files}
+        removed = 0
+        for name in self._list(self._data):
+            if _LOAD_DIRECTORY.fullmatch(name):
+                removed += self._remove_uncommitted(name, committed)
+        return removed
+
+    def sync_files(self, paths: Sequence[str]) -> None:
+        """Makes data files (relative paths) durable, which Spark does not."""
+        for path in paths:
+            file = self.file_system.open(join(self.path, path))
+            try:
+                file.sync()
+            finally:
+                file.close()
+        directories = {parent_directory(join(self.path, path)) for path in paths}
+        for directory in [*sorted(directories), self._data, self.path]:
+            self.file_system.sync_directory(directory)
+
+    def _is_table(self) -> bool:
+        if self.file_system.status(self._marker) is not None:
+            self._check_marker()
+            return True
+        status = self.file_system.status(self.path)
+        if status is None:
+            return False
+        if not status.is_directory:
+            raise UserError(f"{self.path} is a file; a table needs a directory")
+        names = self.file_system.list(self.path)
+        if names == [OWN_DIRECTORY]:
+            # A load killed while it claimed the directory got as far as this.
+            mine = {"lock", "table.json" + _TEMPORARY_SUFFIX}
+            names = [name for name in self._list(self._own) if name not in mine]
+        if names:
+            more = ", ..." if len(names) > _NAMES_SHOWN else ""
+            raise UserError(
+                f"{self.path} holds files that ottla did not load "
+                f"({', '.join(names[:_NAMES_SHOWN])}{more}); load into an empty directory"
+            )
+        return False
+
+    def _write_marker(self) -> None:
+        content = json.dumps({"format": MARKER_FORMAT, "version": MARKER_VERSION}) + "\n"
+        replace_file(self.file_system, self._marker, content.encode())
+
+    def _check_marker(self) -> None:
+        try:
+            fields = json.loads(read_file(self.file_system, self._marker))
+            is_known = fields["format"] == MARKER_FORMAT and fields["version"] == MARKER_VERSION
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptionError(self._marker, 0, "it marks no table") from error
+        if not is_known:
+            raise UserError(
+                f"{self._marker}: a table of version {fields['version']!r}; this ottla knows "
+                f"version {MARKER_VERSION}"
+            )
+
+    def _entry_count(self) -> int:
+        ids = sorted(
+            commit_id
+            for name in self._list(self._manifest)
+            if (commit_id := parse_entry_file_name(name)) is not None
+        )
+        if ids != list(range(len(ids))):
+            missing = min(set(range(ids[-1])).difference(ids))
+            raise CorruptionError(self._entry_path(missing), 0, "the entry is missing")
+        return len(ids)
+
+    def _entry(self, commit_id: int) -> ManifestEntry:
+        path = self._entry_path(commit_id)
+        entry = parse_entry(path, read_file(self.file_system, path))
+        if entry.commit_id != commit_id:
+            raise CorruptionError(path, 0, f"it says that it is commit {entry.commit_id}")
+        return entry
+
+    def _entry_path(self, commit_id: int) -> str:
+        return join(self._manifest, entry_file_name(commit_id))
+
+    def _make_directory(self, path: str) -> None:
+        """Makes a directory, and its parents where they are missing, so that it lasts."""
+        is_missing = self.file_system.status(path) is None
+        if is_missing:
+            self._make_directory(parent_directory(path))
+            self.file_system.make_directory(path)
+        if is_missing or path.startswith(self.path):
+            # Also when it is there: who made it may have been killed before this.
+            self.file_system.sync_directory(parent_directory(path))
+
+    def _remove_half_entries(self) -> None:
+        for name in self._list(self._manifest):
+            stem = name.removesuffix(_TEMPORARY_SUFFIX)
+            if stem != name and parse_entry_file_name(stem) is not None:
+                self.file_system.remove(join(self._manifest, name))
+
+    def _remove_uncommitted(self, load_directory: str, committed: set[str]) -> int:
+        """Empties a load's directory of what it wrote in vain, and removes it when that is all."""
+        directory = join(self._data, load_directory)
+        removed = 0
+        for name in self._list(directory):
+            path = join(directory, name)
+            if name == _SPARK_SCRATCH:
+                self._remove_tree(path)
+            elif _LOAD_FILE.fullmatch(name) and not _belongs(load_directory, name, committed):
+                self.file_system.remove(path)
+                removed += 1
+        if not self._list(directory):
+            self.file_system.remove_directory(directory)
+        return removed
+
+    def _remove_tree(self, path: str) -> None:
+        status = self.file_system.status(path)
+        if status is None or not status.is_directory:
+            self.file_system.remove(path)
+            return
+        for name in self.file_system.list(path):
+            self._remove_tree(join(path, name))
+        self.file_system.remove_directory(path)
+
+    def _list(self, directory: str) -> list[str]:
+        status = self.file_system.status(directory)
+        return [] if status is None else self.file_system.list(directory)
+
+
+def table_files(path: str) -> list[str]:
+    """The paths of the Parquet files that are the table, for readers of any kind."""
+    table = TableDirectory(path)
+    return [join(table.path, file.path) for entry in table.entries() for file in entry.files]
+
+
+def read_table(spark: "SparkSession", path: str) -> "DataFrame":
+    """The rows of all committed loads, and no others."""
+    files = [spark_path(file, is_pattern=True) for file in table_files(path)]
+    if not files:
+        return spark.createDataFrame([], TABLE_SCHEMA)
+    return spark.read.schema(TABLE_SCHEMA).parquet(*files)
+
+
+def spark_path(path: str, *, is_pattern: bool = False) -> str:
+    """A path of this machine for Spark, whatever its default file system; patterns are escaped."""
+    escaped = _GLOB_CHARACTERS.sub(r"\\\1", path) if is_pattern else path
+    return f"file://{escaped}"
+
+
+def _belongs(load_directory: str, name: str, committed: set[str]) -> bool:
+    """Whether a committed file is meant, or the checksum that Hadoop keeps beside it."""
+    is_checksum = name.startswith(".") and name.endswith(".crc")
+    file_name = name[1 : -len(".crc")] if is_checksum else name
+    return join(DATA_DIRECTORY, load_directory, file_name) in committed
