@@ -14,7 +14,11 @@ from ottla.spark.manifest import LoadedPartition, OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPartition:
-    """What a log offers of one partition now: `end_offset` is where committed records end."""
+    """What a log offers of one partition now.
+
+    `end_offset` is where committed records end, and never below `start_offset`: an open
+    transaction may have begun before records that were deleted.
+    """
 
     topic: str
     topic_id: Uuid | None
@@ -85,8 +89,7 @@ def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> Pla
         topic_id=partition.topic_id,
         partition=partition.partition,
         from_offset=from_offset,
-        # An open transaction can hold back the end below a start that DeleteRecords moved.
-        until_offset=max(from_offset, partition.end_offset),
+        until_offset=partition.end_offset,
         lost=lost,
     )
 

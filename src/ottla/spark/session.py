@@ -203,7 +203,9 @@ class _Machine:
 
     def _command(self, settings: SessionSettings) -> list[str]:
         log_settings = Path(self.directory, "log4j2.properties")
-        log_settings.write_text(_LOG_SETTINGS.format(level=settings.log_level, gateway=GATEWAY_CLASS))
+        log_settings.write_text(
+            _LOG_SETTINGS.format(level=settings.log_level, gateway=GATEWAY_CLASS)
+        )
         memory_mb = settings.memory_mb or 768 + 256 * core_count(settings)
         return [
             self.java.program,

@@ -100,7 +100,3 @@ def test_allowing_gaps_allows_nothing_else(words: str) -> None:
 def test_a_log_without_an_id_is_held_by_its_offsets_alone() -> None:
     assert offsets(table(4), log(0, 0, 9, topic_id=None)) == [(4, 9)]
     assert offsets(table(4, topic_id=None), log(0, 0, 9)) == [(4, 9)]
-
-
-def test_an_open_transaction_before_the_start_leaves_nothing_to_read() -> None:
-    assert offsets({}, log(0, 8, 5)) == [(8, 8)]
