@@ -1,0 +1,106 @@
+"""Decoded records as the Arrow rows that Spark takes from a data source.
+
+Spark compares a source's first batch with the schema that it was promised, types and nullability
+and all; so the target schema is Spark's own conversion of the promised one. Keys, values and
+headers keep the buffers that they were decoded into.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.record.batch import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DECODED_COLUMNS = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp_ms",
+    "timestampType": "timestamp_type",
+    "headers": "headers",
+}
+"""Spark's name of a column -> the name under which it is decoded."""
+
+_MICROSECONDS = 1000
+_MAX_TIMESTAMP_MS = (2**63 - 1) // _MICROSECONDS
+
+
+def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """What must be decoded for the columns asked for; the offset at least, to count rows by."""
+    return tuple(
+        {
+            "offset": None,
+            **{DECODED_COLUMNS[name]: None for name in columns if name in DECODED_COLUMNS},
+        }
+    )
+
+
+def arrow_schema(spark_schema: Any) -> Any:
+    """Spark's schema (a `StructType`) in Arrow's words, as Spark itself puts it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(spark_schema, timezone="UTC")
+
+
+class RowMaker:
+    """Makes rows of one partition; made once per task."""
+
+    def __init__(self, topic: str, partition: int, schema: Any) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._schema = schema
+
+    def rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
+        import pyarrow as pa
+
+        columns = [self._column(field, decoded) for field in self._schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, field: Any, decoded: "pa.RecordBatch") -> Any:
+        import pyarrow as pa
+
+        match field.name:
+            case "topic":
+                return pa.repeat(pa.scalar(self._topic, field.type), decoded.num_rows)
+            case "partition":
+                return pa.repeat(pa.scalar(self._partition, field.type), decoded.num_rows)
+            case "timestamp":
+                return _timestamps(decoded.column("timestamp_ms"), field.type)
+            case "headers":
+                return _headers(decoded.column("headers"), field.type)
+            case name:
+                return decoded.column(DECODED_COLUMNS[name])
+
+
+def _timestamps(timestamps_ms: Any, target: Any) -> Any:
+    """Milliseconds as Spark's microseconds; null for no time, and for years that it cannot say."""
+    import numpy as np
+    import pyarrow as pa
+
+    values = timestamps_ms.to_numpy()
+    is_null = (
+        (values == NO_TIMESTAMP) | (values > _MAX_TIMESTAMP_MS) | (values < -_MAX_TIMESTAMP_MS)
+    )
+    if not is_null.any():
+        return pa.array(values * _MICROSECONDS).view(target)
+    shown = np.where(is_null, 0, values) * _MICROSECONDS
+    return pa.array(shown, mask=is_null).view(target)
+
+
+def _headers(headers: Any, target: Any) -> Any:
+    """The same buffers under the names and nullability that Spark gives a list of structs."""
+    import pyarrow as pa
+
+    if headers.type == target:
+        return headers
+    # `flatten` gives the elements of these lists only; a sliced list's offsets start above 0.
+    flat = headers.flatten()
+    offsets = headers.offsets
+    if len(headers):
+        offsets = pa.array(offsets.to_numpy() - offsets[0].as_py(), pa.int32())
+    elements = pa.StructArray.from_arrays(
+        [flat.field(0), flat.field(1)], fields=list(target.value_type)
+    )
+    return pa.ListArray.from_arrays(offsets, elements, type=target)
