@@ -7,6 +7,7 @@ Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka'
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ottla.base.files import Buffer
 from ottla.codec.compression import DEFAULT_LIMIT, CompressionError, decompress
 from ottla.codec.varint import VarintError, read_varint, read_varlong
 from ottla.record.batch import (
@@ -44,16 +45,16 @@ def read_records(batch: Batch, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record
     return read_legacy_records(batch, limit)
 
 
-def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> bytes:
-    """The records of a v2 batch as plain bytes; raises `InvalidBatchError`."""
+def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> Buffer:
+    """The records of a v2 batch unpacked; raises `InvalidBatchError`."""
     try:
-        return bytes(decompress(batch.compression, batch.payload, limit))
+        return decompress(batch.compression, batch.payload, limit)
     except CompressionError as error:
         raise InvalidBatchError(str(error)) from error
 
 
 def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
-    data = unpacked_payload(batch, limit)
+    data = bytes(unpacked_payload(batch, limit))
     append_time_ms = None
     if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
         append_time_ms = batch.max_timestamp_ms

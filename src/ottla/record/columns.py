@@ -1,0 +1,293 @@
+"""Batches of a region as Arrow columns, without a Python object per record.
+
+`iter_columns` gives record batches of the size that engines like, `decode_columns` a single one.
+Control batches are no data and are left out. v2 batches go through `scan`; messages of formats v0
+and v1 through `read_records`, some twenty times slower. numpy and pyarrow are imported when a
+function is called. Kafka has no counterpart.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.base.files import Buffer
+from ottla.codec.compression import Compression
+from ottla.record.batch import (
+    HEADER,
+    Batch,
+    RecordBatch,
+    TimestampType,
+    iter_batches,
+)
+from ottla.record.record import Record, read_records, unpacked_payload
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from ottla.record.scan import Fields, Payload, RecordScan
+
+COLUMNS: Final = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
+
+NO_TIMESTAMP_TYPE: Final = -1
+"""Column value of `timestamp_type` in message format v0, as in Kafka."""
+
+MAX_OFFSET: Final = 2**63 - 1
+
+ROW_TARGET: Final = 16_384
+"""Rows in a record batch of `iter_columns`, about: a batch of the log is never split."""
+
+SIZE_TARGET: Final = 16 * 1024 * 1024
+"""Bytes of the log that go into a record batch of `iter_columns` at the most, about."""
+
+MAX_SCAN_SIZE: Final = 2**31 - 1
+"""Arrow's binary columns count bytes with 32 bits."""
+
+
+def schema(columns: Sequence[str] = COLUMNS) -> Any:
+    """The Arrow schema of the columns, in the order asked for. `ValueError` for unknown names."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+    fields = {
+        "offset": pa.field("offset", pa.int64(), nullable=False),
+        "timestamp_ms": pa.field("timestamp_ms", pa.int64(), nullable=False),
+        "timestamp_type": pa.field("timestamp_type", pa.int32(), nullable=False),
+        "key": pa.field("key", pa.binary()),
+        "value": pa.field("value", pa.binary()),
+        "headers": pa.field("headers", pa.list_(header), nullable=False),
+    }
+    unknown = [name for name in columns if name not in fields]
+    if unknown:
+        raise ValueError(f"no such column: {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    return pa.schema([fields[name] for name in columns])
+
+
+def decode_columns(
+    buffer: Buffer,
+    columns: Sequence[str] = COLUMNS,
+    start_offset: int = 0,
+    end_offset: int = MAX_OFFSET,
+) -> "pa.RecordBatch":
+    """The records of a region of whole batches with `start_offset <= offset < end_offset`.
+
+    `headers` is empty, not null, for a record without any. Checksums are verified. Raises
+    `InvalidBatchError`; `ValueError` for more data than one Arrow column holds (2 GiB).
+    """
+    selection = Selection(schema(columns), start_offset, end_offset)
+    return selection.decode(list(selection.batches(buffer)))
+
+
+def iter_columns(
+    buffer: Buffer,
+    columns: Sequence[str] = COLUMNS,
+    start_offset: int = 0,
+    end_offset: int = MAX_OFFSET,
+    *,
+    row_target: int = ROW_TARGET,
+) -> "Iterator[pa.RecordBatch]":
+    """The same as `decode_columns` in pieces of about `row_target` rows; none of them is empty."""
+    selection = Selection(schema(columns), start_offset, end_offset)
+    for group in _groups(selection.batches(buffer), row_target):
+        piece = selection.decode(group)
+        if piece.num_rows:
+            yield piece
+
+
+def _groups(batches: Iterable[Batch], row_target: int) -> Iterator[list[Batch]]:
+    group: list[Batch] = []
+    row_count = size = 0
+    for batch in batches:
+        group.append(batch)
+        size += batch.size
+        # How many messages a wrapper of an old format holds is known only when it is unpacked.
+        row_count += batch.record_count if isinstance(batch, RecordBatch) else 1
+        if row_count >= row_target or size >= SIZE_TARGET:
+            yield group
+            group = []
+            row_count = size = 0
+    if group:
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of the log is asked for."""
+
+    schema: Any
+    start_offset: int
+    end_offset: int
+
+    def batches(self, buffer: Buffer) -> Iterator[Batch]:
+        """The checked batches of data that may hold an offset of the range."""
+        for batch in iter_batches(buffer):
+            if batch.is_control or batch.last_offset < self.start_offset:
+                continue
+            if isinstance(batch, RecordBatch):
+                if batch.base_offset >= self.end_offset:
+                    return
+                if batch.record_count == 0:  # Kept by compaction for its producer's sake.
+                    continue
+            batch.check()
+            yield batch
+
+    def decode(self, batches: Sequence[Batch]) -> "pa.RecordBatch":
+        import pyarrow as pa
+
+        pieces = []
+        for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
+            if is_v2:
+                pieces.append(_scanned([one for one in run if isinstance(one, RecordBatch)], self))
+            else:
+                pieces.append(_read_one_by_one(run, self))
+        if not pieces:
+            return pa.RecordBatch.from_pylist([], schema=self.schema)
+        if len(pieces) == 1:
+            return pieces[0]
+        columns = [pa.concat_arrays(several) for several in zip(*pieces, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _read_one_by_one(batches: Iterable[Batch], selection: Selection) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    records = [
+        record
+        for batch in batches
+        for record in read_records(batch)
+        if selection.start_offset <= record.offset < selection.end_offset
+    ]
+    columns = [
+        pa.array([_value(record, field.name) for record in records], field.type)
+        for field in selection.schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
+
+
+def _value(record: Record, column: str) -> object:
+    match column:
+        case "timestamp_type":
+            kind = record.timestamp_type
+            return NO_TIMESTAMP_TYPE if kind is None else kind.value
+        case "headers":
+            return [{"key": name, "value": value} for name, value in record.headers]
+        case _:
+            return getattr(record, column)
+
+
+def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    from ottla.record.scan import RecordScan
+
+    buffer, payloads = _plain_payloads(batches)
+    scan = RecordScan.begin(buffer, payloads)
+    found = _places(batches, scan, selection)
+    names = set(selection.schema.names)
+    source = pa.py_buffer(buffer)
+    # The fields lie one behind the other: what is behind the last one asked for is not read.
+    if names & {"key", "value", "headers"}:
+        keys = scan.fields()
+        if "key" in names:
+            found["key"] = _binary(source, keys)
+    if names & {"value", "headers"}:
+        values = scan.fields()
+        if "value" in names:
+            found["value"] = _binary(source, values)
+    if "headers" in names:
+        found["headers"] = _headers(source, scan, selection.schema.field("headers").type)
+    columns = [pa.array(found[name]) for name in selection.schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
+
+
+def _plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, "list[Payload]"]:
+    """The records of all batches in one buffer: the log's own where nothing is compressed."""
+    from ottla.record.scan import Payload
+
+    buffer: Buffer
+    if all(one.compression is Compression.NONE for one in batches):
+        first, last = batches[0], batches[-1]
+        buffer = memoryview(first.buffer)[first.position : last.position + last.size]
+        places = [(one.position + HEADER.size, one.position + one.size) for one in batches]
+        shift = first.position
+    else:
+        pieces = [unpacked_payload(one) for one in batches]
+        buffer = b"".join(pieces)
+        ends = list(accumulate(map(len, pieces)))
+        places = list(zip([0, *ends], ends, strict=False))
+        shift = 0
+    if len(buffer) > MAX_SCAN_SIZE:
+        raise ValueError(f"{len(buffer)} bytes are too many for one Arrow column")
+    return buffer, [
+        Payload(start=start - shift, end=end - shift, record_count=batch.record_count)
+        for (start, end), batch in zip(places, batches, strict=True)
+    ]
+
+
+def _places(
+    batches: Sequence[RecordBatch], scan: "RecordScan", selection: Selection
+) -> dict[str, Any]:
+    """Offset, time and whose time of each record; drops the rows outside the range."""
+    import numpy as np
+
+    counts = [one.record_count for one in batches]
+
+    def of_each_record(of_batches: Iterable[int], kind: "type[np.signedinteger[Any]]") -> Any:
+        return np.repeat(np.array(list(of_batches), dtype=kind), counts)
+
+    timestamp_delta, offset_delta = scan.deltas()
+    offset = offset_delta + of_each_record((one.base_offset for one in batches), np.int64)
+    timestamp_ms = timestamp_delta
+    timestamp_ms += of_each_record((one.base_timestamp_ms for one in batches), np.int64)
+    kind = of_each_record((one.timestamp_type.value for one in batches), np.int32)
+    if kind.any():
+        append_time_ms = of_each_record((one.max_timestamp_ms for one in batches), np.int64)
+        is_append_time = kind == TimestampType.LOG_APPEND_TIME.value
+        timestamp_ms = np.where(is_append_time, append_time_ms, timestamp_ms)
+    found = {"offset": offset, "timestamp_ms": timestamp_ms, "timestamp_type": kind}
+    rows = (offset >= selection.start_offset) & (offset < selection.end_offset)
+    if rows.all():
+        return found
+    scan.keep(rows)
+    return {name: column[rows] for name, column in found.items()}
+
+
+def _binary(source: Any, fields: "Fields") -> Any:
+    """The fields as an Arrow array; Arrow itself copies their bytes.
+
+    `source` is seen as an array whose elements are by turns a field and the bytes up to the next
+    one; every second of them is taken, and null where a field is.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    count = len(fields.start)
+    if not count:
+        return pa.array([], pa.binary())
+    bounds = np.empty(2 * count, dtype=np.int32)
+    bounds[0::2] = fields.start
+    bounds[1::2] = fields.end
+    elements = [None, pa.py_buffer(bounds), source]
+    alternating = pa.Array.from_buffers(pa.binary(), 2 * count - 1, elements)
+    mask = fields.is_null if fields.is_null.any() else None
+    return alternating.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=mask))
+
+
+def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    counts, names, values = scan.headers()
+    keys = _binary(source, names)
+    try:
+        keys = keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        # Not all UTF-8: as `read_records` and Java's consumer do.
+        keys = pa.array([name.decode(errors="replace") for name in keys.to_pylist()], pa.string())
+    headers = pa.StructArray.from_arrays(
+        [keys, _binary(source, values)], fields=list(column_type.value_type)
+    )
+    offsets = np.zeros(len(counts) + 1, dtype=np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), headers, type=column_type)

@@ -1,0 +1,101 @@
+"""Arrow columns: the shapes, the edges of the range, and what is refused."""
+
+import pyarrow as pa
+import pytest
+
+from ottla.record import columns
+from ottla.record.batch import InvalidBatchError
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.legacy import build_message
+
+
+def batch_of(*values: bytes | None, base_offset: int = 0) -> bytes:
+    builder = RecordBatchBuilder(base_offset)
+    for number, value in enumerate(values):
+        builder.append(b"k%d" % number, value, 1000 + number, [("h", value)])
+    return builder.build()
+
+
+def test_no_batches_give_no_rows() -> None:
+    found = columns.decode_columns(b"", ("offset", "headers"))
+    assert found.num_rows == 0
+    assert found.schema.names == ["offset", "headers"]
+    assert list(columns.iter_columns(b"")) == []
+
+
+def test_the_columns_have_the_types_that_are_told() -> None:
+    found = columns.decode_columns(batch_of(b"a", None))
+    found.validate(full=True)
+    assert [str(one.type) for one in found.schema][:5] == [
+        "int64",
+        "int64",
+        "int32",
+        "binary",
+        "binary",
+    ]
+    assert found.schema.field("headers").type == pa.list_(
+        pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+    )
+
+
+def test_the_range_begins_and_ends_inside_batches() -> None:
+    region = batch_of(b"a", b"b", b"c") + batch_of(b"d", b"e", b"f", base_offset=3)
+    found = columns.decode_columns(region, ("offset", "value"), 2, 5)
+    assert found.to_pydict() == {"offset": [2, 3, 4], "value": [b"c", b"d", b"e"]}
+    assert columns.decode_columns(region, ("offset",), 6, 9).num_rows == 0
+    assert columns.decode_columns(region, ("offset",), 4, 4).num_rows == 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_region_may_be_any_buffer(kind: type) -> None:
+    found = columns.decode_columns(kind(batch_of(b"a")), ("value",))
+    assert found.to_pydict() == {"value": [b"a"]}
+
+
+def test_columns_do_not_hold_the_region() -> None:
+    region = bytearray(batch_of(b"a"))
+    found = columns.decode_columns(region)
+    region.clear()
+    assert found.column("value").to_pylist() == [b"a"]
+
+
+def test_an_unknown_column_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such column: partition; there are offset"):
+        columns.decode_columns(b"", ("partition",))
+
+
+def test_a_header_name_that_is_no_text_is_read_as_java_reads_it() -> None:
+    builder = RecordBatchBuilder()
+    builder.append(None, None, 0, [("?", b"")])
+    region = bytearray(builder.build().replace(b"?", b"\xff"))
+    region[17:21] = columns.RecordBatch(region).compute_crc().to_bytes(4, "big")
+    found = columns.decode_columns(region, ("headers",)).to_pylist()
+    assert found == [{"headers": [{"key": "\N{REPLACEMENT CHARACTER}", "value": b""}]}]
+
+
+def test_a_damaged_batch_is_refused() -> None:
+    region = bytearray(batch_of(b"aaa"))
+    region[-3] ^= 1
+    with pytest.raises(InvalidBatchError, match="CRC"):
+        columns.decode_columns(region)
+
+
+def test_a_region_cut_short_is_refused() -> None:
+    with pytest.raises(InvalidBatchError, match="cut short"):
+        columns.decode_columns(batch_of(b"aaa")[:-1])
+
+
+def test_messages_of_format_v0_have_no_kind_of_time() -> None:
+    region = build_message(b"k", b"v", magic=0, offset=7) + batch_of(b"n", base_offset=8)
+    found = columns.decode_columns(region, ("timestamp_type", "timestamp_ms", "key"))
+    assert found.to_pylist() == [
+        {"timestamp_type": -1, "timestamp_ms": -1, "key": b"k"},
+        {"timestamp_type": 0, "timestamp_ms": 1000, "key": b"k0"},
+    ]
+
+
+def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MAX_SCAN_SIZE", 100)
+    assert columns.decode_columns(batch_of(b"a"), ("offset",)).num_rows == 1
+    with pytest.raises(ValueError, match="too many for one Arrow column"):
+        columns.decode_columns(batch_of(b"a" * 100), ("offset",))
