@@ -78,7 +78,7 @@ class SessionSettings:
 
 @contextmanager
 def spark_session(settings: SessionSettings | None = None) -> Iterator["SparkSession"]:
-    """The session that is there already, on whatever cluster; else one of our own, stopped after."""
+    """The session that is there, on whatever cluster; else one of our own, stopped afterwards."""
     running = running_session()
     if running is not None:
         yield running
