@@ -161,6 +161,18 @@ def replace_file(file_system: FileSystem, path: str, content: Buffer) -> None:
     file_system.sync_directory(parent_directory(path))
 
 
+def make_durable_directory(file_system: FileSystem, path: str) -> None:
+    """Makes a directory and its parents so that they outlive a power failure."""
+    missing = []
+    ancestor = path
+    while file_system.status(ancestor) is None:
+        missing.append(ancestor)
+        ancestor = parent_directory(ancestor)
+    file_system.make_directory(path)
+    for made in missing:
+        file_system.sync_directory(parent_directory(made))
+
+
 def remove_if_present(file_system: FileSystem, path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         file_system.remove(path)

@@ -28,6 +28,7 @@ from ottla.broker.topics import NewTopic, Topic, Topics, partition_count_of, top
 from ottla.broker.waiting import WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
+from ottla.storage.flushing import FlushPlan, due_flush
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -387,6 +388,16 @@ class Broker:
         if deadline_ms is None:
             return self._next_checkpoint_ms
         return min(deadline_ms, self._next_checkpoint_ms)
+
+    def due_flushes(self, now_ms: int) -> list[tuple[LogDirectory, FlushPlan]]:
+        """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
+        return [
+            (directory, plan)
+            for directory in self.directories
+            if not directory.is_offline
+            for log in directory.logs.values()
+            if (plan := due_flush(log, now_ms)) is not None
+        ]
 
     def run_due_jobs(self, monotonic_ms: float) -> None:
         """Writes checkpoints when it is time."""

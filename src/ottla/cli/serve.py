@@ -10,6 +10,8 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
+from ottla.embedded.flusher import Flusher
 from ottla.embedded.log import open_broker, parse_address, start_server
 from ottla.server.listener import Server
 
@@ -44,6 +46,7 @@ def serve_command(
     broker = open_broker(data_dirs, values, clock=clock)
     lock = threading.RLock()
     server = Server(broker, host=host, port=port, clock=clock, lock=lock)
+    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
     try:
         start_server(server, listen)
         stop_on_signals(server)
@@ -53,7 +56,9 @@ def serve_command(
             f"ready {address_host}:{address_port} pid={os.getpid()} topics={len(broker.topics)} "
             f"data={','.join(data_dirs)} after={took_ms:.0f}ms"
         )
+        flusher.start()
         server.run()
+        flusher.stop()
     finally:
         broker.close()
 

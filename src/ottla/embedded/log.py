@@ -20,6 +20,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.opening import BrokerOptions
 from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
+from ottla.embedded.flusher import Flusher
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
@@ -94,6 +95,8 @@ class Log:
         self._next_keyless = 0
         self._ticker = threading.Thread(target=self._tick, name="ottla-ticker", daemon=True)
         self._ticker.start()
+        self._flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=self._lock)
+        self._flusher.start()
 
     def __enter__(self) -> "Log":
         return self
@@ -246,6 +249,7 @@ class Log:
         for listening in self._listeners:
             listening.close()
         self._ticker.join()
+        self._flusher.stop()
         with self._lock:
             self.broker.close()
 

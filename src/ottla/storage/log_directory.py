@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
-from ottla.base.files import FileLock, FileSystem, join
+from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
 from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import OffsetCheckpoint
@@ -103,7 +103,7 @@ class LogDirectory:
         """
         try:
             _refuse_foreign(file_system, path)
-            file_system.make_directory(path)
+            make_durable_directory(file_system, path)
             lock = file_system.lock(join(path, LOCK))
         except OSError as error:
             raise UserError(
@@ -210,9 +210,8 @@ class LogDirectory:
         """Makes a partition's directory and its empty log."""
         assert (topic, partition) not in self.logs
         directory = self.log_path(topic, partition)
-        self._file_system.make_directory(directory)
+        make_durable_directory(self._file_system, directory)
         write_topic_id(self._file_system, join(directory, PARTITION_METADATA), topic_id)
-        self._file_system.sync_directory(self.path)
         self.topic_ids[topic] = topic_id
         return self._load_log(
             (topic, partition), was_clean_stop=False, recovery_point=0, log_start_offset=0

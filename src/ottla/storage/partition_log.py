@@ -89,6 +89,8 @@ class PartitionLog:
         self.health = health
         self._random_below = random_below
         self._roll_limits = self._new_roll_limits()
+        self.rolled_until = 0
+        self.last_flush_ms = 0
         self.segments = recovered.segments
         self.epochs = recovered.epochs
         self.producers = recovered.producers
@@ -278,7 +280,7 @@ class PartitionLog:
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
         """Ends the active segment and starts one at `base_offset` (the log's end by default).
 
-        The ended segment is not flushed here: the recovery point stays, and `flush` is due.
+        The ended segment is not flushed here, but is from now on due to be (`flushing.due_flush`).
         """
         active = self.segments.active
         start = self.offsets.log_end_offset if base_offset is None else base_offset
@@ -295,6 +297,7 @@ class PartitionLog:
             active.become_inactive()
         segment = self.new_segment(start, now_ms)
         self.segments.add(segment)
+        self.rolled_until = start
         self._roll_limits = self._new_roll_limits()
         return segment
 

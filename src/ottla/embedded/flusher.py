@@ -1,0 +1,63 @@
+"""A thread for what takes long and needs no lock: the fsyncs that rolls and `flush.ms` make due.
+
+fsync releases the interpreter, so the loop that serves clients goes on meanwhile. An fsync that
+fails takes the directory offline and is never tried again.
+"""
+
+import logging
+import threading
+from contextlib import AbstractContextManager
+
+from ottla.base.clock import Clock
+from ottla.base.files import FileSystem
+from ottla.broker.broker import Broker
+from ottla.storage.flushing import carry_out, finish
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S = 0.2
+
+
+class Flusher:
+    """Runs from `start` to `stop`. All but the fsyncs happens under the broker's lock."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        file_system: FileSystem,
+        *,
+        clock: Clock,
+        lock: AbstractContextManager[object],
+    ) -> None:
+        self._broker = broker
+        self._file_system = file_system
+        self._clock = clock
+        self._lock = lock
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns once the flush under way is done."""
+        self._is_stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping.wait(INTERVAL_S):
+            self.flush_due()
+
+    def flush_due(self) -> None:
+        """One round: every flush that is due now."""
+        with self._lock:
+            plans = self._broker.due_flushes(self._clock.now_ms())
+        for directory, plan in plans:
+            try:
+                carry_out(plan, self._file_system)
+            except OSError as error:
+                with self._lock:
+                    directory.health.fail(error)
+                continue
+            with self._lock:
+                finish(plan, self._clock.now_ms())

@@ -1,0 +1,70 @@
+"""fsync in three steps, so that the slow one needs no lock: plan, carry out, finish.
+
+The recovery point moves only in `finish`, after every fsync of the plan has succeeded. A crash in
+between leaves it where it was, and recovery checks more than it had to. Kafka's counterpart:
+`UnifiedLog.flush`, which rolling schedules on another thread.
+"""
+
+import contextlib
+from dataclasses import dataclass
+
+from ottla.base.files import FileSystem
+from ottla.storage.partition_log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushPlan:
+    """Files that hold everything from the recovery point up to `until_offset`."""
+
+    log: PartitionLog
+    until_offset: int
+    paths: tuple[str, ...]
+
+
+def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
+    """What must be synced for `until_offset` to be safe; `None` when it is already."""
+    recovery_point = log.offsets.recovery_point
+    if until_offset <= recovery_point:
+        return None
+    paths = [
+        path
+        for segment in log.segments.from_offset(recovery_point)
+        if segment.base_offset < until_offset
+        for path in segment.files()
+    ]
+    return FlushPlan(log=log, until_offset=until_offset, paths=tuple(paths))
+
+
+def due_flush(log: PartitionLog, now_ms: int) -> FlushPlan | None:
+    """The flush that a roll or `flush.ms` has made due, if any."""
+    if log.rolled_until > log.offsets.recovery_point:
+        return plan_flush(log, log.rolled_until)
+    if log.high_watermark > log.offsets.recovery_point and (
+        now_ms - log.last_flush_ms >= log.config.flush_ms
+    ):
+        return plan_flush(log, log.high_watermark)
+    return None
+
+
+def carry_out(plan: FlushPlan, file_system: FileSystem) -> None:
+    """Syncs the plan's files; may run beside appends, in another thread. Raises `OSError`.
+
+    Each file is opened anew: the log may close or delete its own meanwhile, and what is gone needs
+    no sync.
+    """
+    for path in plan.paths:
+        with contextlib.suppress(FileNotFoundError):
+            file = file_system.open(path, writable=True)
+            try:
+                file.sync()
+            finally:
+                file.close()
+    with contextlib.suppress(FileNotFoundError):
+        file_system.sync_directory(plan.log.directory)
+
+
+def finish(plan: FlushPlan, now_ms: int) -> None:
+    """Moves the recovery point; the log may have been cut since, and then only to its end."""
+    log = plan.log
+    log.offsets.flushed(min(plan.until_offset, log.log_end_offset))
+    log.last_flush_ms = now_ms

@@ -1,0 +1,79 @@
+"""Flushes: when they are due, what they sync, and what an fsync that fails does."""
+
+import errno
+
+import pytest
+
+from ottla.base.errors import StorageError
+from ottla.config.topic import TopicConfig
+from ottla.storage.flushing import carry_out, due_flush, finish, plan_flush
+from ottla.testing import CrashMode, FakeFileSystem, FaultPlan, FaultyFileSystem, IoKind
+from tests.log_support import NOW_MS, append, fill, open_log, values
+
+
+def test_a_roll_makes_the_ended_segments_due_and_nothing_else() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    assert due_flush(log, NOW_MS) is None
+    fill(log, 20)
+    plan = due_flush(log, NOW_MS)
+    assert plan is not None
+    assert plan.until_offset == log.segments.active.base_offset
+    assert log.offsets.recovery_point == 0
+    carry_out(plan, file_system)
+    finish(plan, NOW_MS)
+    assert log.offsets.recovery_point == log.segments.active.base_offset
+    assert due_flush(log, NOW_MS) is None
+    kept = values(open_log(file_system.crash(CrashMode.STRICT)))
+    assert kept[: plan.until_offset] == [b"%d" % offset for offset in range(plan.until_offset)]
+
+
+def test_flush_ms_makes_everything_due_once_it_has_passed() -> None:
+    log = open_log(FakeFileSystem(), TopicConfig(flush_ms=1000))
+    log.last_flush_ms = NOW_MS
+    append(log, b"a")
+    assert due_flush(log, NOW_MS + 999) is None
+    plan = due_flush(log, NOW_MS + 1000)
+    assert plan is not None
+    assert plan.until_offset == 1
+
+
+def test_flush_messages_flushes_within_the_append() -> None:
+    log = open_log(FakeFileSystem(), TopicConfig(flush_messages=3))
+    append(log, b"a", b"b")
+    assert log.offsets.recovery_point == 0
+    append(log, b"c")
+    assert log.offsets.recovery_point == 3
+
+
+def test_a_segment_deleted_meanwhile_needs_no_sync() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    fill(log, 20)
+    plan = plan_flush(log, 40)
+    assert plan is not None
+    first = log.segments.first
+    log.segments.remove([first])
+    first.delete()
+    carry_out(plan, file_system)
+    finish(plan, NOW_MS)
+    assert log.offsets.recovery_point == 40
+
+
+def test_a_failed_fsync_takes_the_directory_offline_and_is_not_tried_again() -> None:
+    probe = FaultyFileSystem(FakeFileSystem())
+    append(open_log(probe), b"a")
+    before = len(probe.calls)
+    faulty = FaultyFileSystem(
+        FakeFileSystem(), FaultPlan(at_call=before, error=OSError(errno.EIO, "broken disk"))
+    )
+    log = open_log(faulty)
+    append(log, b"a")
+    with pytest.raises(StorageError, match="broken disk"):
+        log.flush()
+    assert faulty.calls[before].kind is IoKind.SYNC
+    assert log.offsets.recovery_point == 0
+    for refused in (log.flush, lambda: append(log, b"b")):
+        with pytest.raises(StorageError, match="broken disk"):
+            refused()
+    assert not faulty.retried_failed_syncs
