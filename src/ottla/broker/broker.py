@@ -7,6 +7,7 @@ wait for them. Refusals are `ApiError` with the code that a client is to see.
 Kafka's counterparts: `ReplicaManager`, and of the controller what one broker needs.
 """
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from ottla.broker.opening import (
     BrokerOptions,
     OpenedDirectories,
     TopicConfigs,
+    ensure_topic_id,
     entries_on_disk,
     open_directories,
 )
@@ -110,6 +112,7 @@ class Broker:
                 topic = self.topics.find(name)
                 assert topic is not None
                 log.reconfigure(topic.config)
+                ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
                 topic.partitions[index] = Partition(name, index, log, directory)
         for entry in entries.values():
             topic = self.topics.find(entry.name)
@@ -167,11 +170,13 @@ class Broker:
         return min(online, key=lambda directory: len(directory.logs))
 
     def _undo_creation(self, topic: Topic) -> None:
+        """Removes what was made; what a failing disk keeps of it, the next start deals with."""
         self._configs.remove(topic.name)
-        for partition in topic.partitions.values():
-            if not partition.directory.is_offline:
-                partition.directory.delete_log(topic.name, partition.index)
-        self._write_topic_files()
+        with contextlib.suppress(StorageError):
+            for partition in topic.partitions.values():
+                if not partition.directory.is_offline:
+                    partition.directory.delete_log(topic.name, partition.index)
+            self._write_topic_files()
 
     def delete_topic(self, topic: Topic) -> None:
         """Removes a topic and its files; raises `ApiError`."""

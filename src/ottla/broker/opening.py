@@ -16,9 +16,10 @@ from ottla.broker.producer_ids import read_producer_ids
 from ottla.broker.topic_file import TopicEntry, merge_entries, read_topic_file
 from ottla.broker.topics import topic_config
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import META_PROPERTIES
+from ottla.storage.filenames import META_PROPERTIES, PARTITION_METADATA
 from ottla.storage.log_directory import LogDirectory, OpenOptions
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.partition_metadata import read_topic_id, write_topic_id
 
 logger = logging.getLogger(__name__)
 
@@ -161,13 +162,16 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
     found: dict[str, TopicEntry] = {}
     for directory in opened.directories:
         for topic, index in directory.logs:
-            topic_id = directory.topic_ids.get(topic, ZERO_UUID)
+            topic_id = directory.topic_ids.get(topic)
             entry = found.get(topic) or opened.entries.get(topic)
-            if entry is None or (entry.topic_id != topic_id and topic not in found):
+            if entry is None or (topic not in found and topic_id not in (None, entry.topic_id)):
                 entry = TopicEntry(
-                    name=topic, topic_id=topic_id, partition_count=index + 1, overrides={}
+                    name=topic,
+                    topic_id=topic_id or ZERO_UUID,
+                    partition_count=index + 1,
+                    overrides={},
                 )
-            elif entry.topic_id != topic_id:
+            elif topic_id not in (None, entry.topic_id):
                 raise UserError(
                     f"{directory.log_path(topic, index)}: its topic has two ids; move away the "
                     "partition that does not belong to it"
@@ -176,3 +180,20 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
                 entry = dataclasses.replace(entry, partition_count=index + 1)
             found[topic] = entry
     return found
+
+
+def ensure_topic_id(
+    file_system: FileSystem, directory: LogDirectory, name: str, index: int, topic_id: Uuid
+) -> None:
+    """Writes the id that a partition lacks when a crash came between its directory and its file.
+
+    Topics of Kafka before 2.8 have none, and keep none.
+    """
+    path = join(directory.log_path(name, index), PARTITION_METADATA)
+    if topic_id == ZERO_UUID or read_topic_id(file_system, path) is not None:
+        return
+    try:
+        write_topic_id(file_system, path, topic_id)
+    except OSError as error:
+        raise directory.health.fail(error) from error
+    directory.topic_ids[name] = topic_id

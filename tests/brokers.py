@@ -1,0 +1,56 @@
+"""Brokers over a disk in memory, for tests that need no socket."""
+
+import itertools
+from collections.abc import Iterator
+
+from ottla.base.files import FileSystem
+from ottla.base.ids import Uuid
+from ottla.broker.broker import Broker
+from ottla.broker.opening import BrokerOptions
+from ottla.config.broker import broker_config
+from ottla.record.builder import RecordBatchBuilder
+from ottla.testing import FakeFileSystem
+from ottla.testing.clock import DEFAULT_NOW_MS
+
+NOW_MS = DEFAULT_NOW_MS
+_numbers = itertools.count(1000)
+
+
+def id_of(number: int) -> Uuid:
+    return Uuid(number.to_bytes(16, "big"))
+
+
+def disk(*directories: str) -> FakeFileSystem:
+    """An empty disk on which the directories are durable."""
+    file_system = FakeFileSystem()
+    for directory in directories:
+        file_system.make_directory(directory)
+    file_system.sync_directory("/")
+    return file_system
+
+
+def open_broker(
+    file_system: FileSystem, *paths: str, ids: Iterator[int] = _numbers, **settings: str
+) -> Broker:
+    """Settings are Kafka's names with `_` for `.`; no id is handed out twice in a run of tests."""
+    options = BrokerOptions(
+        now_ms=NOW_MS,
+        new_id=lambda: id_of(next(ids)),
+        random_below=lambda _: 0,
+        cluster_id="a-cluster-for-tests-01",
+    )
+    values = {name.replace("_", "."): value for name, value in settings.items()}
+    return Broker.open(paths or ("/d",), file_system, broker_config(values), options)
+
+
+def batch(*values: bytes, timestamp_ms: int = NOW_MS, producer_id: int = -1) -> bytearray:
+    """One v2 batch of records without keys, a millisecond apart."""
+    is_idempotent = producer_id >= 0
+    builder = RecordBatchBuilder(
+        producer_id=producer_id,
+        producer_epoch=0 if is_idempotent else -1,
+        base_sequence=0 if is_idempotent else -1,
+    )
+    for number, value in enumerate(values or (b"value",)):
+        builder.append(None, value, timestamp_ms + number)
+    return bytearray(builder.build())

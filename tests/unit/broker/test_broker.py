@@ -1,0 +1,366 @@
+"""The broker: topics that outlive a crash, appends and fetches with Kafka's codes, waiting."""
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.files import join, replace_file
+from ottla.broker.broker import Broker
+from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics import NewTopic
+from ottla.broker.waiting import WaitingFetch
+from ottla.config.topic import TopicConfig
+from ottla.storage.partition_log import FetchData, Isolation
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.brokers import NOW_MS, batch, disk, open_broker
+
+LARGE = 1 << 30
+
+
+def broker_with_topic(**overrides: str) -> Broker:
+    broker = open_broker(disk("/d"))
+    values: dict[str, str | None] = {
+        name.replace("_", "."): text for name, text in overrides.items()
+    }
+    broker.create_topic(NewTopic(name="t", partition_count=2, overrides=values))
+    return broker
+
+
+def append(broker: Broker, *values: bytes, index: int = 0) -> int:
+    info = broker.append("t", index, batch(*values), now_ms=NOW_MS)
+    broker.write_out()
+    return info.first_offset
+
+
+def query(*offsets: int, max_size: int = LARGE, min_size: int = 1) -> FetchQuery:
+    """Partition i of topic t from the i-th offset."""
+    partitions = [
+        PartitionQuery("t", index, offset, max_size) for index, offset in enumerate(offsets)
+    ]
+    return FetchQuery(partitions, max_size, min_size)
+
+
+def sizes(result: FetchResult) -> list[int]:
+    return [
+        one.records.size if isinstance(one, FetchData) and one.records else 0
+        for one in result.partitions
+    ]
+
+
+def refusal(broker: Broker, wanted: PartitionQuery) -> ErrorCode:
+    (result,) = broker.fetch(FetchQuery([wanted], LARGE)).partitions
+    assert isinstance(result, ApiError)
+    return result.code
+
+
+# Appending and fetching
+
+
+def test_what_is_appended_can_be_fetched_once_it_is_written_out() -> None:
+    broker = broker_with_topic()
+    broker.append("t", 0, batch(b"a", b"b"), now_ms=NOW_MS)
+    assert sizes(broker.fetch(query(0))) == [0]
+    assert broker.has_pending
+    broker.write_out()
+    assert not broker.has_pending
+    result = broker.fetch(query(0))
+    (data,) = result.partitions
+    assert isinstance(data, FetchData)
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (2, 2, 0)
+    assert data.records is not None
+    assert (
+        data.records.read() == bytes(batch(b"a", b"b")[:12]) + b"\0\0\0\0" + batch(b"a", b"b")[16:]
+    )
+
+
+def test_an_unknown_partition_refuses_an_append() -> None:
+    broker = broker_with_topic()
+    for topic, index in (("t", 2), ("u", 0), ("t", -1)):
+        with pytest.raises(ApiError) as caught:
+            broker.append(topic, index, batch(), now_ms=NOW_MS)
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_one_replica_is_too_few_for_a_topic_that_wants_two_in_sync() -> None:
+    broker = broker_with_topic(min_insync_replicas="2")
+    with pytest.raises(ApiError) as caught:
+        broker.append("t", 0, batch(), now_ms=NOW_MS, acks=-1)
+    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert broker.append("t", 0, batch(), now_ms=NOW_MS, acks=1).first_offset == 0
+
+
+def test_a_fetch_fills_up_to_its_limit_but_brings_one_batch_at_least() -> None:
+    broker = broker_with_topic()
+    size = len(batch(b"x"))
+    for index in (0, 0, 0, 1):
+        append(broker, b"x", index=index)
+    assert sizes(broker.fetch(query(0, 0))) == [3 * size, size]
+    assert sizes(broker.fetch(query(0, 0, max_size=1))) == [size, 0]
+    assert sizes(broker.fetch(query(3, 0, max_size=1))) == [0, size]
+
+
+def test_a_hard_limit_holds_even_if_nothing_fits() -> None:
+    broker = broker_with_topic()
+    append(broker, b"x" * 100)
+    hard = query(0, max_size=80)
+    hard.is_hard_limit = True
+    assert sizes(broker.fetch(hard)) == [80]
+
+
+def test_the_brokers_own_limit_caps_what_a_fetch_asks_for() -> None:
+    broker = open_broker(disk("/d"), fetch_max_bytes="1024")
+    broker.create_topic(NewTopic(name="t"))
+    for _ in range(10):
+        append(broker, b"x" * 400)
+    assert sizes(broker.fetch(query(0)))[0] <= 1024
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (PartitionQuery("t", 0, 1, LARGE), None),
+        (PartitionQuery("t", 0, 2, LARGE), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (PartitionQuery("t", 0, -1, LARGE), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (PartitionQuery("t", 9, 0, LARGE), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (PartitionQuery(None, 0, 0, LARGE), ErrorCode.UNKNOWN_TOPIC_ID),
+        (PartitionQuery("t", 0, 0, LARGE, 0), None),
+        (PartitionQuery("t", 0, 0, LARGE, 1), ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_what_cannot_be_fetched_has_kafkas_code(
+    wanted: PartitionQuery, code: ErrorCode | None
+) -> None:
+    broker = broker_with_topic()
+    append(broker)
+    if code is None:
+        assert not broker.fetch(FetchQuery([wanted], LARGE)).has_error
+    else:
+        assert refusal(broker, wanted) is code
+
+
+def test_a_client_with_an_older_leader_epoch_is_fenced() -> None:
+    broker = broker_with_topic()
+    broker.topics.partition("t", 0).leader_epoch = 5
+    wanted = PartitionQuery("t", 0, 0, LARGE, 4)
+    assert refusal(broker, wanted) is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_an_error_of_one_partition_does_not_hide_the_others() -> None:
+    broker = broker_with_topic()
+    append(broker, index=1)
+    result = broker.fetch(query(7, 0))
+    assert result.has_error
+    assert sizes(result)[1] > 0
+
+
+# Waiting
+
+
+def wait(broker: Broker, wanted: FetchQuery, deadline_ms: float = 500) -> WaitingFetch:  # type: ignore[type-arg]
+    waiting = broker.fetch_or_wait(wanted, deadline_ms)
+    assert isinstance(waiting, WaitingFetch)
+    return waiting
+
+
+def test_a_fetch_that_finds_enough_does_not_wait() -> None:
+    broker = broker_with_topic()
+    append(broker)
+    assert isinstance(broker.fetch_or_wait(query(0), 500), FetchResult)
+    assert isinstance(broker.fetch_or_wait(query(1, min_size=0), 500), FetchResult)
+    assert isinstance(broker.fetch_or_wait(query(99), 500), FetchResult)
+    assert isinstance(broker.fetch_or_wait(query(), 500), FetchResult)
+
+
+def test_an_append_answers_the_fetch_that_waits_for_it_when_it_is_written_out() -> None:
+    broker = broker_with_topic()
+    waiting = wait(broker, query(0))
+    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    assert broker.take_answered(0) == []
+    broker.write_out()
+    assert broker.has_answers
+    assert broker.take_answered(0) == [waiting]
+    assert waiting.result is not None
+    assert waiting.result.size == len(batch())
+    assert broker.next_deadline_ms is None
+
+
+def test_a_fetch_waits_until_min_bytes_are_there() -> None:
+    broker = broker_with_topic()
+    size = len(batch())
+    waiting = wait(broker, query(0, 0, min_size=2 * size))
+    append(broker, index=0)
+    assert broker.take_answered(0) == []
+    append(broker, index=1)
+    assert broker.take_answered(0) == [waiting]
+
+
+def test_at_its_deadline_a_fetch_gets_what_there_is() -> None:
+    broker = broker_with_topic()
+    waiting = wait(broker, query(0, min_size=LARGE), deadline_ms=500)
+    append(broker)
+    assert broker.next_deadline_ms == 500
+    assert broker.take_answered(499) == []
+    assert broker.take_answered(500) == [waiting]
+    assert waiting.result is not None
+    assert waiting.result.size == len(batch())
+
+
+def test_a_cancelled_fetch_is_never_answered() -> None:
+    broker = broker_with_topic()
+    waiting = wait(broker, query(0))
+    broker.cancel(waiting)
+    append(broker)
+    assert broker.take_answered(1000) == []
+
+
+def test_deleting_a_topic_answers_those_who_wait_for_it() -> None:
+    broker = broker_with_topic()
+    waiting = wait(broker, query(0))
+    broker.delete_topic(broker.topics.get("t"))
+    assert broker.take_answered(0) == [waiting]
+    assert waiting.result is not None
+    assert waiting.result.has_error
+
+
+# Offsets by time
+
+
+def test_offsets_are_found_by_time_and_by_sentinel() -> None:
+    broker = broker_with_topic()
+    for number in range(3):
+        records = batch(b"v", timestamp_ms=1000 * (number + 1))
+        broker.append("t", 0, records, now_ms=NOW_MS)
+    broker.write_out()
+
+    def offset_of(timestamp_ms: int) -> int | None:
+        found = broker.find_offset("t", 0, timestamp_ms)
+        return found.offset if found else None
+
+    times = (-1, -2, -3, -4, -5, 0, 1000, 1001, 3000, 3001)
+    assert [offset_of(time_ms) for time_ms in times] == [3, 0, 2, 0, -1, 0, 0, 1, 2, None]
+    assert broker.find_offset("t", 0, -1, isolation=Isolation.LAST_STABLE) is not None
+
+
+# Topics and restarts
+
+
+def reopened(broker: Broker, file_system: FakeFileSystem) -> Broker:
+    broker.close()
+    return open_broker(file_system)
+
+
+def test_topics_their_ids_and_settings_survive_a_restart() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    values: dict[str, str | None] = {"retention.ms": "5"}
+    made = broker.create_topic(NewTopic(name="t", partition_count=3, overrides=values))
+    broker = reopened(broker, file_system)
+    topic = broker.topics.get("t")
+    assert topic.topic_id == made.topic_id
+    assert sorted(topic.partitions) == [0, 1, 2]
+    assert topic.config == TopicConfig(retention_ms=5)
+    assert topic.partitions[0].log.config == topic.config
+
+
+def test_records_survive_a_restart_and_numbers_go_on() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.create_topic(NewTopic(name="t"))
+    append(broker, b"a", b"b")
+    broker = reopened(broker, file_system)
+    assert append(broker, b"c") == 2
+
+
+def test_producer_ids_go_on_behind_those_in_the_logs() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.create_topic(NewTopic(name="t"))
+    broker.append("t", 0, batch(producer_id=123_456), now_ms=NOW_MS)
+    broker = reopened(broker, file_system)
+    assert broker.allocate_producer_id() == 123_457
+
+
+def test_partitions_go_where_the_fewest_are() -> None:
+    broker = open_broker(disk("/d", "/e"), "/d", "/e")
+    broker.create_topic(NewTopic(name="a"))
+    broker.create_topic(NewTopic(name="b", partition_count=3))
+    assert [len(directory.logs) for directory in broker.directories] == [2, 2]
+
+
+def test_a_topic_may_span_directories_and_is_whole_after_a_restart() -> None:
+    file_system = disk("/d", "/e")
+    broker = open_broker(file_system, "/d", "/e")
+    broker.create_topic(NewTopic(name="t", partition_count=4))
+    broker.close()
+    broker = open_broker(file_system, "/d", "/e")
+    assert sorted(broker.topics.get("t").partitions) == [0, 1, 2, 3]
+
+
+def test_a_dry_run_makes_nothing() -> None:
+    broker = open_broker(disk("/d"))
+    topic = broker.create_topic(NewTopic(name="t", partition_count=3), validate_only=True)
+    assert topic.partition_count == 3
+    assert len(broker.topics) == 0
+    assert broker.directories[0].logs == {}
+
+
+def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    values: dict[str, str | None] = {"retention.ms": "5"}
+    old = broker.create_topic(NewTopic(name="t", overrides=values))
+    append(broker)
+    broker.delete_topic(old)
+    assert not [name for name in file_system.list("/d") if name.startswith("t-")]
+    new = broker.create_topic(NewTopic(name="t"))
+    assert new.topic_id != old.topic_id
+    broker = reopened(broker, file_system)
+    assert broker.topics.get("t").config == TopicConfig()
+    assert append(broker) == 0
+
+
+def test_deletion_can_be_switched_off() -> None:
+    broker = open_broker(disk("/d"), delete_topic_enable="false")
+    topic = broker.create_topic(NewTopic(name="t"))
+    with pytest.raises(ApiError) as caught:
+        broker.delete_topic(topic)
+    assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
+
+
+def test_a_missing_topic_is_made_with_the_brokers_defaults() -> None:
+    broker = open_broker(disk("/d"), num_partitions="3")
+    assert broker.ensure_topic("t").partition_count == 3
+    assert broker.ensure_topic("t") is broker.topics.get("t")
+
+
+def test_a_broker_that_defaults_to_two_replicas_cannot_make_topics_by_itself() -> None:
+    broker = open_broker(disk("/d"), default_replication_factor="2")
+    with pytest.raises(ApiError) as caught:
+        broker.ensure_topic("t")
+    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_damaged_topic_file_stops_the_start_with_a_line_that_names_it() -> None:
+    file_system = disk("/d")
+    open_broker(file_system).close()
+    replace_file(file_system, join("/d", TOPIC_FILE_NAME), b"{")
+    with pytest.raises(UserError, match=r"/d/ottla-topics\.json.*restore the file"):
+        open_broker(file_system)
+
+
+def test_directories_of_two_clusters_make_no_broker() -> None:
+    file_system = disk("/d", "/e")
+    open_broker(file_system, "/d").close()
+    other = file_system.crash(CrashMode.KEEP)
+    open_broker(other, "/e").close()
+    properties = other.open("/e/meta.properties")
+    text = properties.pread(properties.size(), 0).replace(b"a-cluster", b"b-cluster")
+    replace_file(other, "/e/meta.properties", text)
+    with pytest.raises(UserError, match="another cluster"):
+        open_broker(other, "/d", "/e")
+
+
+def test_a_directory_named_twice_is_refused() -> None:
+    with pytest.raises(UserError, match="only once"):
+        open_broker(disk("/d"), "/d", "/d")

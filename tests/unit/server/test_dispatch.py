@@ -1,0 +1,108 @@
+"""Every API in every version that is announced: read, handled, answered in that version."""
+
+import random
+
+import pytest
+
+from ottla.base.errors import ProtocolError, UserError
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic
+from ottla.codec.primitives import Output
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import request_class, response_class
+from ottla.server.apis import APIS
+from ottla.server.dispatch import Dispatcher, advertised_address, handler_of
+from tests.asking import ADDRESS, Asker
+from tests.brokers import batch, disk, open_broker
+from tests.random_messages import random_message
+
+VERSIONS = [
+    (api.key, version) for api in APIS.values() for version in range(api.oldest, api.newest + 1)
+]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
+    broker.create_topic(NewTopic(name="topic-7"))
+    broker.append("topic-7", 0, batch(), now_ms=1)
+    broker.write_out()
+    return broker
+
+
+@pytest.mark.parametrize("key", list(APIS))
+def test_every_row_has_its_messages_and_its_handler(key: ApiKey) -> None:
+    api = APIS[key]
+    assert api.key == key
+    for message in (request_class(key), response_class(key)):
+        assert message.VERSIONS.first <= api.oldest <= api.newest <= message.VERSIONS.last
+    assert callable(handler_of(api.key))
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_no_request_that_can_be_read_makes_a_handler_fail(
+    broker: Broker, key: ApiKey, version: int
+) -> None:
+    chance = random.Random(key * 100 + version)
+    asker = Asker(broker)
+    for _ in range(20):
+        request = random_message(request_class(key), version, chance)
+        try:
+            later, output = asker.send(request, version)
+        except ProtocolError:
+            assert key == ApiKey.PRODUCE, "only a failed produce without acks may close"
+            continue
+        if later is not None:
+            broker.cancel(later.ticket)
+        elif output.data:
+            asker.decode(request, version, output)
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_random_bytes_are_a_protocol_error_or_a_request(
+    broker: Broker, key: ApiKey, version: int
+) -> None:
+    chance = random.Random(key * 100 + version)
+    dispatcher = Dispatcher(broker)
+    start = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
+    for size in (0, 1, 5, 30, 200):
+        frame = bytearray(start + bytes(1) + chance.randbytes(size))
+        try:
+            later = dispatcher.dispatch(frame, ADDRESS, Output())
+        except ProtocolError:
+            continue
+        finally:
+            broker.write_out()
+        if later is not None:
+            broker.cancel(later.ticket)
+
+
+def test_what_is_not_announced_is_not_answered(broker: Broker) -> None:
+    dispatcher = Dispatcher(broker)
+    for key in ApiKey:
+        if key in APIS:
+            continue
+        frame = key.to_bytes(2, "big") + bytes(6) + b"\xff\xff" + bytes(20)
+        with pytest.raises(ProtocolError, match="not supported"):
+            dispatcher.dispatch(frame, ADDRESS, Output())
+
+
+@pytest.mark.parametrize(
+    ("listeners", "address"),
+    [
+        ((), None),
+        (("PLAINTEXT://broker.example:9092",), ("broker.example", 9092)),
+        (("broker.example:9092",), ("broker.example", 9092)),
+        (("PLAINTEXT://[::1]:9092",), ("::1", 9092)),
+    ],
+)
+def test_advertised_listeners_are_read(
+    listeners: tuple[str, ...], address: tuple[str, int] | None
+) -> None:
+    assert advertised_address(listeners) == address
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT://host", "host", ":1", "PLAINTEXT://host:port"])
+def test_advertised_listeners_that_name_no_place_are_refused(listener: str) -> None:
+    with pytest.raises(UserError, match="must look like"):
+        advertised_address((listener,))
