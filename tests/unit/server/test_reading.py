@@ -108,9 +108,7 @@ def test_a_long_poll_times_out_empty(asker: Asker, broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"max_wait_ms": 0}, {"min_bytes": 0}])
-def test_who_does_not_want_to_wait_does_not(
-    asker: Asker, broker: Broker, settings: Any
-) -> None:
+def test_who_does_not_want_to_wait_does_not(asker: Asker, broker: Broker, settings: Any) -> None:
     (data,) = partitions_of(asker.ask(fetch(broker, 6, **settings), 12))
     assert bytes(data.records) == b""
 
