@@ -1,17 +1,15 @@
 """Regions of a log made at random by Hypothesis: every format, codec and kind of batch."""
 
-from typing import Any
-
 from hypothesis import strategies as st
 
-from ottla.codec.compression import Compression, compress, with_old_lz4_checksum
+from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.legacy import build_message
+from ottla.record.legacy import build_message, build_wrapper
 
 BYTES = st.none() | st.binary(max_size=12) | st.binary(min_size=60, max_size=140)
 HEADERS = st.lists(st.tuples(st.text(max_size=4), BYTES), max_size=3)
 TIMES = st.integers(-1, 2**41)
-LEGACY_CODECS = st.sampled_from([Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+LEGACY_CODECS = st.sampled_from([one for one in Compression if one is not Compression.ZSTD])
 
 
 @st.composite
@@ -41,31 +39,31 @@ def entries(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
     """A message of format v0 or v1, or a wrapper of some, and the offset behind it."""
     magic = draw(st.integers(0, 1))
     messages = draw(st.lists(st.tuples(BYTES, BYTES, TIMES), min_size=1, max_size=4))
-    attributes = draw(st.sampled_from([0, 8])) if magic else 0
-    last_offset = base_offset + len(messages) - 1
-    if len(messages) == 1:
-        key, value, time_ms = messages[0]
-        options: dict[str, Any] = {"magic": magic, "offset": base_offset, "attributes": attributes}
-        return build_message(key, value, timestamp_ms=time_ms, **options), base_offset + 1
-    inner = b"".join(
-        build_message(
-            key, value, magic=magic, offset=index if magic else base_offset + index, timestamp_ms=ms
-        )
-        for index, (key, value, ms) in enumerate(messages)
-    )
+    is_append_time = magic == 1 and draw(st.booleans())
     codec = draw(LEGACY_CODECS)
-    packed = compress(codec, inner)
-    if codec is Compression.LZ4 and magic == 0:
-        packed = with_old_lz4_checksum(packed)
-    wrapper = build_message(
-        None,
-        bytes(packed),
+    if codec is Compression.NONE:
+        entry = build_message(
+            *messages[0][:2],
+            magic=magic,
+            offset=base_offset,
+            timestamp_ms=messages[0][2],
+            attributes=8 if is_append_time else 0,
+        )
+        return entry, base_offset + 1
+    first_inner = 0 if magic else base_offset
+    inner = [
+        build_message(key, value, magic=magic, offset=first_inner + index, timestamp_ms=time_ms)
+        for index, (key, value, time_ms) in enumerate(messages)
+    ]
+    wrapper = build_wrapper(
+        inner,
         magic=magic,
-        offset=last_offset,
+        compression=codec,
+        offset=base_offset + len(messages) - 1,
         timestamp_ms=max(one[2] for one in messages),
-        attributes=attributes | codec,
+        is_append_time=is_append_time,
     )
-    return wrapper, last_offset + 1
+    return wrapper, base_offset + len(messages)
 
 
 @st.composite

@@ -21,12 +21,33 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 32-bit number and the position behind it."""
+    try:
+        # Most take a byte or two, for which a loop is twice the work.
+        byte = buffer[position]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        second = buffer[position + 1]
+    except IndexError as error:
+        raise VarintError("a varint is cut short") from error
+    if second < 0x80:
+        value = (byte & 0x7F) | (second << 7)
+        return (value >> 1) ^ -(value & 1), position + 2
     value, position = _read(buffer, position, MAX_VARINT_SIZE, 0xFFFFFFFF)
     return (value >> 1) ^ -(value & 1), position
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 64-bit number and the position behind it."""
+    try:
+        byte = buffer[position]
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), position + 1
+        second = buffer[position + 1]
+    except IndexError as error:
+        raise VarintError("a varint is cut short") from error
+    if second < 0x80:
+        value = (byte & 0x7F) | (second << 7)
+        return (value >> 1) ^ -(value & 1), position + 2
     value, position = _read(buffer, position, MAX_VARLONG_SIZE, 0xFFFFFFFFFFFFFFFF)
     return (value >> 1) ^ -(value & 1), position
 

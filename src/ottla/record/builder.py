@@ -23,6 +23,8 @@ from ottla.record.batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
+    RecordBatch,
+    TimestampType,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -139,6 +141,27 @@ class RecordBatchBuilder:
         attributes |= CONTROL_BIT if self.is_control else 0
         attributes |= DELETE_HORIZON_BIT if self.delete_horizon_ms is not None else 0
         return attributes
+
+
+def build_empty_batch(batch: RecordBatch) -> bytes:
+    """The header alone of a batch all of whose records are gone.
+
+    Compaction keeps it so that the producer's last sequence number, and the end of its transaction,
+    stay in the log (Kafka: `DefaultRecordBatch.writeEmptyHeader`).
+    """
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    builder = RecordBatchBuilder(
+        batch.base_offset,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        leader_epoch=batch.partition_leader_epoch,
+        append_time_ms=batch.max_timestamp_ms if is_append_time else None,
+    )
+    builder._max_timestamp_ms = batch.max_timestamp_ms
+    return builder.build(last_offset=batch.last_offset)
 
 
 def _write_bytes(out: bytearray, value: bytes | None) -> None:

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ottla.record.batch import Batch, InvalidBatchError
+from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 
@@ -70,8 +70,9 @@ def build_end_transaction_marker(
     producer_epoch: int,
     timestamp_ms: int,
     base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """A control batch of one marker."""
+    """A control batch of one marker (Kafka: `MemoryRecords.withEndTransactionMarker`)."""
     kind = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
     builder = RecordBatchBuilder(
         base_offset,
@@ -79,6 +80,7 @@ def build_end_transaction_marker(
         producer_epoch=producer_epoch,
         is_transactional=True,
         is_control=True,
+        leader_epoch=leader_epoch,
     )
     builder.append(KEY.pack(0, kind), MARKER_VALUE.pack(0, marker.coordinator_epoch), timestamp_ms)
     return builder.build()

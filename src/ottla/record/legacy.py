@@ -5,10 +5,17 @@ Format page: docs/format/message-set.md. Kafka's counterpart: `AbstractLegacyRec
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ottla.base.files import Buffer
-from ottla.codec.compression import DEFAULT_LIMIT, Compression, CompressionError, decompress
+from ottla.codec.compression import (
+    DEFAULT_LIMIT,
+    Compression,
+    CompressionError,
+    compress,
+    decompress,
+    with_old_lz4_checksum,
+)
 from ottla.record.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME_BIT,
@@ -43,7 +50,17 @@ MIN_MESSAGE_SIZE = {0: 14, 1: 22}
 class LegacyBatch:
     """One log entry of format v0 or v1, with the reading properties of a batch."""
 
-    __slots__ = ("attributes", "buffer", "crc", "last_offset", "magic", "position", "size")
+    __slots__ = (
+        "attributes",
+        "buffer",
+        "crc",
+        "last_offset",
+        "magic",
+        "max_timestamp_ms",
+        "position",
+        "size",
+    )
+    max_timestamp_ms: int
 
     last_offset: int
     crc: int
@@ -65,14 +82,18 @@ class LegacyBatch:
             self.last_offset, size, self.crc, self.magic, self.attributes = ENTRY.unpack_from(
                 buffer, position
             )
+            # A wrapper carries the largest of its messages'; v0 has none.
+            self.max_timestamp_ms = (
+                TIMESTAMP.unpack_from(buffer, position + ENTRY.size)[0]
+                if self.magic
+                else NO_TIMESTAMP
+            )
         except struct.error as error:
             raise InvalidBatchError("the header is cut short") from error
         if self.magic not in MIN_MESSAGE_SIZE:
             raise InvalidBatchError(f"unknown magic {self.magic}")
         if size < MIN_MESSAGE_SIZE[self.magic]:
             raise InvalidBatchError(f"a size of {size} bytes is less than a message")
-        if self.last_offset < 0:
-            raise InvalidBatchError(f"offset {self.last_offset}")
         self.size = size + ENTRY_OVERHEAD
 
     @property
@@ -83,6 +104,11 @@ class LegacyBatch:
         return next(read_legacy_records(self)).offset
 
     @property
+    def next_offset(self) -> int:
+        offset: int = self.last_offset
+        return offset + 1
+
+    @property
     def last_offset_delta(self) -> int:
         return self.last_offset - self.base_offset
 
@@ -91,14 +117,6 @@ class LegacyBatch:
         if self.compression is Compression.NONE:
             return 1
         return sum(1 for _ in read_legacy_records(self))
-
-    @property
-    def max_timestamp_ms(self) -> int:
-        """A wrapper carries the largest of its messages'; v0 has none."""
-        if self.magic == 0:
-            return NO_TIMESTAMP
-        timestamp_ms: int = TIMESTAMP.unpack_from(self.buffer, self.position + ENTRY.size)[0]
-        return timestamp_ms
 
     @property
     def compression(self) -> Compression:
@@ -142,47 +160,63 @@ class LegacyBatch:
 def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
     """The messages of an entry, those inside a wrapper included; raises `InvalidBatchError`."""
     assert isinstance(batch, LegacyBatch)
-    key, value = batch.key_and_value()
     if batch.compression is Compression.NONE:
-        yield _record(batch, batch.last_offset, batch.max_timestamp_ms, key, value)
+        yield _record(batch, batch.last_offset, batch.timestamp_type, batch.max_timestamp_ms)
         return
-    inner = list(_inner_batches(batch, value, limit))
-    if not inner:
-        raise InvalidBatchError("a compressed wrapper holds no message")
-    # v1 counts inner offsets from 0 and gives the wrapper the last; v0 stores them absolute.
-    base = batch.last_offset - inner[-1].last_offset if batch.magic == 1 else 0
+    inner = list(_inner_batches(batch, limit))
+    base_offset = _inner_base_offset(batch, inner[-1])
     for one in inner:
-        key, value = one.key_and_value()
-        is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+        # An inner message's own kind of time says nothing, and under append time neither its time.
+        timestamp_type = batch.timestamp_type if one.magic else None
+        is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
         timestamp_ms = batch.max_timestamp_ms if is_append_time else one.max_timestamp_ms
-        yield _record(batch, base + one.last_offset, timestamp_ms, key, value)
+        yield _record(one, base_offset + one.last_offset, timestamp_type, timestamp_ms)
 
 
-def _inner_batches(batch: LegacyBatch, value: bytes | None, limit: int) -> Iterator[LegacyBatch]:
+def _inner_base_offset(wrapper: LegacyBatch, last: LegacyBatch) -> int:
+    """What is added to the offsets inside (Kafka: `DeepRecordsIterator`).
+
+    v0 stores them absolute. v1 counts from 0 and gives the wrapper the last one's absolute offset,
+    which also fits clients that store absolute ones; a wrapper at 0 is old librdkafka's, and its
+    messages are as they say.
+    """
+    if wrapper.magic == 0 or wrapper.last_offset == 0:
+        return 0
+    if wrapper.last_offset < last.last_offset:
+        raise InvalidBatchError(
+            f"a wrapper at offset {wrapper.last_offset} ends with a message at {last.last_offset}"
+        )
+    return wrapper.last_offset - last.last_offset
+
+
+def _inner_batches(wrapper: LegacyBatch, limit: int) -> Iterator[LegacyBatch]:
+    _, value = wrapper.key_and_value()
     if value is None:
         raise InvalidBatchError("a compressed wrapper has no value")
     try:
-        data = decompress(batch.compression, value, limit)
+        data = decompress(wrapper.compression, value, limit)
     except CompressionError as error:
         raise InvalidBatchError(str(error)) from error
+    if not data:
+        raise InvalidBatchError("a compressed wrapper holds no message")
     position = 0
     while position < len(data):
         inner = LegacyBatch(data, position)
-        position += inner.size
-        if position > len(data):
-            raise InvalidBatchError("a message inside a wrapper is cut short")
-        if inner.magic != batch.magic or inner.compression is not Compression.NONE:
-            raise InvalidBatchError("a wrapper holds messages of another format, or wrappers")
+        inner.check()
+        if inner.compression is not Compression.NONE:
+            raise InvalidBatchError("a wrapper holds a wrapper")
         yield inner
+        position += inner.size
 
 
 def _record(
-    batch: LegacyBatch, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None
+    message: LegacyBatch, offset: int, timestamp_type: TimestampType | None, timestamp_ms: int
 ) -> Record:
+    key, value = message.key_and_value()
     return Record(
         offset=offset,
         timestamp_ms=timestamp_ms,
-        timestamp_type=batch.timestamp_type,
+        timestamp_type=timestamp_type,
         key=key,
         value=value,
     )
@@ -202,8 +236,8 @@ def _read_bytes(payload: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def build_message(
-    key: bytes | None,
-    value: bytes | None,
+    key: Buffer | None,
+    value: Buffer | None,
     *,
     magic: int,
     offset: int = 0,
@@ -220,3 +254,30 @@ def build_message(
         body += part or b""
     crc = zlib.crc32(body)
     return struct.pack(">qiI", offset, len(body) + 4, crc) + bytes(body)
+
+
+def build_wrapper(
+    messages: Sequence[bytes],
+    *,
+    magic: int,
+    compression: Compression,
+    offset: int,
+    timestamp_ms: int = NO_TIMESTAMP,
+    is_append_time: bool = False,
+) -> bytes:
+    """One entry that holds messages made by `build_message`; `offset` is the last one's.
+
+    The inner offsets count from 0 in format v1, and are absolute in v0.
+    """
+    assert compression is not Compression.NONE
+    packed = compress(compression, b"".join(messages))
+    if magic == 0 and compression is Compression.LZ4:
+        packed = with_old_lz4_checksum(packed)
+    return build_message(
+        None,
+        packed,
+        magic=magic,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        attributes=compression | (LOG_APPEND_TIME_BIT if is_append_time else 0),
+    )

@@ -19,6 +19,8 @@ from ottla.record.batch import (
     TimestampType,
 )
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -29,7 +31,7 @@ class Record:
     timestamp_type: TimestampType | None = TimestampType.CREATE_TIME
     key: bytes | None = None
     value: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
     leader_epoch: int = NO_LEADER_EPOCH
 
 
@@ -54,69 +56,93 @@ def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> Buffer:
 
 
 def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
+    if batch.record_count <= 0:
+        if batch.record_count < 0:
+            raise InvalidBatchError(f"{batch.record_count} records are stated")
+        return  # As in Kafka, whatever the codec makes of nothing.
     data = bytes(unpacked_payload(batch, limit))
-    append_time_ms = None
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        append_time_ms = batch.max_timestamp_ms
+    base_offset, base_timestamp_ms = batch.base_offset, batch.base_timestamp_ms
+    timestamp_type, leader_epoch = batch.timestamp_type, batch.partition_leader_epoch
+    is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
     position = 0
     try:
         for _ in range(batch.record_count):
-            size, start = read_varint(data, position)
-            position = start + size
-            if size < 0 or position > len(data):
-                raise InvalidBatchError("a record is cut short")
-            yield _read_record(batch, data, start, position, append_time_ms)
-    except (VarintError, IndexError, UnicodeDecodeError) as error:
+            # What mostly takes one byte is read in place, which saves a third of the time.
+            size, position = read_varint(data, position)
+            end = position + size
+            position += 1  # No attribute is in use.
+            timestamp_delta, position = read_varlong(data, position)
+            if (byte := data[position]) < 0x80:
+                offset_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                offset_delta, position = read_varint(data, position)
+            key, position = _read_bytes(data, position)
+            value, position = _read_bytes(data, position)
+            headers: Headers = ()
+            if data[position]:
+                headers, position = _read_headers(data, position)
+            else:
+                position += 1
+            # A size that is wrong, or reaches behind the data, has led to another place.
+            if position != end:
+                raise InvalidBatchError("a record's size and content disagree")
+            record = _UnfrozenRecord(
+                base_offset + offset_delta,
+                batch.max_timestamp_ms if is_append_time else base_timestamp_ms + timestamp_delta,
+                timestamp_type,
+                key,
+                value,
+                headers,
+                leader_epoch,
+            )
+            record.__class__ = Record  # type: ignore[assignment]
+            yield record  # type: ignore[misc]
+    except (VarintError, IndexError) as error:
         raise InvalidBatchError(f"a record is garbled: {error}") from error
     if position != len(data):
         raise InvalidBatchError(f"{len(data) - position} bytes follow the last record")
 
 
-def _read_record(
-    batch: RecordBatch, data: bytes, position: int, end: int, append_time_ms: int | None
-) -> Record:
-    delta_ms, position = read_varlong(data, position + 1)
-    offset_delta, position = read_varint(data, position)
-    key, position = _read_bytes(data, position, end)
-    value, position = _read_bytes(data, position, end)
-    header_count, position = read_varint(data, position)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    if header_count:
-        headers, position = _read_headers(data, position, end, header_count)
-    if position != end:
-        raise InvalidBatchError("a record's size and content disagree")
-    return Record(
-        offset=batch.base_offset + offset_delta,
-        timestamp_ms=batch.base_timestamp_ms + delta_ms
-        if append_time_ms is None
-        else append_time_ms,
-        timestamp_type=batch.timestamp_type,
-        key=key,
-        value=value,
-        headers=headers,
-        leader_epoch=batch.partition_leader_epoch,
-    )
+@dataclass(slots=True)
+class _UnfrozenRecord:
+    """A `Record` while it is made; it becomes one by a change of its class.
+
+    A frozen dataclass takes 0.75 us to make, this and the change 0.15: half the time of reading.
+    """
+
+    offset: int
+    timestamp_ms: int
+    timestamp_type: TimestampType | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
 
 
-def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(data, position)
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    byte = data[position]
+    if byte < 0x80:
+        start = position + 1
+        size = (byte >> 1) ^ -(byte & 1)
+    else:
+        size, start = read_varint(data, position)
     if size < 0:
-        return None, position
-    if position + size > end:
-        raise InvalidBatchError("a key, value or header is cut short")
-    return data[position : position + size], position + size
+        return None, start
+    end = start + size
+    return data[start:end], end
 
 
-def _read_headers(
-    data: bytes, position: int, end: int, count: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    if not 0 <= count <= end - position:
+def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
+    count, position = read_varint(data, position)
+    if count < 0:
         raise InvalidBatchError(f"{count} headers are stated")
     headers = []
     for _ in range(count):
-        name, position = _read_bytes(data, position, end)
+        name, position = _read_bytes(data, position)
         if name is None:
             raise InvalidBatchError("a header has no name")
-        value, position = _read_bytes(data, position, end)
-        headers.append((name.decode(), value))
+        value, position = _read_bytes(data, position)
+        # Java's consumer replaces what is not UTF-8 too; librdkafka's producer lets it through.
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position

@@ -15,12 +15,7 @@ from ottla.record.batch import (
     batch_at,
     iter_batches,
 )
-from ottla.record.builder import RecordBatchBuilder
-from ottla.record.control import (
-    EndTransactionMarker,
-    build_end_transaction_marker,
-    parse_end_transaction_marker,
-)
+from ottla.record.builder import RecordBatchBuilder, build_empty_batch
 from ottla.record.record import Record, read_records
 
 BYTES = st.none() | st.binary(max_size=30)
@@ -131,6 +126,103 @@ def test_a_region_is_walked_batch_by_batch_up_to_a_torn_tail() -> None:
         list(iter_batches(region))
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_any_buffer_can_be_viewed_anywhere_in_it(kind: type) -> None:
+    batch = RecordBatch(kind(b"before" + built(b"value") + b"trailing"), 6)
+    batch.check()
+    assert batch.bytes_view() == built(b"value")
+    assert [one.value for one in read_records(batch)] == [b"value"]
+
+
+def test_an_emptied_batch_keeps_its_offsets_and_its_producer() -> None:
+    was = RecordBatch(
+        built(
+            b"a",
+            b"b",
+            base_offset=7,
+            compression=Compression.ZSTD,
+            leader_epoch=3,
+            producer_id=5,
+            producer_epoch=1,
+            base_sequence=10,
+            is_transactional=True,
+        )
+    )
+    empty = RecordBatch(build_empty_batch(was))
+    empty.check()
+    assert empty.size == 61
+    assert list(read_records(empty)) == []
+    for name in RecordBatch.__slots__:
+        if name not in ("attributes", "base_timestamp_ms", "buffer", "crc", "record_count", "size"):
+            assert getattr(empty, name) == getattr(was, name), name
+    assert (empty.record_count, empty.base_timestamp_ms) == (0, -1)
+    assert (empty.is_transactional, empty.compression) == (True, Compression.NONE)
+    assert (empty.last_offset, empty.next_offset, empty.last_sequence) == (8, 9, 11)
+
+
+def test_an_emptied_batch_keeps_whose_time_it_had() -> None:
+    was = RecordBatch(built(b"a", append_time_ms=77))
+    empty = RecordBatch(build_empty_batch(was))
+    assert empty.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert empty.max_timestamp_ms == 77
+
+
+def with_fields(batch: bytes, record_count: int, last_offset_delta: int, attributes: int) -> bytes:
+    changed = bytearray(batch)
+    struct.pack_into(">i", changed, 57, record_count)
+    struct.pack_into(">hi", changed, 21, attributes, last_offset_delta)
+    struct.pack_into(">I", changed, 17, RecordBatch(changed).compute_crc())
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("record_count", "last_offset_delta", "attributes", "reason"),
+    [
+        (3, 1, 0, "3 records in 2 offsets"),
+        (-1, 1, 0, "-1 records in 2 offsets"),
+        (2, 1, 5, "unknown codec 5"),
+        (2, 1, 7, "unknown codec 7"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(
+    record_count: int, last_offset_delta: int, attributes: int, reason: str
+) -> None:
+    with pytest.raises(InvalidBatchError, match=reason):
+        RecordBatch(
+            with_fields(built(b"a", b"b"), record_count, last_offset_delta, attributes)
+        ).check()
+
+
+@pytest.mark.parametrize(("record_count", "reason"), [(1, "follow"), (3, "cut short"), (-1, "-1")])
+def test_records_of_another_number_than_stated_are_refused(record_count: int, reason: str) -> None:
+    batch = RecordBatch(with_fields(built(b"a", b"b"), record_count, 5, 0))
+    with pytest.raises(InvalidBatchError, match=reason):
+        list(read_records(batch))
+
+
+def test_a_batch_that_unpacks_beyond_the_limit_is_refused() -> None:
+    batch = RecordBatch(built(bytes(100_000), compression=Compression.ZSTD))
+    assert len(list(read_records(batch))) == 1
+    with pytest.raises(InvalidBatchError, match="more than 1000 bytes"):
+        list(read_records(batch, limit=1000))
+
+
+def test_a_header_name_that_is_no_text_is_read_as_java_reads_it() -> None:
+    builder = RecordBatchBuilder()
+    builder.append(None, None, 0, [("?", b"")])
+    (record,) = read_records(RecordBatch(builder.build().replace(b"?", b"\xff")))
+    assert record.headers == (("\N{REPLACEMENT CHARACTER}", b""),)
+
+
+def test_a_record_that_was_read_is_frozen_like_any_other() -> None:
+    (record,) = read_records(RecordBatch(built(b"value")))
+    assert record == Record(offset=0, timestamp_ms=1000, key=b"key", value=b"value")
+    assert type(record) is Record
+    assert len({record, Record(offset=0, timestamp_ms=1000, key=b"key", value=b"value")}) == 1
+    with pytest.raises(AttributeError):
+        record.offset = 1  # type: ignore[misc]
+
+
 @given(st.binary(max_size=120))
 def test_garbage_gives_a_batch_or_our_error(data: bytes) -> None:
     with contextlib.suppress(InvalidBatchError):
@@ -145,15 +237,3 @@ def test_garbage_under_a_right_checksum_gives_records_or_our_error(data: bytes, 
     struct.pack_into(">i", head, 57, count)
     with contextlib.suppress(InvalidBatchError):
         assert len(list(read_records(RecordBatch(bytes(head) + data)))) == count
-
-
-@pytest.mark.parametrize("is_commit", [True, False])
-def test_a_transaction_marker_comes_back(is_commit: bool) -> None:
-    marker = EndTransactionMarker(is_commit=is_commit, coordinator_epoch=4)
-    batch = batch_at(
-        build_end_transaction_marker(marker, producer_id=9, producer_epoch=2, timestamp_ms=1)
-    )
-    batch.check()
-    assert batch.is_control
-    assert batch.is_transactional
-    assert parse_end_transaction_marker(batch) == marker

@@ -6,16 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.codec.compression import Compression, compress
+from ottla.codec.compression import Compression
 from ottla.record.batch import InvalidBatchError, TimestampType, batch_at, iter_batches
-from ottla.record.legacy import LegacyBatch, build_message
+from ottla.record.legacy import LegacyBatch, build_message, build_wrapper
 from ottla.record.record import read_records
 
 
 def wrapped(inner: bytes, *, magic: int, offset: int, attributes: int) -> bytes:
-    value = bytes(compress(Compression(attributes & 7), inner))
-    return build_message(
-        None, value, magic=magic, offset=offset, attributes=attributes, timestamp_ms=99
+    return build_wrapper(
+        [inner],
+        magic=magic,
+        compression=Compression(attributes & 7),
+        offset=offset,
+        timestamp_ms=99,
+        is_append_time=bool(attributes & 8),
     )
 
 
@@ -50,6 +54,71 @@ def test_a_v0_wrapper_holds_absolute_offsets() -> None:
     inner = b"".join(build_message(b"k", None, magic=0, offset=i) for i in (7, 9))
     batch = batch_at(wrapped(inner, magic=0, offset=9, attributes=3))
     assert [(one.offset, one.value) for one in read_records(batch)] == [(7, None), (9, None)]
+
+
+def test_a_v1_wrapper_at_offset_0_leaves_inner_offsets_as_they_are() -> None:
+    inner = b"".join(build_message(None, b"x", magic=1, offset=i) for i in (0, 1, 2))
+    batch = batch_at(wrapped(inner, magic=1, offset=0, attributes=1))
+    assert [one.offset for one in read_records(batch)] == [0, 1, 2]
+
+
+def test_a_v1_wrapper_before_its_last_message_is_refused() -> None:
+    inner = build_message(None, b"x", magic=1, offset=5)
+    with pytest.raises(InvalidBatchError, match="a wrapper at offset 3 ends with a message at 5"):
+        list(read_records(batch_at(wrapped(inner, magic=1, offset=3, attributes=1))))
+
+
+def test_a_message_of_format_v0_in_a_wrapper_of_v1_has_no_time() -> None:
+    inner = build_message(None, b"x", magic=0, offset=0)
+    (record,) = read_records(batch_at(wrapped(inner, magic=1, offset=4, attributes=1 | 8)))
+    assert (record.offset, record.timestamp_type, record.timestamp_ms) == (4, None, -1)
+
+
+@pytest.mark.parametrize(
+    ("inner", "reason"),
+    [
+        (b"", "holds no message"),
+        (build_message(None, b"xy", magic=1)[:-1], "cut short"),
+        (build_message(None, b"xy", magic=1)[:-1] + b"z", "CRC"),
+        (build_message(None, b"xy", magic=1) + b"trailing", "cut short"),
+        (wrapped(build_message(None, b"x", magic=1), magic=1, offset=0, attributes=2), "a wrapper"),
+    ],
+)
+def test_a_wrapper_with_the_wrong_content_is_refused(inner: bytes, reason: str) -> None:
+    batch = batch_at(wrapped(inner, magic=1, offset=0, attributes=1))
+    batch.check()
+    with pytest.raises(InvalidBatchError, match=reason):
+        list(read_records(batch))
+
+
+def test_a_wrapper_without_a_value_is_refused() -> None:
+    with pytest.raises(InvalidBatchError, match="no value"):
+        list(read_records(batch_at(build_message(b"k", None, magic=1, attributes=1))))
+
+
+def test_zstd_came_after_these_formats() -> None:
+    with pytest.raises(InvalidBatchError, match="unknown codec 4 in format v1"):
+        batch_at(build_message(None, b"", magic=1, attributes=4)).check()
+
+
+def test_an_old_message_answers_as_a_batch_of_no_producer() -> None:
+    batch = batch_at(build_message(b"k", b"v", magic=1, offset=8, timestamp_ms=3))
+    assert (batch.base_offset, batch.last_offset, batch.next_offset) == (8, 8, 9)
+    assert (batch.last_offset_delta, batch.record_count, batch.max_timestamp_ms) == (0, 1, 3)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
+    assert (batch.last_sequence, batch.partition_leader_epoch) == (-1, -1)
+    assert (batch.is_control, batch.is_transactional, batch.has_delete_horizon) == (False,) * 3
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_cut_anywhere_is_refused(magic: int) -> None:
+    whole = build_message(b"key", b"value", magic=magic)
+    for size in range(len(whole)):
+        with pytest.raises(InvalidBatchError):
+            batch_at(whole[:size]).check()
+        assert list(iter_batches(whole[:size], allow_torn_tail=True)) == []
+    (record,) = read_records(batch_at(whole + b"trailing"))
+    assert record.value == b"value"
 
 
 def test_a_wrapper_with_append_time_gives_it_to_all_its_messages() -> None:
