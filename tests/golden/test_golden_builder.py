@@ -11,7 +11,6 @@ from ottla.record.batch import (
     RecordBatch,
     TimestampType,
     iter_batches,
-    stamp_append_time,
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
@@ -36,7 +35,7 @@ def built_again(batch: RecordBatch) -> bytes:
         )
     built = bytearray(builder.build(last_offset=batch.last_offset))
     if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        stamp_append_time(built, 0, batch.max_timestamp_ms)
+        RecordBatch(built).stamp_append_time(batch.max_timestamp_ms)
     return bytes(built)
 
 

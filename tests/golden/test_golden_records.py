@@ -30,6 +30,7 @@ def expected_record(record: dict[str, Any]) -> dict[str, Any]:
         "key": decoded(record["key"]),
         "value": decoded(record["value"]),
         "headers": [(name, decoded(value)) for name, value in record["headers"]],
+        "leader_epoch": -1 if record["leaderEpoch"] is None else record["leaderEpoch"],
     }
 
 
@@ -52,6 +53,7 @@ def records_of(directory: Path, log_start_offset: int, end: int) -> list[dict[st
                             "key": record.key,
                             "value": record.value,
                             "headers": list(record.headers),
+                            "leader_epoch": record.leader_epoch,
                         }
                     )
     return found
@@ -70,3 +72,41 @@ def test_every_record_is_what_a_consumer_of_kafka_read(manifest: Path) -> None:
             partition["highWatermark"],
         )
         assert found == expected
+
+
+def rows_of(directory: Path, log_start_offset: int, end: int) -> list[dict[str, Any]]:
+    """The same read as Arrow columns."""
+    from ottla.record.columns import iter_columns
+
+    return [
+        row
+        for path in sorted(directory.glob("*.log"))
+        for piece in iter_columns(
+            path.read_bytes(), start_offset=log_start_offset, end_offset=end, row_target=100
+        )
+        for row in piece.to_pylist()
+    ]
+
+
+def expected_row(record: dict[str, Any]) -> dict[str, Any]:
+    kind = {"none": -1, "CreateTime": 0, "LogAppendTime": 1}[record["timestampType"]]
+    return {
+        "offset": record["offset"],
+        "timestamp_ms": -1 if kind == -1 else record["timestamp"],
+        "timestamp_type": kind,
+        "key": decoded(record["key"]),
+        "value": decoded(record["value"]),
+        "headers": [{"key": name, "value": decoded(value)} for name, value in record["headers"]],
+    }
+
+
+@pytest.mark.skipif(not CASES, reason="the directories written by Kafka are not here")
+@pytest.mark.parametrize("manifest", CASES, ids=lambda path: path.parent.name)
+def test_every_row_is_what_a_consumer_of_kafka_read(manifest: Path) -> None:
+    for partition in json.loads(manifest.read_text())["partitions"]:
+        found = rows_of(
+            manifest.parent / partition["dir"],
+            partition["logStartOffset"],
+            partition["highWatermark"],
+        )
+        assert found == [expected_row(record) for record in partition["records"]]
