@@ -1,0 +1,386 @@
+"""A log directory for those who only read: tools, Spark, and the curious, beside a live broker too.
+
+Nothing is written and no lock is taken. A broker may append, roll, compact and delete meanwhile: a
+`ReadOnlyLog` is the log as it was when it was asked for, and its reads find segments again that
+were replaced under way. What a crash left unfinished is passed over, not mended: the log ends
+before a torn batch. Format pages: docs/format/README.md. Kafka has no counterpart.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import cached_property
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
+from ottla.base.ids import Uuid
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.record import Record, read_records
+from ottla.storage.aborted_ranges import AbortedRanges
+from ottla.storage.checkpoints import OffsetCheckpoint
+from ottla.storage.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
+    CHECKPOINT_RECOVERY_POINT,
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    FileSuffix,
+    parse_directory_name,
+    partition_directory_name,
+)
+from ottla.storage.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.segment_reader import Region, SegmentFiles, SegmentReader, list_segments
+from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.transaction_tail import TransactionTail, overlapping
+
+REPLACEMENTS_PER_SEGMENT = 100
+"""How often a segment may be replaced by compaction just when it is to be opened."""
+
+NAMES_SHOWN = 10
+
+
+def open_for_reading(path: str, file_system: FileSystem | None = None) -> "ReadOnlyLogDirectory":
+    """The log directory at a path; raises `UserError` when there is none."""
+    file_system = file_system or OsFileSystem()
+    directory = ReadOnlyLogDirectory(path, file_system)
+    try:
+        names = file_system.list(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; name one of a broker's log directories") from None
+    except NotADirectoryError:
+        raise UserError(f"{path} is a file; name the log directory that it is in") from None
+    except PermissionError:
+        raise UserError(f"{path} may not be read; ask for the right to read it") from None
+    if META_PROPERTIES in names or directory.topics():
+        return directory
+    if parse_directory_name(base_name(path)) and PARTITION_METADATA in names:
+        raise UserError(f"{path} is a single partition; name the directory that it is in")
+    raise UserError(
+        f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
+    )
+
+
+class ReadOnlyLogDirectory:
+    """One of a broker's `log.dirs`."""
+
+    def __init__(self, path: str, file_system: FileSystem) -> None:
+        self.path = path
+        self.file_system = file_system
+        self._checkpoints: dict[str, tuple[FileStatus | None, dict[tuple[str, int], int]]] = {}
+
+    @property
+    def was_stopped_cleanly(self) -> bool:
+        """Whether no broker uses the directory, or died using it."""
+        return self.file_system.status(join(self.path, CLEAN_SHUTDOWN)) is not None
+
+    @property
+    def properties(self) -> MetaProperties | None:
+        """Whose it is; raises `CorruptionError`."""
+        return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))
+
+    def topics(self) -> dict[str, list[int]]:
+        """The partitions of each topic that have a directory here now, both sorted."""
+        found: dict[str, list[int]] = {}
+        for name in self.file_system.list(self.path):
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                continue
+            status = self.file_system.status(join(self.path, name))
+            if status is not None and status.is_directory:
+                found.setdefault(parsed.topic, []).append(parsed.partition)
+        return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+    def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
+        """The log as it is now; raises `UserError` when it is not here."""
+        if partition < 0 or "/" in topic:
+            raise self._unknown(topic, partition)
+        directory = join(self.path, partition_directory_name(topic, partition))
+        try:
+            segments = list_segments(self.file_system, directory)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._unknown(topic, partition) from None
+        return ReadOnlyLog(self, topic, partition, segments)
+
+    def checkpointed(self, name: str) -> dict[tuple[str, int], int]:
+        """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
+        path = join(self.path, name)
+        status = self.file_system.status(path)
+        known = self._checkpoints.get(name)
+        if known is None or known[0] != status:
+            known = (status, OffsetCheckpoint(self.file_system, path).read())
+            self._checkpoints[name] = known
+        return known[1]
+
+    def _unknown(self, topic: str, partition: int) -> UserError:
+        topics = self.topics()
+        if topic in topics:
+            have = _some(map(str, topics[topic]))
+            return UserError(
+                f"{self.path} has no partition {partition} of topic {topic}; it has {have}"
+            )
+        return UserError(f"{self.path} has no topic {topic}; it has {_some(topics)}")
+
+
+class ReadOnlyLog:
+    """A partition's log as it was when it was asked for.
+
+    Reads raise `CorruptionError` for a damaged batch, `ApiError(OFFSET_OUT_OF_RANGE)` for offsets
+    outside the log, also when retention removes them under way, and `UserError` when the whole
+    partition is removed.
+    """
+
+    def __init__(
+        self,
+        directory: ReadOnlyLogDirectory,
+        topic: str,
+        partition: int,
+        segments: list[SegmentFiles],
+    ) -> None:
+        self._directory = directory
+        self._file_system = directory.file_system
+        self.topic = topic
+        self.partition = partition
+        self.path = join(directory.path, partition_directory_name(topic, partition))
+        self.segments = segments
+        """Ascending; the log may begin in the first one and end before the last one's size."""
+
+    @cached_property
+    def topic_id(self) -> Uuid | None:
+        """`None` in a directory of a Kafka before 2.8."""
+        return read_topic_id(self._file_system, join(self.path, PARTITION_METADATA))
+
+    @cached_property
+    def log_start_offset(self) -> int:
+        first = self.segments[0].base_offset if self.segments else 0
+        return max(first, self._checkpointed(CHECKPOINT_LOG_START))
+
+    @cached_property
+    def log_end_offset(self) -> int:
+        """Behind the last sound batch, found by walking the last segment from its last entry."""
+        if not self.segments:
+            return self.log_start_offset
+        try:
+            reader = SegmentReader(self._file_system, self.segments[-1])
+        except FileNotFoundError:
+            # Rolled segments go too, when they are old enough; then there is a newer last one.
+            self._list_again()
+            return self.log_end_offset
+        with closing(reader):
+            return max(reader.log_end_offset(), self.log_start_offset)
+
+    @cached_property
+    def high_watermark(self) -> int:
+        """Up to where the log is replicated: after a clean stop the end, otherwise a lower bound.
+
+        A broker writes its high watermarks to the disk every five seconds, so those of one that is
+        running, or was killed, lag; of a log that was never replicated everything up to
+        `log_end_offset` counts.
+        """
+        if self._directory.was_stopped_cleanly:
+            return self.log_end_offset
+        checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
+        return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
+
+    @cached_property
+    def last_stable_offset(self) -> int:
+        """Where the oldest open transaction begins, or the log's end."""
+        first_open = self._transactions.first_open_offset
+        return self.log_end_offset if first_open is None else first_open
+
+    @cached_property
+    def _transactions(self) -> TransactionTail:
+        """The transactions behind the point up to which the indexes are sure to be complete."""
+        until = self.log_end_offset
+        if not self._directory.was_stopped_cleanly:
+            until = min(until, self._checkpointed(CHECKPOINT_RECOVERY_POINT))
+        tail = TransactionTail.from_snapshot(
+            self._file_system,
+            self.path,
+            log_start_offset=self.log_start_offset,
+            until_offset=until,
+        )
+        for batch in self._headers(tail.next_offset):
+            tail.take(batch)
+        return tail
+
+    def _headers(self, from_offset: int) -> Iterator[Batch]:
+        """Every batch to the log's end, of which only the control batches have their payload."""
+        offset, end = from_offset, self.log_end_offset
+        reader = self._open_next(None, offset, end)
+        while reader is not None:
+            with closing(reader):
+                for position, header in reader.log.headers(reader.position_before(offset)):
+                    if header.last_offset >= offset:
+                        yield reader.log.batch(position) if header.is_control else header
+                        offset = header.last_offset + 1
+                    if offset >= end:
+                        return
+            reader = self._open_next(reader, offset, end)
+
+    def regions(self, from_offset: int, until_offset: int | None = None) -> Iterator[Region]:
+        """As `batches`, but about a megabyte of batches at a time, as they are in the file."""
+        end = self.log_end_offset
+        until = end if until_offset is None else min(until_offset, end)
+        if not self.log_start_offset <= from_offset <= end:
+            raise self._out_of_range(from_offset)
+        return self._regions(from_offset, until)
+
+    def _regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+        offset = from_offset
+        reader = self._open_next(None, offset, until_offset)
+        while reader is not None:
+            with closing(reader):
+                for region in reader.regions(offset, until_offset):
+                    yield region
+                    offset = region.next_offset
+            reader = self._open_next(reader, offset, until_offset)
+
+    def batches(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
+        """The batches with offsets in [from_offset, until_offset), each checked.
+
+        The first one may begin before the range and the last one end behind it; the range ends at
+        the log's end at the latest.
+        """
+        return _checked_batches(self.regions(from_offset, until_offset))
+
+    def records(
+        self, from_offset: int, until_offset: int | None = None, *, read_committed: bool = False
+    ) -> Iterator[Record]:
+        """The records with offsets in [from_offset, until_offset), but none of control batches.
+
+        With `read_committed`, as a consumer with that isolation level sees them: up to the last
+        stable offset, and none of aborted transactions.
+        """
+        end = self.last_stable_offset if read_committed else self.log_end_offset
+        until = end if until_offset is None else min(until_offset, end)
+        aborted = self.aborted_transactions(from_offset, until) if read_committed else []
+        return _records(self.batches(from_offset, until), from_offset, until, aborted)
+
+    def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap with a range, in the order in which they ended.
+
+        Complete up to the last stable offset: whatever is open there has no outcome yet.
+        """
+        found = list(self._transactions.aborted)
+        before: list[str] | None = None
+        while before != (listed := [segment.log_path for segment in self.segments]):
+            # An index that went with its segment while the others were read counts as empty.
+            before = listed
+            found += self._indexed_transactions(from_offset, until_offset)
+            self._list_again()
+        return overlapping(found, from_offset, until_offset)
+
+    def _indexed_transactions(
+        self, from_offset: int, until_offset: int
+    ) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in self._segments_from(from_offset):
+            index = self._transaction_index(segment)
+            with closing(index):
+                some, is_complete = index.collect(from_offset, until_offset)
+            found += some
+            if is_complete:
+                break
+        return found
+
+    def _segments_from(self, offset: int) -> list[SegmentFiles]:
+        return self.segments[max(0, bisect_right(self.segments, offset, key=_base_offset) - 1) :]
+
+    def _transaction_index(self, segment: SegmentFiles) -> TransactionIndex:
+        """The log of a replaced segment is renamed first, its transaction index last."""
+        path = segment.path_of(FileKind.TRANSACTION_INDEX)
+        swapped = path + FileSuffix.SWAP.value
+        if self._file_system.status(path) is None and self._file_system.status(swapped):
+            path = swapped
+        return TransactionIndex(
+            self._file_system, path, base_offset=segment.base_offset, writable=False
+        )
+
+    def _open_next(
+        self, previous: SegmentReader | None, offset: int, until_offset: int
+    ) -> SegmentReader | None:
+        """Opens the segment that holds an offset, or the first one behind the one read before.
+
+        When its file has gone, compaction or retention took it: the offset is looked for in a new
+        listing. Raises `ApiError(OFFSET_OUT_OF_RANGE)` when it is not there either.
+        """
+        last_base_offset = previous.files.base_offset if previous else -1
+        for _ in range(REPLACEMENTS_PER_SEGMENT):
+            segment = self._next_segment(last_base_offset, offset)
+            if offset >= until_offset or segment is None or segment.base_offset >= until_offset:
+                return None
+            try:
+                return SegmentReader(self._file_system, segment)
+            except FileNotFoundError:
+                self._list_again()
+            if not self.segments or self.segments[0].base_offset > offset:
+                raise self._out_of_range(offset)
+            last_base_offset = -1
+        raise CorruptionError(self.path, 0, "its files change faster than they can be opened")
+
+    def _next_segment(self, last_base_offset: int, offset: int) -> SegmentFiles | None:
+        holding = bisect_right(self.segments, offset, key=_base_offset) - 1
+        behind = bisect_right(self.segments, last_base_offset, key=_base_offset)
+        index = max(holding, behind)
+        return self.segments[index] if index < len(self.segments) else None
+
+    def _list_again(self) -> None:
+        try:
+            self.segments = list_segments(self._file_system, self.path)
+        except FileNotFoundError:
+            raise UserError(f"{self.path} was removed; read another partition") from None
+
+    def _checkpointed(self, name: str) -> int:
+        return self._directory.checkpointed(name).get((self.topic, self.partition), 0)
+
+    def _out_of_range(self, offset: int) -> ApiError:
+        start = self.segments[0].base_offset if self.segments else 0
+        return ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} is not in {self.path}, which has "
+            f"{max(start, self.log_start_offset)} to {self.log_end_offset}",
+        )
+
+
+def _base_offset(segment: SegmentFiles) -> int:
+    return segment.base_offset
+
+
+def _checked_batches(regions: Iterable[Region]) -> Iterator[Batch]:
+    for region in regions:
+        position = region.position
+        try:
+            for batch in iter_batches(region.data):
+                batch.check()
+                yield batch
+                position += batch.size
+        except InvalidBatchError as error:
+            raise CorruptionError(region.path, position, str(error)) from error
+
+
+def _records(
+    batches: Iterable[Batch],
+    from_offset: int,
+    until_offset: int,
+    aborted: list[AbortedTransaction],
+) -> Iterator[Record]:
+    ranges = AbortedRanges(aborted)
+    for batch in batches:
+        if batch.is_control or ranges.covers(batch):
+            continue
+        for record in read_records(batch):
+            if from_offset <= record.offset < until_offset:
+                yield record
+
+
+def _some(names: Iterable[str]) -> str:
+    """A list for people, which may be long."""
+    every = list(names)
+    shown = ", ".join(every[:NAMES_SHOWN]) or "none"
+    more = len(every) - NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,218 @@
+"""A segment's files read by a process that may change nothing, perhaps while a broker writes them.
+
+Format pages: docs/format/README.md lists the files. Nothing here is repaired: an index that is
+missing, damaged or behind only makes a lookup longer, a torn end of the log is where it ends. Kafka
+has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, base_name, join, parent_directory
+from ottla.record.batch import (
+    LENGTH_END,
+    MAGIC_POSITION,
+    MIN_LEGACY_SIZE,
+    OFFSET_AND_LENGTH,
+    Batch,
+    InvalidBatchError,
+    batch_at,
+)
+from ottla.storage.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix, parse_file_name
+from ottla.storage.log_file import LogFile
+from ottla.storage.offset_index import OffsetIndex
+
+REGION_SIZE = 1024 * 1024
+"""Bytes read at once, unless a single batch is larger."""
+
+LISTING_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """A segment as it was listed; `size` is that of its log file then."""
+
+    base_offset: int
+    log_path: str
+    size: int
+
+    def path_of(self, kind: FileKind) -> str:
+        """The path of another of its files, which is named like the log."""
+        log = parse_file_name(base_name(self.log_path))
+        assert log is not None
+        name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
+        return join(parent_directory(self.log_path), name)
+
+
+def list_segments(file_system: FileSystem, directory: str) -> list[SegmentFiles]:
+    """The segments of a partition's directory, ascending; raises `FileNotFoundError`.
+
+    A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
+    two listings in a row must agree. While compaction replaces segments, and after a crash in the
+    middle of that, a `.swap` file stands in for a log that is not there any more.
+    """
+    before: list[SegmentFiles] | None = None
+    for _ in range(LISTING_ATTEMPTS):
+        found = _list_once(file_system, directory)
+        if before is not None and _paths(found) == _paths(before):
+            return found
+        before = found
+    raise CorruptionError(directory, 0, "its files change faster than they can be listed")
+
+
+def _paths(segments: list[SegmentFiles]) -> list[str]:
+    return [segment.log_path for segment in segments]
+
+
+def _list_once(file_system: FileSystem, directory: str) -> list[SegmentFiles]:
+    names: dict[int, str] = {}
+    for name in file_system.list(directory):
+        parsed = parse_file_name(name)
+        if parsed is None or parsed.kind is not FileKind.LOG:
+            continue
+        # Sorted names: "N.log" comes before "N.log.swap" and wins.
+        if parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
+            names.setdefault(parsed.offset, name)
+    found = []
+    for base_offset, name in sorted(names.items()):
+        path = join(directory, name)
+        status = file_system.status(path)
+        if status is not None:
+            found.append(SegmentFiles(base_offset=base_offset, log_path=path, size=status.size))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Whole batches, one behind the other, as they are in a log file."""
+
+    path: str
+    position: int
+    data: memoryview
+    next_offset: int
+    """Behind the last batch's last offset."""
+
+
+class SegmentReader:
+    """An open log file; `close` it. Raises `FileNotFoundError` when the file has gone."""
+
+    def __init__(self, file_system: FileSystem, files: SegmentFiles) -> None:
+        self._file_system = file_system
+        self.files = files
+        file = file_system.open(files.log_path)
+        self.log = LogFile(file_system, file, file.size())
+
+    def close(self) -> None:
+        self.log.close()
+
+    def position_before(self, offset: int) -> int:
+        """The position of a batch from which a scan forward finds the batch of `offset`.
+
+        Nothing guards an index against damage, so what it points at is checked; where that is no
+        batch at or before the offset, the scan begins at the start of the file.
+        """
+        index = OffsetIndex(
+            self._file_system,
+            self.files.path_of(FileKind.OFFSET_INDEX),
+            base_offset=self.files.base_offset,
+            writable=False,
+        )
+        try:
+            index.sanity_check()
+            _, position = index.lookup(offset)
+            return position if self._begins_batch(position, offset) else 0
+        except (FileNotFoundError, CorruptionError):
+            return 0
+        finally:
+            index.abandon()
+
+    def _begins_batch(self, position: int, offset: int) -> bool:
+        if position <= 0:
+            return False
+        try:
+            batch = self.log.batch(position)
+            batch.check()
+            return self.files.base_offset <= batch.base_offset <= offset
+        except (CorruptionError, InvalidBatchError):
+            return False
+
+    def log_end_offset(self) -> int:
+        """Behind the last batch that is whole and sound; the base offset without one.
+
+        What follows is a torn append, or room that was allocated.
+        """
+        end = self.files.base_offset
+        try:
+            for position, header in self.log.headers(self.position_before(MAX_OFFSET)):
+                if header.last_offset < end:
+                    break
+                self.log.batch(position).check()
+                end = header.last_offset + 1
+        except (CorruptionError, InvalidBatchError):
+            pass
+        return end
+
+    def regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+        """The batches with offsets in [from_offset, until_offset), or that reach into the range.
+
+        There must be sound batches up to `until_offset` or the end of the file. Raises
+        `CorruptionError`.
+        """
+        position = self._first_position(from_offset)
+        size = REGION_SIZE
+        while position is not None and position < self.log.size:
+            chunk = memoryview(self.log.read(position, size))
+            if len(chunk) < min(size, self.log.size - position):
+                raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
+            whole = self._whole_batches(chunk, position, until_offset)
+            if whole.size:
+                last_offset = self._batch(chunk, whole.last_start, position).last_offset
+                yield Region(self.log.path, position, chunk[: whole.size], last_offset + 1)
+                position += whole.size
+            if whole.next_size is None:
+                return
+            if position + whole.next_size > self.log.size:
+                raise CorruptionError(self.log.path, position, "a batch is cut short")
+            size = max(REGION_SIZE, whole.next_size)
+
+    def _first_position(self, offset: int) -> int | None:
+        """The first batch that ends at `offset` or later."""
+        found = self.log.search_offset(offset, self.position_before(offset))
+        return found[0] if found else None
+
+    def _whole_batches(
+        self, chunk: memoryview, position: int, until_offset: int
+    ) -> "_WholeBatches":
+        """How much of a chunk is whole batches that begin before `until_offset`."""
+        start = last_start = 0
+        while start + MAGIC_POSITION < len(chunk):
+            offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
+            size = length + LENGTH_END
+            if size < MIN_LEGACY_SIZE:
+                raise CorruptionError(self.log.path, position + start, "there is no batch")
+            if start + size > len(chunk):
+                return _WholeBatches(start, last_start, size)
+            # A compressed batch of the old formats carries its last offset here.
+            if offset >= until_offset and (
+                self._batch(chunk, start, position).base_offset >= until_offset
+            ):
+                return _WholeBatches(start, last_start, None)
+            last_start = start
+            start += size
+        is_end = position + start >= self.log.size
+        return _WholeBatches(start, last_start, None if is_end else MIN_LEGACY_SIZE)
+
+    def _batch(self, chunk: memoryview, start: int, position: int) -> Batch:
+        try:
+            return batch_at(chunk, start)
+        except InvalidBatchError as error:
+            raise CorruptionError(self.log.path, position + start, str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _WholeBatches:
+    size: int
+    last_start: int
+    next_size: int | None
+    """What must be read for one more batch; `None` behind the last one wanted."""
