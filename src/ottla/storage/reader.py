@@ -162,16 +162,18 @@ class ReadOnlyLog:
     @cached_property
     def log_end_offset(self) -> int:
         """Behind the last sound batch, found by walking the last segment from its last entry."""
-        if not self.segments:
-            return self.log_start_offset
-        try:
-            reader = SegmentReader(self._file_system, self.segments[-1])
-        except FileNotFoundError:
-            # Rolled segments go too, when they are old enough; then there is a newer last one.
-            self._list_again()
-            return self.log_end_offset
-        with closing(reader):
-            return max(reader.log_end_offset(), self.log_start_offset)
+        for _ in range(REPLACEMENTS_PER_SEGMENT):
+            if not self.segments:
+                return self.log_start_offset
+            try:
+                reader = SegmentReader(self._file_system, self.segments[-1])
+            except FileNotFoundError:
+                # Retention takes a last segment too, once a new one is made behind it.
+                self._list_again()
+                continue
+            with closing(reader):
+                return max(reader.log_end_offset(), self.log_start_offset)
+        raise self._unsteady()
 
     @cached_property
     def high_watermark(self) -> int:
@@ -321,7 +323,7 @@ class ReadOnlyLog:
             if not self.segments or self.segments[0].base_offset > offset:
                 raise self._out_of_range(offset)
             last_base_offset = -1
-        raise CorruptionError(self.path, 0, "its files change faster than they can be opened")
+        raise self._unsteady()
 
     def _next_segment(self, last_base_offset: int, offset: int) -> SegmentFiles | None:
         holding = bisect_right(self.segments, offset, key=_base_offset) - 1
@@ -334,6 +336,9 @@ class ReadOnlyLog:
             self.segments = list_segments(self._file_system, self.path)
         except FileNotFoundError:
             raise UserError(f"{self.path} was removed; read another partition") from None
+
+    def _unsteady(self) -> CorruptionError:
+        return CorruptionError(self.path, 0, "its files change faster than they can be opened")
 
     def _checkpointed(self, name: str) -> int:
         return self._directory.checkpointed(name).get((self.topic, self.partition), 0)

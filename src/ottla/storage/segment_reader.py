@@ -7,21 +7,25 @@ has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segm
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.record.batch import (
+    HEADER,
     LENGTH_END,
     MAGIC_POSITION,
     MIN_LEGACY_SIZE,
     OFFSET_AND_LENGTH,
-    Batch,
     InvalidBatchError,
     batch_at,
 )
 from ottla.storage.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix, parse_file_name
 from ottla.storage.log_file import LogFile
 from ottla.storage.offset_index import OffsetIndex
+
+LAST_OFFSET_DELTA = Struct(">i")
+DELTA_POSITION = 23
 
 REGION_SIZE = 1024 * 1024
 """Bytes read at once, unless a single batch is larger."""
@@ -159,7 +163,7 @@ class SegmentReader:
         There must be sound batches up to `until_offset` or the end of the file. Raises
         `CorruptionError`.
         """
-        position = self._first_position(from_offset)
+        position = self._first_position(from_offset) if from_offset < until_offset else None
         size = REGION_SIZE
         while position is not None and position < self.log.size:
             chunk = memoryview(self.log.read(position, size))
@@ -167,8 +171,8 @@ class SegmentReader:
                 raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
             whole = self._whole_batches(chunk, position, until_offset)
             if whole.size:
-                last_offset = self._batch(chunk, whole.last_start, position).last_offset
-                yield Region(self.log.path, position, chunk[: whole.size], last_offset + 1)
+                data = chunk[: whole.size]
+                yield Region(self.log.path, position, data, whole.last_offset + 1)
                 position += whole.size
             if whole.next_size is None:
                 return
@@ -184,28 +188,36 @@ class SegmentReader:
     def _whole_batches(
         self, chunk: memoryview, position: int, until_offset: int
     ) -> "_WholeBatches":
-        """How much of a chunk is whole batches that begin before `until_offset`."""
-        start = last_start = 0
-        while start + MAGIC_POSITION < len(chunk):
+        """How much of a chunk is whole batches that begin before `until_offset`.
+
+        What lies behind a batch that reaches the range's end may be torn, and is not looked at.
+        """
+        start, last_offset = 0, -1
+        while start + MIN_LEGACY_SIZE <= len(chunk):
             offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
             size = length + LENGTH_END
-            if size < MIN_LEGACY_SIZE:
+            is_legacy = chunk[start + MAGIC_POSITION] < 2
+            if size < (MIN_LEGACY_SIZE if is_legacy else HEADER.size):
                 raise CorruptionError(self.log.path, position + start, "there is no batch")
             if start + size > len(chunk):
-                return _WholeBatches(start, last_start, size)
+                return _WholeBatches(start, last_offset, size)
             # A compressed batch of the old formats carries its last offset here.
             if offset >= until_offset and (
-                self._batch(chunk, start, position).base_offset >= until_offset
+                not is_legacy or self._legacy_base_offset(chunk, start, position) >= until_offset
             ):
-                return _WholeBatches(start, last_start, None)
-            last_start = start
+                return _WholeBatches(start, last_offset, None)
+            last_offset = offset
+            if not is_legacy:
+                last_offset += LAST_OFFSET_DELTA.unpack_from(chunk, start + DELTA_POSITION)[0]
             start += size
+            if last_offset + 1 >= until_offset:
+                return _WholeBatches(start, last_offset, None)
         is_end = position + start >= self.log.size
-        return _WholeBatches(start, last_start, None if is_end else MIN_LEGACY_SIZE)
+        return _WholeBatches(start, last_offset, None if is_end else MIN_LEGACY_SIZE)
 
-    def _batch(self, chunk: memoryview, start: int, position: int) -> Batch:
+    def _legacy_base_offset(self, chunk: memoryview, start: int, position: int) -> int:
         try:
-            return batch_at(chunk, start)
+            return batch_at(chunk, start).base_offset
         except InvalidBatchError as error:
             raise CorruptionError(self.log.path, position + start, str(error)) from error
 
@@ -213,6 +225,6 @@ class SegmentReader:
 @dataclass(frozen=True, slots=True)
 class _WholeBatches:
     size: int
-    last_start: int
+    last_offset: int
     next_size: int | None
     """What must be read for one more batch; `None` behind the last one wanted."""

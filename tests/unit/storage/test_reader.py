@@ -1,0 +1,431 @@
+"""A log directory beside the broker that writes it, and what it left when it died."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.files import FileSystem, OsFileSystem, join
+from ottla.config.topic import TopicConfig
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage import segment_reader
+from ottla.storage.append import AppendInfo
+from ottla.storage.checkpoints import OffsetCheckpoint
+from ottla.storage.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
+    delete_directory_name,
+)
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.transaction_index import AbortedTransaction
+from ottla.testing import FakeFileSystem
+from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+
+TINY = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
+
+
+@pytest.fixture
+def disk() -> FakeFileSystem:
+    return FakeFileSystem()
+
+
+@pytest.fixture
+def broker(disk: FakeFileSystem) -> LogDirectory:
+    return open_directory(disk, TINY)
+
+
+@pytest.fixture
+def log(broker: LogDirectory) -> PartitionLog:
+    """Ten batches of two records, in several segments."""
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, 10)
+    assert len(log.segments) > 2
+    return log
+
+
+def reading(disk: FileSystem, topic: str = "t", partition: int = 0) -> ReadOnlyLog:
+    return open_for_reading(DIRECTORY, disk).partition(topic, partition)
+
+
+def values_of(log: ReadOnlyLog, from_offset: int = 0, until_offset: int | None = None) -> list[int]:
+    return [int(record.value or b"-1") for record in log.records(from_offset, until_offset)]
+
+
+# What there is
+
+
+def test_what_a_broker_is_writing_is_read(disk: FakeFileSystem, log: PartitionLog) -> None:
+    reader = reading(disk)
+    assert (reader.log_start_offset, reader.log_end_offset) == (0, 20)
+    assert reader.topic_id == TOPIC_ID
+    assert values_of(reader) == list(range(20))
+    assert [one.base_offset for one in reader.segments] == [
+        segment.base_offset for segment in log.segments.from_offset(0)
+    ]
+    append(log, b"20")
+    assert values_of(reader) == list(range(20))
+    assert values_of(reading(disk)) == list(range(21))
+
+
+def test_nothing_is_written(disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog) -> None:
+    broker.close()
+    before = {name: disk.list(join(DIRECTORY, name)) for name in ("t-0", "")}
+    reader = reading(disk)
+    list(reader.records(0, read_committed=True))
+    assert reader.high_watermark == 20
+    assert {name: disk.list(join(DIRECTORY, name)) for name in ("t-0", "")} == before
+
+
+def test_topics_and_partitions_are_listed(disk: FakeFileSystem, broker: LogDirectory) -> None:
+    for topic, partition in (("b", 0), ("a-1", 10), ("a-1", 2)):
+        broker.create_log(topic, partition, TOPIC_ID)
+    disk.make_directory(join(DIRECTORY, delete_directory_name("gone", 0, bytes(16))))
+    disk.open(join(DIRECTORY, "file-0"), create=True).close()
+    assert open_for_reading(DIRECTORY, disk).topics() == {"a-1": [2, 10], "b": [0]}
+
+
+def test_an_empty_log_has_no_records(disk: FakeFileSystem, broker: LogDirectory) -> None:
+    broker.create_log("t", 0, TOPIC_ID)
+    reader = reading(disk)
+    assert (reader.log_start_offset, reader.log_end_offset, reader.high_watermark) == (0, 0, 0)
+    assert list(reader.records(0)) == []
+    assert list(reader.batches(0, 100)) == []
+
+
+def test_a_partition_being_made_is_an_empty_log(disk: FakeFileSystem, log: PartitionLog) -> None:
+    disk.make_directory(join(DIRECTORY, "t-1"))
+    reader = reading(disk, partition=1)
+    assert reader.segments == []
+    assert (reader.log_start_offset, reader.log_end_offset) == (0, 0)
+    assert reader.topic_id is None
+    assert list(reader.records(0, read_committed=True)) == []
+
+
+# What there is not
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("none", "does not exist"), ("file", "is a file"), ("empty", "neither")]
+)
+def test_a_path_that_is_no_log_directory_is_named(
+    disk: FakeFileSystem, path: str, told: str
+) -> None:
+    disk.open("file", create=True).close()
+    disk.make_directory("empty")
+    with pytest.raises(UserError, match=f"^{path} .*{told}"):
+        open_for_reading(path, disk)
+
+
+def test_a_partition_is_no_log_directory(disk: FakeFileSystem, log: PartitionLog) -> None:
+    with pytest.raises(UserError, match="single partition"):
+        open_for_reading(join(DIRECTORY, "t-0"), disk)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "told"),
+    [
+        ("t", 3, "no partition 3 of topic t; it has 0$"),
+        ("u", 0, "no topic u; it has t$"),
+        ("t", -1, "no partition -1"),
+        ("../data/t", 0, "no topic"),
+    ],
+)
+def test_a_missing_partition_is_answered_with_those_there_are(
+    disk: FakeFileSystem, log: PartitionLog, topic: str, partition: int, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        reading(disk, topic, partition)
+
+
+def test_many_topics_are_not_all_named(disk: FakeFileSystem, broker: LogDirectory) -> None:
+    for number in range(13):
+        broker.create_log(f"t{number}", 0, TOPIC_ID)
+    with pytest.raises(UserError, match="and 3 more"):
+        reading(disk, "none")
+
+
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    class Forbidding(OsFileSystem):
+        def list(self, directory: str) -> list[str]:
+            raise PermissionError(13, "Permission denied", directory)
+
+    with pytest.raises(UserError, match="may not be read"):
+        open_for_reading(str(tmp_path), Forbidding())
+
+
+# Ranges
+
+
+@pytest.mark.parametrize(("from_offset", "until_offset"), [(0, 20), (3, 8), (19, 20), (7, 7)])
+def test_records_are_those_of_the_range(
+    disk: FakeFileSystem,
+    log: PartitionLog,
+    monkeypatch: pytest.MonkeyPatch,
+    from_offset: int,
+    until_offset: int,
+) -> None:
+    monkeypatch.setattr(segment_reader, "REGION_SIZE", 100)
+    found = values_of(reading(disk), from_offset, until_offset)
+    assert found == list(range(from_offset, until_offset))
+
+
+def test_batches_may_reach_over_both_ends_of_a_range(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    batches = list(reading(disk).batches(3, 7))
+    assert [(batch.base_offset, batch.last_offset) for batch in batches] == [(2, 3), (4, 5), (6, 7)]
+
+
+def test_the_range_ends_with_the_log(disk: FakeFileSystem, log: PartitionLog) -> None:
+    reader = reading(disk)
+    assert values_of(reader, 18, 1000) == [18, 19]
+    assert values_of(reader, 20) == []
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 21])
+def test_offsets_outside_the_log_are_refused(
+    disk: FakeFileSystem, log: PartitionLog, offset: int
+) -> None:
+    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 5})
+    reader = reading(disk)
+    assert reader.log_start_offset == 5
+    with pytest.raises(ApiError, match="which has 5 to 20") as error:
+        reader.batches(offset)
+    assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert values_of(reader, 5) == list(range(5, 20))
+
+
+# Offsets
+
+
+def test_after_a_clean_stop_everything_is_replicated(
+    disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
+) -> None:
+    assert not open_for_reading(DIRECTORY, disk).was_stopped_cleanly
+    assert reading(disk).high_watermark == 0
+    broker.checkpoint()
+    append(log, b"20")
+    assert reading(disk).high_watermark == 20
+    broker.close()
+    assert open_for_reading(DIRECTORY, disk).was_stopped_cleanly
+    assert reading(disk).high_watermark == 21
+
+
+def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
+    for name in (CHECKPOINT_LOG_START, CHECKPOINT_HIGH_WATERMARK):
+        disk.open(join(DIRECTORY, name), create=True).pwrite(b"1\n", 0)
+    reader = reading(disk)
+    with pytest.raises(CorruptionError, match="version 1"):
+        _ = reader.log_start_offset
+
+
+@pytest.mark.parametrize("garbage", [bytes(500), b"\xff" * 40, b"\0"])
+def test_the_log_ends_before_a_torn_append(
+    disk: FakeFileSystem, log: PartitionLog, garbage: bytes
+) -> None:
+    last = log.segments.active
+    disk.open(last.log.path, writable=True).pwrite(garbage, last.size)
+    assert values_of(reading(disk)) == list(range(20))
+
+
+def test_a_damaged_batch_is_told_with_its_place(disk: FakeFileSystem, log: PartitionLog) -> None:
+    reader = reading(disk)
+    size = next(iter(reader.batches(0))).size
+    file = disk.open(reader.segments[0].log_path, writable=True)
+    file.pwrite(b"?", size + 80)
+    assert values_of(reader, 4) == list(range(4, 20))
+    with pytest.raises(CorruptionError, match="CRC") as error:
+        values_of(reader)
+    assert (error.value.path, error.value.position) == (reader.segments[0].log_path, size)
+
+
+# While things change
+
+
+def test_segments_that_retention_removes_under_way_are_missed(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    reader = reading(disk)
+    records = reader.records(0)
+    assert next(records).offset == 0
+    for segment in reader.segments[:3]:
+        disk.rename(segment.log_path, segment.log_path + ".deleted")
+    with pytest.raises(ApiError) as error:
+        list(records)
+    assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_segments_that_compaction_merges_under_way_are_found(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    reader = reading(disk)
+    records = reader.records(0)
+    offsets = [next(records).offset]
+    first, second, third = reader.segments[:3]
+    merged = b"".join(disk.open(one.log_path).pread(one.size, 0) for one in (first, second, third))
+    for one in (second, third):
+        disk.remove(one.log_path)
+    disk.open(first.log_path + ".swap", create=True).pwrite(merged, 0)
+    disk.rename(first.log_path + ".swap", first.log_path)
+    offsets += [record.offset for record in records]
+    assert offsets == list(range(20))
+
+
+def test_a_partition_that_is_removed_under_way_is_told(
+    disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
+) -> None:
+    reader = reading(disk)
+    records = reader.records(0)
+    next(records)
+    broker.delete_log("t", 0)
+    with pytest.raises(UserError, match="was removed"):
+        list(records)
+
+
+def test_a_last_segment_that_goes_is_looked_for_again(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    reader = reading(disk)
+    log.roll(NOW_MS)
+    for segment in reader.segments:
+        disk.rename(segment.log_path, segment.log_path + ".deleted")
+    assert reader.log_end_offset == 20
+    assert reader.log_start_offset == 20
+
+
+class NeverThere(FakeFileSystem):
+    """A disk on which logs are always gone when they are to be opened."""
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False):  # type: ignore[no-untyped-def]
+        if path.endswith(".log") and not writable and not create:
+            raise FileNotFoundError(path)
+        return super().open(path, writable=writable, create=create)
+
+
+def test_files_that_are_never_there_are_given_up() -> None:
+    disk = NeverThere()
+    fill(open_directory(disk).create_log("t", 0, TOPIC_ID), 2)
+    with pytest.raises(CorruptionError, match="faster"):
+        _ = reading(disk).log_end_offset
+
+
+# Transactions
+
+
+class Transactions:
+    """Two producers' batches and markers, appended to a log."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.sequences = {1: 0, 2: 0}
+
+    def write(self, producer_id: int) -> None:
+        offset = self.log.log_end_offset
+        append(
+            self.log,
+            b"%d" % offset,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=self.sequences[producer_id],
+            is_transactional=True,
+        )
+        self.sequences[producer_id] += 1
+
+    def end(self, producer_id: int, *, is_commit: bool) -> AppendInfo:
+        marker = build_end_transaction_marker(
+            EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            timestamp_ms=NOW_MS,
+        )
+        info = self.log.append_as_leader(
+            bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+        )
+        self.log.write_out()
+        return info
+
+
+@pytest.fixture
+def transactions(broker: LogDirectory) -> Transactions:
+    """Producer 1 aborts 0, 2-3 commits 5, aborts 8 and on; producer 2 commits 1 and 6-7."""
+    transactions = Transactions(broker.create_log("t", 0, TOPIC_ID))
+    deeds: list[Callable[[], object]] = [
+        lambda: transactions.write(1),
+        lambda: transactions.write(2),
+        lambda: transactions.write(1),
+        lambda: transactions.end(1, is_commit=False),
+        lambda: transactions.end(2, is_commit=True),
+        lambda: transactions.write(1),
+        lambda: transactions.write(2),
+        lambda: transactions.end(1, is_commit=True),
+        lambda: transactions.write(1),
+        lambda: transactions.end(1, is_commit=False),
+        lambda: transactions.end(2, is_commit=True),
+        lambda: append(transactions.log, b"11"),
+    ]
+    for deed in deeds:
+        deed()
+    return transactions
+
+
+ABORTED = [
+    AbortedTransaction(producer_id=1, first_offset=0, last_offset=3, last_stable_offset=1),
+    AbortedTransaction(producer_id=1, first_offset=8, last_offset=9, last_stable_offset=6),
+]
+
+
+def committed(log: ReadOnlyLog, from_offset: int = 0) -> list[int]:
+    return [record.offset for record in log.records(from_offset, read_committed=True)]
+
+
+def test_committed_records_are_told_from_aborted_ones(
+    disk: FakeFileSystem, transactions: Transactions
+) -> None:
+    reader = reading(disk)
+    assert reader.aborted_transactions(0, 12) == ABORTED
+    assert reader.aborted_transactions(4, 8) == []
+    assert committed(reader) == [1, 5, 6, 11]
+    assert committed(reader, 3) == [5, 6, 11]
+    assert values_of(reader) == [0, 1, 2, 5, 6, 8, 11]
+
+
+def test_an_open_transaction_ends_what_is_stable(
+    disk: FakeFileSystem, broker: LogDirectory, transactions: Transactions
+) -> None:
+    transactions.write(2)
+    append(transactions.log, b"13")
+    assert reading(disk).last_stable_offset == 12
+    assert committed(reading(disk)) == [1, 5, 6, 11]
+    broker.close()
+    assert reading(disk).last_stable_offset == 12
+    assert committed(reading(disk)) == [1, 5, 6, 11]
+
+
+def test_the_log_itself_tells_what_the_indexes_do_not_know_yet(
+    disk: FakeFileSystem, transactions: Transactions
+) -> None:
+    removed = 0
+    for name in disk.list(join(DIRECTORY, "t-0")):
+        if name.endswith((".txnindex", ".snapshot")):
+            disk.remove(join(DIRECTORY, "t-0", name))
+            removed += 1
+    assert removed > 1
+    reader = reading(disk)
+    assert reader.aborted_transactions(0, 12) == ABORTED
+    assert committed(reader) == [1, 5, 6, 11]
+
+
+def test_a_damaged_snapshot_is_passed_over(
+    disk: FakeFileSystem, transactions: Transactions
+) -> None:
+    for name in disk.list(join(DIRECTORY, "t-0")):
+        if name.endswith(".snapshot"):
+            disk.open(join(DIRECTORY, "t-0", name), writable=True).pwrite(b"?", 3)
+    transactions.write(1)
+    assert reading(disk).last_stable_offset == 12
+    assert committed(reading(disk)) == [1, 5, 6, 11]
