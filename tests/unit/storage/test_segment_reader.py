@@ -65,6 +65,7 @@ def region_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     return int(request.param)
 
 
+@pytest.mark.usefixtures("region_size")
 @pytest.mark.parametrize(
     ("from_offset", "until_offset", "first", "last"),
     [
@@ -82,7 +83,6 @@ def region_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def test_a_region_has_the_batches_that_reach_into_the_range(
     disk: FakeFileSystem,
     log: bytes,
-    region_size: int,
     from_offset: int,
     until_offset: int,
     first: int,
