@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help run test check format bench crash compat clean
+.PHONY: help run test check format docs bench crash clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
 	@echo "make test    every test a newcomer should see pass"
 	@echo "make check   format, lint, types, import contracts, tidy"
+	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
 	@echo "make crash   the long crash loops"
 	@echo "make clean   remove the environment and the demo's data"
@@ -38,6 +39,9 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(READY)
+	$(BIN)/python -m docs.generate
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks

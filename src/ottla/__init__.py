@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
+    from ottla.storage.reader import open_for_reading
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "StorageError",
     "UserError",
     "open",
+    "open_for_reading",
 ]
 
 _HOME = {
@@ -37,6 +39,7 @@ _HOME = {
     "StorageError": "ottla.base.errors",
     "UserError": "ottla.base.errors",
     "open": "ottla.embedded.log",
+    "open_for_reading": "ottla.storage.reader",
 }
 
 

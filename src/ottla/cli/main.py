@@ -10,6 +10,7 @@ from ottla.base.errors import UserError
 
 COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
+    "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""
 

@@ -1,6 +1,6 @@
 """One directory of `log.dirs`: its lock, its identity, its checkpoints, and the logs in it.
 
-Format pages: docs/format/log-directory.md. A crash leaves it without the clean-shutdown file, and
+Format pages: docs/format/filenames.md. A crash leaves it without the clean-shutdown file, and
 the next `open` recovers every log from its recovery point. Kafka's counterpart: `LogManager`, as
 far as it concerns one directory.
 """
