@@ -1,9 +1,10 @@
 """The four codecs of record batches, bounded so that a small batch cannot fill the memory.
 
-gzip, LZ4 and zstd come out byte for byte as the Java client's. Snappy is framed as xerial's Java
-library does; raw snappy, which librdkafka sends, is read too. LZ4 frames have independent blocks of
-64 KB and no checksums, since Kafka's own reader refuses linked blocks; the wrong header checksum
-of message format v0 (KAFKA-3160) is read, and written by `with_old_lz4_checksum`.
+gzip, LZ4 and zstd give the Java client's bytes, as far as the versions of the libraries agree.
+Snappy is framed as xerial's Java library does; raw snappy, which librdkafka sends, is read too. LZ4
+frames have independent blocks of 64 KB and no checksums, since Kafka's own reader refuses linked
+blocks; the wrong header checksum of message format v0 (KAFKA-3160) is read, and written by
+`with_old_lz4_checksum`.
 Kafka's counterpart: `org.apache.kafka.common.compress`.
 """
 

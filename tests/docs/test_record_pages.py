@@ -1,0 +1,49 @@
+"""docs/format/record-batch.md and message-set.md show bytes that are really written."""
+
+import re
+from pathlib import Path
+
+from ottla.codec.compression import Compression
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.record.legacy import build_message, build_wrapper
+
+PAGES = Path(__file__).parents[2] / "docs" / "format"
+TIME_MS = 1_700_000_000_000
+
+
+def examples(page: str) -> list[bytes]:
+    """The blocks of hexadecimal bytes on a page, without the words beside them."""
+    blocks = [one for one in (PAGES / page).read_text().split("```")[1::2] if "+--" not in one]
+    columns = [re.findall(r"^((?:[0-9a-f]{2} ?)+)(?:   .*)?$", one, re.MULTILINE) for one in blocks]
+    return [bytes.fromhex("".join(lines)) for lines in columns]
+
+
+def test_the_batches_on_the_page_are_what_is_written() -> None:
+    builder = RecordBatchBuilder(42, leader_epoch=3)
+    builder.append(b"k", b"one", TIME_MS)
+    builder.append(None, b"two", TIME_MS + 250, [("h", b"x")])
+    commit = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=True, coordinator_epoch=7),
+        producer_id=9,
+        producer_epoch=0,
+        timestamp_ms=TIME_MS + 250,
+        base_offset=44,
+        leader_epoch=3,
+    )
+    assert examples("record-batch.md") == [builder.build(), commit]
+
+
+def test_the_messages_on_the_page_are_what_old_clients_write() -> None:
+    inner = [
+        build_message(b"k", b"one", magic=1, offset=0, timestamp_ms=TIME_MS),
+        build_message(None, b"two", magic=1, offset=1, timestamp_ms=TIME_MS + 250),
+    ]
+    wrapper = build_wrapper(
+        inner, magic=1, compression=Compression.LZ4, offset=43, timestamp_ms=TIME_MS + 250
+    )
+    assert examples("message-set.md") == [
+        build_message(b"k", b"one", magic=0, offset=42),
+        build_message(b"k", b"one", magic=1, offset=42, timestamp_ms=TIME_MS),
+        wrapper,
+    ]
