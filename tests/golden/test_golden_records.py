@@ -82,7 +82,7 @@ def rows_of(directory: Path, log_start_offset: int, end: int) -> list[dict[str, 
         row
         for path in sorted(directory.glob("*.log"))
         for piece in iter_columns(
-            path.read_bytes(), start_offset=log_start_offset, end_offset=end, row_target=100
+            path.read_bytes(), start_offset=log_start_offset, end_offset=end, max_rows=100
         )
         for row in piece.to_pylist()
     ]

@@ -35,11 +35,14 @@ NO_TIMESTAMP_TYPE: Final = -1
 
 MAX_OFFSET: Final = 2**63 - 1
 
-ROW_TARGET: Final = 16_384
-"""Rows in a record batch of `iter_columns`, about: a batch of the log is never split."""
+MAX_ROWS: Final = 16_384
+"""Rows in a record batch of `iter_columns`, which engines take best."""
 
-SIZE_TARGET: Final = 16 * 1024 * 1024
-"""Bytes of the log that go into a record batch of `iter_columns` at the most, about."""
+SCAN_ROW_COUNT: Final = 65_536
+"""Rows that are scanned at once, about: wide enough for numpy, small enough for the cache."""
+
+SCAN_SIZE: Final = 16 * 1024 * 1024
+"""Bytes of the log that are scanned at once, about."""
 
 MAX_SCAN_SIZE: Final = 2**31 - 1
 """Arrow's binary columns count bytes with 32 bits."""
@@ -85,17 +88,17 @@ def iter_columns(
     start_offset: int = 0,
     end_offset: int = MAX_OFFSET,
     *,
-    row_target: int = ROW_TARGET,
+    max_rows: int = MAX_ROWS,
 ) -> "Iterator[pa.RecordBatch]":
-    """The same as `decode_columns` in pieces of about `row_target` rows; none of them is empty."""
+    """The same as `decode_columns` in pieces of one to `max_rows` rows, as they are scanned."""
     selection = Selection(schema(columns), start_offset, end_offset)
-    for group in _groups(selection.batches(buffer), row_target):
-        piece = selection.decode(group)
-        if piece.num_rows:
-            yield piece
+    for group in _groups(selection.batches(buffer)):
+        decoded = selection.decode(group)
+        for start in range(0, decoded.num_rows, max_rows):
+            yield decoded.slice(start, max_rows)
 
 
-def _groups(batches: Iterable[Batch], row_target: int) -> Iterator[list[Batch]]:
+def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     group: list[Batch] = []
     row_count = size = 0
     for batch in batches:
@@ -103,7 +106,7 @@ def _groups(batches: Iterable[Batch], row_target: int) -> Iterator[list[Batch]]:
         size += batch.size
         # How many messages a wrapper of an old format holds is known only when it is unpacked.
         row_count += batch.record_count if isinstance(batch, RecordBatch) else 1
-        if row_count >= row_target or size >= SIZE_TARGET:
+        if row_count >= SCAN_ROW_COUNT or size >= SCAN_SIZE:
             yield group
             group = []
             row_count = size = 0

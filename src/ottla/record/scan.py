@@ -227,10 +227,14 @@ def _one_by_one(buffer: Buffer, position: int, bounds: Positions) -> int:
     ends: list[int] = []
     try:
         for _ in range(bounds.shape[1]):
+            # `read_varint`, with what most records need in place.
             byte = buffer[position]
             if byte < 0x80:
-                size = (byte >> 1) ^ -(byte & 1)
                 position += 1
+                size = (byte >> 1) ^ -(byte & 1)
+            elif (second := buffer[position + 1]) < 0x80:
+                position += 2
+                size = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
             else:
                 size, position = read_varint(buffer, position)
             starts.append(position)

@@ -99,3 +99,12 @@ def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPa
     assert columns.decode_columns(batch_of(b"a"), ("offset",)).num_rows == 1
     with pytest.raises(ValueError, match="too many for one Arrow column"):
         columns.decode_columns(batch_of(b"a" * 100), ("offset",))
+
+
+def test_what_is_scanned_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = b"".join(batch_of(b"a", b"b", base_offset=2 * i) for i in range(6))
+    monkeypatch.setattr(columns, "SCAN_ROW_COUNT", 4)
+    assert [one.num_rows for one in columns.iter_columns(region)] == [4, 4, 4]
+    monkeypatch.setattr(columns, "SCAN_SIZE", 1)
+    assert [one.num_rows for one in columns.iter_columns(region)] == [2] * 6
+    assert [one.num_rows for one in columns.iter_columns(region, max_rows=1)] == [1] * 12
