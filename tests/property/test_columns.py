@@ -3,6 +3,7 @@
 import contextlib
 import struct
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ def rows(region: bytes, names: list[str], start: int, end: int) -> list[dict[str
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(regions(), CHOICES, st.integers(90, 140), st.integers(90, 180))
 def test_columns_equal_records(
@@ -48,6 +50,7 @@ def test_columns_equal_records(
     assert found.to_pylist() == rows(region[0], names, start, end)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(regions(), st.integers(1, 10))
 def test_pieces_together_are_the_whole(region: tuple[bytes, int], max_rows: int) -> None:
@@ -72,6 +75,7 @@ def many_batches(draw: st.DrawFn) -> bytes:
     return region
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(many_batches())
 def test_many_batches_are_read_in_lock_step(region: bytes) -> None:

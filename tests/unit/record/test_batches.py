@@ -4,7 +4,7 @@ import contextlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.codec.compression import Compression
@@ -31,6 +31,7 @@ def built(*values: bytes, **attributes: object) -> bytes:
     return builder.build()
 
 
+@settings(max_examples=50)
 @given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**60))
 def test_a_batch_gives_back_its_records(
     records: list[tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]],
