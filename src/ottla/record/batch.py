@@ -124,6 +124,9 @@ class Batch(Protocol):
     @property
     def payload(self) -> memoryview: ...
 
+    def bytes_view(self) -> memoryview:
+        """The whole batch."""
+
     def check(self) -> None:
         """Raises `InvalidBatchError` unless the whole batch is here and its checksum is right."""
 

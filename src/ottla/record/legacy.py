@@ -139,6 +139,10 @@ class LegacyBatch:
         start = self.position + ENTRY.size + (TIMESTAMP.size if self.magic else 0)
         return memoryview(self.buffer)[start : self.position + self.size]
 
+    def bytes_view(self) -> memoryview:
+        """The whole entry."""
+        return memoryview(self.buffer)[self.position : self.position + self.size]
+
     def key_and_value(self) -> tuple[bytes | None, bytes | None]:
         payload = self.payload
         key, position = _read_bytes(payload, 0)

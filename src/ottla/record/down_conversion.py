@@ -1,0 +1,66 @@
+"""Batches for consumers that know only the older formats: magic 0 or 1 instead of 2.
+
+Headers, producers and transactions have no place there and are left out; control records are
+skipped, and so leave gaps. Kafka's counterpart: `RecordsUtil.downConvert` (Kafka 4 gave it up).
+"""
+
+from collections.abc import Iterable
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.codec.compression import Compression
+from ottla.record.batch import LOG_APPEND_TIME_BIT, Batch, TimestampType
+from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.record import Record, read_records
+
+
+def down_convert(batches: Iterable[Batch], magic: int, from_offset: int) -> bytes:
+    """A message set of `magic` with the records from `from_offset` on.
+
+    Batches that are of that format or an older one stay as they are. Raises
+    `ApiError(UNSUPPORTED_COMPRESSION_TYPE)` for zstd, which old consumers cannot read, and
+    `InvalidBatchError`.
+    """
+    return b"".join(_converted(batch, magic, from_offset) for batch in batches)
+
+
+def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
+    if batch.magic <= magic:
+        return bytes(batch.bytes_view())
+    if batch.is_control:
+        return b""
+    compression = batch.compression
+    if compression is Compression.ZSTD:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "The log holds zstd batches, which this old consumer cannot read.",
+        )
+    records = [record for record in read_records(batch) if record.offset >= from_offset]
+    if not records:
+        return b""
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    attributes = LOG_APPEND_TIME_BIT if magic and is_append_time else 0
+    if compression is Compression.NONE:
+        return b"".join(_message(record, magic, record.offset, attributes) for record in records)
+    # v1 counts the offsets inside a wrapper from its first message, v0 stores them as they are.
+    base = records[0].offset if magic else 0
+    inner = [_message(record, magic, record.offset - base, attributes) for record in records]
+    return build_wrapper(
+        inner,
+        magic=magic,
+        compression=compression,
+        offset=records[-1].offset,
+        timestamp_ms=max(record.timestamp_ms for record in records),
+        is_append_time=bool(attributes),
+    )
+
+
+def _message(record: Record, magic: int, offset: int, attributes: int) -> bytes:
+    return build_message(
+        record.key,
+        record.value,
+        magic=magic,
+        offset=offset,
+        timestamp_ms=record.timestamp_ms,
+        attributes=attributes,
+    )
