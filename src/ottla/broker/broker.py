@@ -309,7 +309,9 @@ class Broker:
 
     def take_answered(self, monotonic_ms: float) -> list[LongPoll]:
         """The fetches that now have enough, or have waited long enough, with their `result`."""
-        answered = []
+        answered: list[LongPoll] = []
+        if not self._waiting:
+            return answered
         for waiting in self._waiting.take_woken():
             result = self.fetch(waiting.query)
             if result.answers(waiting.query):

@@ -56,6 +56,8 @@ class WaitingRoom(Generic[Query, Result]):
 
     def wake(self, key: Hashable) -> None:
         """A partition has grown, or is gone: its fetches look again."""
+        if not self._by_key:
+            return
         for fetch in self._by_key.get(key, ()):
             if not fetch.is_woken:
                 fetch.is_woken = True
@@ -76,6 +78,8 @@ class WaitingRoom(Generic[Query, Result]):
     def next_deadline_ms(self) -> float | None:
         """When `advance` will next have something to return."""
         deadlines = self._deadlines
+        if not deadlines:
+            return None
         while deadlines and deadlines[0][2].is_over:
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None

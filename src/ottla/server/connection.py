@@ -88,16 +88,26 @@ class Connection:
         """Looks at a held connection without taking anything in."""
         return self.socket.recv(1, socket.MSG_PEEK) == b""
 
-    def queue_output(self) -> None:
-        """Moves encoded answers to the outbox."""
+    def send(self) -> bool:
+        """Sends the encoded answers as far as the socket takes them; `False` when some are left."""
         output = self.output
         if output.data:
-            self._outbox.add(output.data, output.slices)
             self.output = Output()
-
-    def send(self) -> bool:
-        """Sends what the socket takes; `False` when something is left."""
+            if not self._outbox and not output.slices:
+                return self._send_at_once(output.data)
+            self._outbox.add(output.data, output.slices)
         return self._outbox.send(self._sink)
+
+    def _send_at_once(self, data: bytearray) -> bool:
+        """Small answers to a reader that keeps up need no queue."""
+        try:
+            sent = self.socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(data):
+            return True
+        self._outbox.add(data[sent:], [])
+        return False
 
     @property
     def wanted_interest(self) -> int:

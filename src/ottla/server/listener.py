@@ -106,29 +106,31 @@ class Server:
 
     def run(self) -> None:
         """Serves until `stop`. Everything but the waiting happens under the lock."""
+        timeout: float | None = 0.0
         try:
             while not self._is_stopping:
-                events = self._selector.select(self._timeout())
+                events = self._selector.select(timeout)
                 with self._lock:
                     self._monotonic_ms = self._clock.monotonic_ms()
                     self._round(events)
+                    timeout = self._timeout()
         finally:
             with self._lock:
                 self._close_all()
 
     def _timeout(self) -> float | None:
+        """Seconds until there is something to do without a peer; `None` for never.
+
+        What another thread appends from now on comes with a `wake`.
+        """
         if self._ready:
             return 0.0
-        with self._lock:
-            if self._broker.has_answers:
-                return 0.0
-            deadlines = [self._broker.next_deadline_ms]
-        if self._connections:
-            deadlines.append(self._next_idle_check_ms)
-        known = [deadline for deadline in deadlines if deadline is not None]
-        if not known:
+        deadline_ms = self._broker.next_deadline_ms
+        if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
+            deadline_ms = self._next_idle_check_ms
+        if deadline_ms is None:
             return None
-        return max(0.0, min(known) - self._clock.monotonic_ms()) / 1000
+        return max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
 
     def _round(self, events: list[tuple[SelectorKey, int]]) -> None:
         now_ms = self._clock.now_ms()
@@ -194,19 +196,24 @@ class Server:
         except StorageError as error:
             self._drop_answers(error)
         except Exception:
-            # Whatever one request sets off, the others are served: log it, drop its connection.
-            logger.exception("closing %s: a request could not be handled", connection.peer_name)
-            connection.end()
+            self._end_after_mistake(connection)
+
+    @staticmethod
+    def _end_after_mistake(connection: Connection) -> None:
+        """Whatever one request sets off, the others are served: log it, drop its connection."""
+        logger.exception("closing %s: a request could not be handled", connection.peer_name)
+        connection.end()
 
     def _settle(self) -> None:
         """Makes the round's appends readable, answers those who waited for them, and sends."""
+        broker = self._broker
+        broker.run_due_jobs(self._monotonic_ms)
         while True:
             try:
-                self._broker.write_out()
+                broker.write_out()
             except StorageError as error:
                 self._drop_answers(error)
-            self._broker.run_due_jobs(self._monotonic_ms)
-            answered = self._broker.take_answered(self._monotonic_ms)
+            answered = broker.take_answered(self._monotonic_ms)
             if not answered:
                 break
             for ticket in answered:
@@ -227,14 +234,17 @@ class Server:
         later, connection.later = connection.later, None
         connection.is_muted = False
         self._touch(connection)
-        self._dispatcher.finish(later, connection.output)
+        try:
+            self._dispatcher.finish(later, connection.output)
+        except Exception:
+            self._end_after_mistake(connection)
+            return
         self._process(connection)
 
     def _flush(self, connection: Connection) -> None:
         if connection.is_closed:
             return
         try:
-            connection.queue_output()
             is_drained = connection.send()
         except (OSError, TruncatedFileError) as error:
             self._close(connection, error)
