@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
     "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
+    "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""
 
@@ -20,19 +21,21 @@ EXIT_USAGE = 2
 class LazyGroup(click.Group):
     """Knows its commands' names and help lines without importing them."""
 
+    table = COMMANDS
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        module_name, attribute = COMMANDS[cmd_name][0].split(":")
+        module_name, attribute = self.table[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module_name), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

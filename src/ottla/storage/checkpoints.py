@@ -36,7 +36,7 @@ class OffsetCheckpoint:
         except FileNotFoundError:
             return {}
         lines = CheckpointLines(self.path, content)
-        return dict(_parse_offset(lines, words) for words in lines)
+        return dict(parse_checkpoint_entry(lines, words) for words in lines)
 
     def write(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Replaces the file; the lines have the mapping's order."""
@@ -44,7 +44,9 @@ class OffsetCheckpoint:
         replace_file(self._file_system, self.path, checkpoint_text(lines))
 
 
-def _parse_offset(lines: "CheckpointLines", words: list[str]) -> tuple[tuple[str, int], int]:
+def parse_checkpoint_entry(
+    lines: "CheckpointLines", words: list[str]
+) -> tuple[tuple[str, int], int]:
     if len(words) != 3 or not is_legal_topic_name(words[0]):
         raise lines.error("is not a topic, a partition and an offset")
     return (words[0], lines.number(words[1], bits=32)), lines.number(words[2], bits=64)

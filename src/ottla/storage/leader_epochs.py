@@ -51,7 +51,7 @@ class LeaderEpochs:
         except FileNotFoundError:
             return cls(file_system, path)
         lines = CheckpointLines(path, content)
-        return cls(file_system, path, [_parse_entry(lines, words) for words in lines])
+        return cls(file_system, path, [parse_epoch_entry(lines, words) for words in lines])
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -146,7 +146,7 @@ class LeaderEpochs:
         replace_file(self._file_system, self._path, checkpoint_text(lines))
 
 
-def _parse_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:
+def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:
     if len(words) != 2:
         raise lines.error("is not an epoch and an offset")
     entry = EpochEntry(lines.number(words[0], bits=32), lines.number(words[1], bits=64))

@@ -1,0 +1,18 @@
+"""`ottla log`: the commands that look at a log's files themselves, without a broker."""
+
+import click
+
+from ottla.cli.main import LazyGroup
+
+COMMANDS = {
+    "dump": ("ottla.cli.log_dump:dump_command", "Print what files of a log hold."),
+}
+
+
+class LogGroup(LazyGroup):
+    table = COMMANDS
+
+
+@click.group("log", cls=LogGroup)
+def log_group() -> None:
+    """Look into a log's files, check them, and mend them. No broker is needed."""

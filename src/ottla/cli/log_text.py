@@ -1,0 +1,40 @@
+"""How the `ottla log` commands write times, offsets and bytes for a person."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+
+
+def time_text(timestamp_ms: int) -> str:
+    """UTC to the millisecond; a number too large for a date stays one."""
+    try:
+        at = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
+
+
+def offsets_text(first: int | None, last: int) -> str:
+    if first == last:
+        return str(last)
+    return f"{'?' if first is None else first}–{last}"
+
+
+def text_of_bytes(value: bytes | None) -> str:
+    """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none."""
+    if value is None:
+        return "null"
+    text = value.decode("utf-8", "surrogateescape")
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # A byte that is not UTF-8.
+        return f"\\x{code - 0xDC00:02x}"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,203 @@
+"""A log file read from outside, with damage told as a place in it instead of an error.
+
+Format pages: docs/format/record-batch.md and docs/format/message-set.md. Bytes are read, never
+mapped: a broker that cuts the file meanwhile would kill a process that maps it.
+
+Behind damage the scan looks for the next batch that is whole, so that one bad sector in an old
+segment does not hide all that follows. Kafka's recovery, and ours, take the first bad batch for the
+log's end instead: right for the torn tail that a crash leaves, and all they have to deal with.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.base.files import File
+from ottla.record.batch import (
+    HEADER,
+    LENGTH_END,
+    MAGIC_POSITION,
+    MIN_LEGACY_SIZE,
+    OFFSET_AND_LENGTH,
+    Batch,
+    InvalidBatchError,
+    batch_at,
+)
+
+WINDOW_SIZE = 1 << 20
+MAX_OFFSETS = 1 << 31
+"""What a segment's offsets span at the most: the indexes have 4 bytes for them."""
+
+EMPTY_PREFIX = bytes(12)
+"""No batch begins so: at least its length is above zero."""
+
+_NOT_ZERO = re.compile(rb"[^\0]")
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBatch:
+    """A batch whose checksum is right, and where it begins."""
+
+    position: int
+    batch: Batch
+
+    @property
+    def end(self) -> int:
+        return self.position + self.batch.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedRegion:
+    """Bytes that are no batch, from `position` on."""
+
+    position: int
+    size: int
+    reason: str
+    batch: Batch | None = None
+    """What the region's header says, where there is one: not to be trusted."""
+    is_tail: bool
+    """Whether nothing follows."""
+    is_zero: bool = False
+    """Whether all its bytes are zero: room made ahead of the batches, or blocks never written."""
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def scan_log(file: File, base_offset: int) -> Iterator[ScannedBatch | DamagedRegion]:
+    """All of a file, in order: what is whole, and what is not. Sizes and checksums only."""
+    return _Scan(file, base_offset).run()
+
+
+class _Scan:
+    def __init__(self, file: File, base_offset: int) -> None:
+        self._file = file
+        self._end = file.size()
+        self._offsets = range(base_offset, base_offset + MAX_OFFSETS)
+        self._offset_prefix = _common_prefix(self._offsets[0], self._offsets[-1])
+        self._window = b""
+        self._window_start = 0
+
+    def run(self) -> Iterator[ScannedBatch | DamagedRegion]:
+        position = 0
+        while position < self._end:
+            found = self._batch_or_damage(position)
+            yield found
+            position = found.end
+
+    def _batch_or_damage(self, position: int) -> ScannedBatch | DamagedRegion:
+        batch = None
+        try:
+            batch = self._header(position)
+            batch = self._whole_batch(position, batch.size)
+            batch.check()
+        except InvalidBatchError as error:
+            return self._damage(position, batch, str(error))
+        return ScannedBatch(position, batch)
+
+    def _header(self, position: int) -> Batch:
+        return batch_at(self._read(position, HEADER.size))
+
+    def _whole_batch(self, position: int, size: int) -> Batch:
+        rest = self._end - position
+        if size > rest:
+            raise InvalidBatchError(f"cut short: {size} bytes are stated, {rest} are there")
+        return batch_at(self._read(position, size))
+
+    def _damage(self, position: int, batch: Batch | None, reason: str) -> DamagedRegion:
+        is_zero = self._next_not_zero(position) == self._end
+        end = self._end
+        if is_zero:
+            reason = f"{end - position} zero bytes to the end of the file"
+        elif batch is not None and self._may_follow(position + batch.size):
+            end = position + batch.size
+        else:
+            end = self._next_batch(position + 1)
+        return DamagedRegion(
+            position=position,
+            size=end - position,
+            reason=reason,
+            batch=batch,
+            is_tail=end == self._end,
+            is_zero=is_zero,
+        )
+
+    def _next_batch(self, position: int) -> int:
+        """Where the next whole batch begins that something fit follows; the end without one.
+
+        What follows is asked for since a value may hold whole batches of another log.
+        """
+        while (position := self._next_candidate(position)) < self._end:
+            try:
+                batch = self._whole_batch(position, self._header(position).size)
+                batch.check()
+            except InvalidBatchError:
+                position += 1
+                continue
+            if offset_in_header(batch) in self._offsets and self._may_follow(position + batch.size):
+                return position
+            position += 1
+        return self._end
+
+    def _next_candidate(self, position: int) -> int:
+        """The next place where an offset of this segment, a length and a magic may stand."""
+        while position + MAGIC_POSITION < self._end:
+            window = self._read(position, WINDOW_SIZE)
+            if len(window) <= MAGIC_POSITION:  # Somebody has cut the file.
+                break
+            inside = window.find(self._offset_prefix)
+            while 0 <= inside < len(window) - MAGIC_POSITION:
+                if window.startswith(EMPTY_PREFIX, inside):
+                    # In a run of zeros every byte would be a candidate: go to its end.
+                    nonzero = _NOT_ZERO.search(window, inside)
+                    inside = (nonzero.start() if nonzero else len(window)) - len(EMPTY_PREFIX) + 1
+                elif self._is_header(window, inside, self._end - position - inside):
+                    return position + inside
+                else:
+                    inside += 1
+                inside = window.find(self._offset_prefix, inside)
+            position += len(window) - MAGIC_POSITION
+        return self._end
+
+    def _is_header(self, window: bytes, inside: int, rest: int) -> bool:
+        size = OFFSET_AND_LENGTH.unpack_from(window, inside)[1] + LENGTH_END
+        return MIN_LEGACY_SIZE <= size <= rest and window[inside + MAGIC_POSITION] <= 2
+
+    def _may_follow(self, position: int) -> bool:
+        """Whether the file may go on here: a header of this segment, nothing, or zeros."""
+        if position >= self._end:
+            return position == self._end
+        try:
+            return offset_in_header(self._header(position)) in self._offsets
+        except InvalidBatchError:
+            return self._next_not_zero(position) == self._end
+
+    def _next_not_zero(self, position: int) -> int:
+        while position < self._end:
+            window = self._read(position, WINDOW_SIZE)
+            nonzero = _NOT_ZERO.search(window)
+            if nonzero is not None or not window:
+                return position + (nonzero.start() if nonzero else 0)
+            position += len(window)
+        return self._end
+
+    def _read(self, position: int, size: int) -> bytes:
+        """Bytes from a window that moves forward; fewer only at the end of the file."""
+        size = min(size, self._end - position)
+        inside = position - self._window_start
+        if inside < 0 or inside + size > len(self._window):
+            self._window = self._file.pread(max(size, WINDOW_SIZE), position)
+            self._window_start, inside = position, 0
+        return self._window[inside : inside + size]
+
+
+def _common_prefix(low: int, high: int) -> bytes:
+    """The bytes that two offsets and all between them begin with."""
+    one, other = low.to_bytes(8), high.to_bytes(8)
+    return next((one[:size] for size in range(8, 0, -1) if one[:size] == other[:size]), b"")
+
+
+def offset_in_header(batch: Batch) -> int:
+    """The first offset, as far as no unpacking is needed: an old wrapper's header has its last."""
+    return batch.last_offset if batch.magic < 2 else batch.base_offset
