@@ -9,7 +9,7 @@ Different from Kafka: the records inside an unchanged batch are not walked, so a
 timestamp that a client states wrongly under a right CRC is stored as stated.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
@@ -71,22 +71,14 @@ class AppendInfo:
     is_duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class AppendTarget:
-    """Where batches go and under which rules."""
+    """Where batches go and under which rules. Not frozen, since one is made for every append."""
 
     config: TopicConfig
     base_offset: int
     leader_epoch: int
     now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedAppend:
-    """Checked batches with their offsets in them, as bytes that can be written."""
-
-    buffer: Buffer
-    batches: Sequence[Batch]
 
 
 def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> list[Batch]:
@@ -95,10 +87,12 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     Checked: magic, sizes, CRC, counts against offsets, `max.message.bytes`, `segment.bytes`, and
     what only coordinators may send.
     """
-    batches = list(_split(records))
+    batches = _split(records)
     if not batches:
         raise ApiError(ErrorCode.INVALID_RECORD, "The request holds no record batch.")
+    total = 0
     for batch in batches:
+        total += batch.size
         if origin is not AppendOrigin.REPLICATION:
             _check_size(batch, config)
         try:
@@ -109,7 +103,6 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
             _check_client_batch(batch)
     if origin is AppendOrigin.CLIENT and len(batches) > 1:
         _check_several(batches)
-    total = sum(batch.size for batch in batches)
     if total > config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -118,18 +111,20 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     return batches
 
 
-def _split(records: Buffer) -> Iterator[Batch]:
+def _split(records: Buffer) -> list[Batch]:
+    batches = []
     position = 0
     end = len(records)
-    while position < end:
-        try:
+    try:
+        while position < end:
             batch = batch_at(records, position)
-        except InvalidBatchError as error:
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
-        yield batch
-        position += batch.size
+            batches.append(batch)
+            position += batch.size
+    except InvalidBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
     if position > end:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The last record batch is cut short.")
+    return batches
 
 
 def _check_size(batch: Batch, config: TopicConfig) -> None:
@@ -170,32 +165,38 @@ def _check_several(batches: list[Batch]) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "The batches are of different formats.")
 
 
-def prepare_append(records: Buffer, batches: list[Batch], target: AppendTarget) -> PreparedAppend:
-    """Gives checked batches their offsets, epoch and time; `records` is changed in place."""
+def prepare_append(
+    records: Buffer, batches: list[Batch], target: AppendTarget
+) -> tuple[Buffer, list[Batch]]:
+    """Gives checked batches their offsets, epoch and time, in place where `records` allows it.
+
+    Returns the bytes to be written, and the batches as they are in them.
+    """
     config = target.config
     _check_timestamps(batches, config, target.now_ms)
     if config.is_compacted:
         _check_keys(batches)
-    if any(_must_rebuild(batch, config) for batch in batches):
+    if _must_rebuild(batches, config):
         records = bytearray().join(_rebuild(batch, target) for batch in batches)
         batches = list(iter_batches(records))
     elif not _is_writable(records):
         records = bytearray(records)
         batches = list(iter_batches(records))
+    append_time_ms = target.now_ms if config.is_append_time else None
     base_offset = target.base_offset
     for batch in batches:
         assert isinstance(batch, RecordBatch)
         batch.stamp(base_offset, target.leader_epoch)
-        if config.is_append_time and not batch.is_control:
-            batch.stamp_append_time(target.now_ms)
-        base_offset = batch.last_offset + 1
-    return PreparedAppend(records, batches)
+        if append_time_ms is not None and not batch.is_control:
+            batch.stamp_append_time(append_time_ms)
+        base_offset += batch.last_offset_delta + 1
+    return records, batches
 
 
 def _is_writable(records: Buffer) -> bool:
-    return isinstance(records, bytearray) or (
-        isinstance(records, memoryview) and not records.readonly
-    )
+    if isinstance(records, memoryview):
+        return not records.readonly
+    return isinstance(records, bytearray)
 
 
 def _check_timestamps(batches: list[Batch], config: TopicConfig, now_ms: int) -> None:
@@ -246,11 +247,14 @@ def _records_of(batch: Batch) -> Iterator[Record]:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
 
 
-def _must_rebuild(batch: Batch, config: TopicConfig) -> bool:
-    if batch.magic < 2:
-        return True
+def _must_rebuild(batches: list[Batch], config: TopicConfig) -> bool:
     target = TARGET_COMPRESSION.get(config.compression_type)
-    return target is not None and target != batch.compression and not batch.is_control
+    for batch in batches:
+        if batch.magic < 2:
+            return True
+        if target is not None and target != batch.compression and not batch.is_control:
+            return True
+    return False
 
 
 def _rebuild(batch: Batch, target: AppendTarget) -> bytes:

@@ -38,8 +38,8 @@ class LogOffsets:
 
     def check(self) -> None:
         """Asserts the order; called after every change."""
-        assert 0 <= self.log_start_offset <= self.last_stable_offset
-        assert self.last_stable_offset <= self.high_watermark <= self.log_end_offset
+        stable, high_watermark = self.last_stable_offset, self.high_watermark
+        assert 0 <= self.log_start_offset <= stable <= high_watermark <= self.log_end_offset
 
     def appended(self, log_end_offset: int) -> None:
         assert log_end_offset >= self.log_end_offset
@@ -47,7 +47,10 @@ class LogOffsets:
 
     def move_high_watermark(self, offset: int) -> None:
         """Forward only; clipped to the log's end."""
-        self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
+        end = self.log_end_offset
+        clipped = offset if offset < end else end
+        if clipped > self.high_watermark:
+            self.high_watermark = clipped
         self.check()
 
     def move_log_start(self, offset: int) -> None:

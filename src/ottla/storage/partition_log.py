@@ -21,7 +21,6 @@ from ottla.storage.append import (
     NO_TIMESTAMP,
     AppendInfo,
     AppendTarget,
-    PreparedAppend,
     check_batches,
     prepare_append,
 )
@@ -140,7 +139,6 @@ class PartitionLog:
 
     # Appending
 
-    @touches_disk
     def append_as_leader(
         self,
         records: Buffer,
@@ -154,25 +152,22 @@ class PartitionLog:
         `records` must stay as it is until `write_out`. Raises `ApiError` with the code that the
         producer is to see, and `StorageError`; a refused append leaves the log as it was.
         """
-        batches = check_batches(records, self.config, origin)
-        for batch in batches:
-            if batch.producer_id < 0:
-                continue
-            duplicate = self.producers.find_duplicate(batch)
-            if duplicate is not None and origin is AppendOrigin.CLIENT:
-                return self._duplicate(batch, duplicate)
-            self.producers.check(batch, origin)
-        prepared = prepare_append(
-            records,
-            batches,
-            AppendTarget(
-                config=self.config,
-                base_offset=self.offsets.log_end_offset,
-                leader_epoch=leader_epoch,
-                now_ms=now_ms,
-            ),
-        )
-        return self._append(prepared, now_ms)
+        # `touches_disk`, written out here and in `write_out`: every produced batch comes by.
+        if self.health.failure is not None:
+            raise self.health.failure
+        try:
+            batches = check_batches(records, self.config, origin)
+            for batch in batches:
+                if batch.producer_id < 0:
+                    continue
+                duplicate = self.producers.find_duplicate(batch)
+                if duplicate is not None and origin is AppendOrigin.CLIENT:
+                    return self._duplicate(batch, duplicate)
+                self.producers.check(batch, origin)
+            target = AppendTarget(self.config, self.offsets.log_end_offset, leader_epoch, now_ms)
+            return self._append(*prepare_append(records, batches, target), now_ms)
+        except OSError as error:
+            raise self.health.fail(error) from error
 
     @touches_disk
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
@@ -189,7 +184,7 @@ class PartitionLog:
                     f"{self.name}: offset {batch.base_offset} follows {next_offset - 1}.",
                 )
             next_offset = batch.last_offset + 1
-        return self._append(PreparedAppend(records, batches), now_ms)
+        return self._append(records, batches, now_ms)
 
     def _duplicate(self, batch: Batch, seen: BatchMetadata) -> AppendInfo:
         """A retry is answered with the offsets of the first time, and not written."""
@@ -205,35 +200,36 @@ class PartitionLog:
             is_duplicate=True,
         )
 
-    def _append(self, prepared: PreparedAppend, now_ms: int) -> AppendInfo:
-        batches = prepared.batches
-        first, last = batches[0], batches[-1]
-        latest = max(batches, key=lambda batch: batch.max_timestamp_ms)
-        largest = TimestampOffset(latest.max_timestamp_ms, latest.last_offset)
-        last_offset = last.last_offset
-        segment = self._segment_for(len(prepared.buffer), first, last_offset, largest, now_ms)
-        for batch in batches:
-            self._take_epoch(batch)
-        segment.append(prepared.buffer, last_offset=last_offset, largest=largest)
+    def _append(self, records: Buffer, batches: Sequence[Batch], now_ms: int) -> AppendInfo:
+        first_offset = batches[0].base_offset
+        last_offset = batches[-1].last_offset
+        largest = _largest_timestamp(batches)
+        size = len(records)
+        segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
+        self._take_epochs(batches)
+        segment.append(records, last_offset, largest)
         self.offsets.appended(last_offset + 1)
         self._take_producers(batches, segment)
         if last_offset + 1 - self.offsets.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendInfo(
-            first_offset=first.base_offset,
+            first_offset=first_offset,
             last_offset=last_offset,
             max_timestamp_ms=largest.timestamp_ms,
             offset_of_max_timestamp=largest.offset,
             log_append_time_ms=now_ms if self.config.is_append_time else NO_TIMESTAMP,
             log_start_offset=self.offsets.log_start_offset,
-            size=len(prepared.buffer),
-            record_count=last_offset - first.base_offset + 1,
+            size=size,
+            record_count=last_offset - first_offset + 1,
         )
 
-    def _take_epoch(self, batch: Batch) -> None:
-        epoch = batch.partition_leader_epoch
-        if epoch != self.epochs.latest_epoch and epoch >= 0:
-            self.epochs.assign(epoch, batch.base_offset)
+    def _take_epochs(self, batches: Sequence[Batch]) -> None:
+        latest = self.epochs.latest_epoch
+        for batch in batches:
+            epoch = batch.partition_leader_epoch
+            if epoch != latest and epoch >= 0:
+                self.epochs.assign(epoch, batch.base_offset)
+                latest = self.epochs.latest_epoch
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
         for batch in batches:
@@ -246,35 +242,32 @@ class PartitionLog:
                 self.offsets.first_unstable_offset = self.producers.first_unstable_offset
         self.producers.map_end_offset = self.offsets.log_end_offset
 
-    @touches_disk
     def write_out(self) -> None:
         """Hands pending appends to the operating system, and lets readers see them."""
-        self.segments.active.log.write_out()
-        self.offsets.move_high_watermark(self.offsets.log_end_offset)
-        self.producers.high_watermark_moved(self.offsets.high_watermark)
-        self.offsets.first_unstable_offset = self.producers.first_unstable_offset
+        if self.health.failure is not None:
+            raise self.health.failure
+        try:
+            self.segments.active.log.write_out()
+        except OSError as error:
+            raise self.health.fail(error) from error
+        offsets, producers = self.offsets, self.producers
+        offsets.move_high_watermark(offsets.log_end_offset)
+        producers.high_watermark_moved(offsets.high_watermark)
+        offsets.first_unstable_offset = producers.first_unstable_offset
 
     # Rolling
 
     def _segment_for(
-        self, size: int, first: Batch, last_offset: int, largest: TimestampOffset, now_ms: int
+        self, size: int, first_offset: int, last_offset: int, timestamp_ms: int, now_ms: int
     ) -> Segment:
+        """The active segment, or a new one when this append would be too much for it."""
         active = self.segments.active
-        reason = roll_reason(
-            active,
-            self._roll_limits,
-            waited_ms=time_waited_ms(
-                now_ms=now_ms,
-                created_ms=active.created_ms,
-                first_timestamp_ms=active.first_timestamp_ms,
-                append_timestamp_ms=largest.timestamp_ms,
-            ),
-            append_size=size,
-            append_last_offset=last_offset,
+        waited_ms = time_waited_ms(
+            now_ms, active.created_ms, active.first_timestamp_ms, timestamp_ms
         )
-        if reason is None:
+        if roll_reason(active, self._roll_limits, waited_ms, size, last_offset) is None:
             return active
-        return self.roll(now_ms, base_offset=first.base_offset)
+        return self.roll(now_ms, base_offset=first_offset)
 
     @touches_disk
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
@@ -456,3 +449,11 @@ class PartitionLog:
         """Closes the files without a word, as a crash would."""
         for segment in self.segments.values:
             segment.close_files()
+
+
+def _largest_timestamp(batches: Sequence[Batch]) -> TimestampOffset:
+    latest = batches[0]
+    for batch in batches:
+        if batch.max_timestamp_ms > latest.max_timestamp_ms:
+            latest = batch
+    return TimestampOffset(latest.max_timestamp_ms, latest.last_offset)

@@ -44,7 +44,6 @@ class RollCandidate(Protocol):
 def roll_reason(
     active: RollCandidate,
     limits: RollLimits,
-    *,
     waited_ms: int,
     append_size: int,
     append_last_offset: int,
@@ -68,7 +67,7 @@ def roll_reason(
 
 
 def time_waited_ms(
-    *, now_ms: int, created_ms: int, first_timestamp_ms: int, append_timestamp_ms: int
+    now_ms: int, created_ms: int, first_timestamp_ms: int, append_timestamp_ms: int
 ) -> int:
     """A segment's age: by its records' own time where they carry one, else by the clock.
 

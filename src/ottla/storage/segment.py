@@ -22,9 +22,12 @@ from ottla.storage.transaction_index import TransactionIndex
 NO_TIMESTAMP = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimestampOffset:
-    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none."""
+    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none.
+
+    Not frozen, since one is made for every append.
+    """
 
     timestamp_ms: int
     offset: int
@@ -117,11 +120,11 @@ class Segment:
 
     @property
     def is_offset_index_full(self) -> bool:
-        return self.offset_index.is_full
+        return (self._offset_index or self.offset_index).is_full
 
     @property
     def is_time_index_full(self) -> bool:
-        return self.time_index.is_full
+        return (self._time_index or self.time_index).is_full
 
     def path_of(self, name: str) -> str:
         return join(self.directory, name)
@@ -131,7 +134,7 @@ class Segment:
 
     # Appending
 
-    def append(self, buffer: Buffer, *, last_offset: int, largest: TimestampOffset) -> None:
+    def append(self, buffer: Buffer, last_offset: int, largest: TimestampOffset) -> None:
         """Adds batches whose last offset and largest timestamp are known; see `LogFile.append`."""
         assert 0 <= last_offset - self.base_offset <= INT32_MAX
         size = self.log.size

@@ -126,7 +126,8 @@ class SparseIndex:
 
     @property
     def is_full(self) -> bool:
-        self._opened()
+        if self._file is None:
+            self._open()
         return self._entry_count >= self._max_entry_count
 
     def can_append_offset(self, offset: int) -> bool:

@@ -51,7 +51,8 @@ class TimeIndex(SparseIndex):
     @property
     def is_full(self) -> bool:
         """Whether only the slot is left that a rolling segment's largest timestamp goes to."""
-        self._opened()
+        if self._file is None:
+            self._open()
         return self._entry_count >= self._max_entry_count - 1
 
     def append(self, timestamp_ms: int, offset: int, skip_full_check: bool = False) -> None:
