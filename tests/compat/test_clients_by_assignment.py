@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +123,10 @@ def produce_with_kafka_python(address: str, sent: list[Sent], **settings: Any) -
         producer.close()
 
 
-def consume_with_kafka_python(address: str, count: int) -> list[Sent]:
-    consumer = KafkaConsumer(bootstrap_servers=address, group_id=None, enable_auto_commit=False)
+def consume_with_kafka_python(address: str, count: int, **settings: Any) -> list[Sent]:
+    consumer = KafkaConsumer(
+        bootstrap_servers=address, group_id=None, enable_auto_commit=False, **settings
+    )
     try:
         partition = KafkaTopicPartition(TOPIC, 0)
         consumer.assign([partition])
@@ -187,6 +189,20 @@ def test_a_consumer_of_committed_records_sees_all_that_are_in_no_transaction(
 def test_kafka_python_reads_what_it_wrote(address: str, compression: str | None) -> None:
     produce_with_kafka_python(address, PYTHON_RECORDS, compression_type=compression)
     assert consume_with_kafka_python(address, len(PYTHON_RECORDS)) == PYTHON_RECORDS
+
+
+@pytest.mark.parametrize("version", [(0, 9), (0, 10, 0), (0, 10, 1), (1, 0, 0)])
+def test_kafka_python_as_if_for_an_older_kafka_reads_what_it_wrote(
+    address: str, version: tuple[int, ...]
+) -> None:
+    has_headers, has_times = version >= (0, 11), version >= (0, 10)
+    sent = [one for one in PYTHON_RECORDS if has_headers or not one.headers]
+    produce_with_kafka_python(address, sent, api_version=version)
+    received = consume_with_kafka_python(address, len(sent), api_version=version)
+    if not has_times:
+        sent = [replace(one, timestamp_ms=-1) for one in sent]
+        received = [replace(one, timestamp_ms=-1) for one in received]
+    assert received == sent
 
 
 def test_the_clients_read_each_other(address: str) -> None:

@@ -100,7 +100,7 @@ BAD_INPUT = {
     "an API of Kafka that is not served": framed(header(ApiKey.DESCRIBE_QUORUM, 0)),
     "a version to come": framed(header(ApiKey.METADATA, 99) + b"\0\0"),
     "a negative version": framed(header(ApiKey.METADATA, -1)),
-    "a version given up": framed(header(ApiKey.FETCH, 3) + bytes(30)),
+    "a fetch of an old version cut short": framed(header(ApiKey.FETCH, 3) + bytes(5)),
     "a client id that is cut short": framed(header(ApiKey.METADATA, 1, b"\0\xff")),
     "a client id of a negative size": framed(header(ApiKey.METADATA, 1, b"\xff\xf0")),
     "a client id that is no UTF-8": framed(header(ApiKey.METADATA, 1, b"\0\1\xff")),

@@ -1,9 +1,6 @@
 """Which requests are answered, and in which versions: what ApiVersions tells, and nothing more.
 
 A new API is one row here and one file in `handlers/`, named like the file of its messages.
-
-Left out on purpose: Fetch below version 4, whose clients cannot read the record format that logs
-hold, and which Kafka gave up as well (KIP-896).
 """
 
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ APIS: dict[int, Api] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, 0, 13),
-        Api(ApiKey.FETCH, 4, 18),
+        Api(ApiKey.FETCH, 0, 18),
         Api(ApiKey.LIST_OFFSETS, 0, 11),
         Api(ApiKey.METADATA, 0, 13),
         Api(ApiKey.FIND_COORDINATOR, 0, 6),

@@ -8,19 +8,24 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from ottla.codec.compression import Compression
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from ottla.record.batch import RecordBatch
+from ottla.record.batch import RecordBatch, iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.record.record import read_records
 from ottla.server.apis import APIS
+from ottla.storage.producer_state import AppendOrigin
 from tests.asking import Asker
 from tests.brokers import batch, disk, open_broker
 
 UNKNOWN_ID = Uuid(bytes(range(16)))
-FETCH_VERSIONS = range(APIS[1].oldest, APIS[1].newest + 1)
+FETCH_VERSIONS = range(4, APIS[1].newest + 1)
 LIST_OFFSETS_VERSIONS = range(1, APIS[2].newest + 1)
 
 
@@ -76,6 +81,60 @@ def test_records_come_in_every_version(asker: Asker, broker: Broker, version: in
         2,
         4,
     ]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_versions_get_the_format_that_they_know(
+    asker: Asker, broker: Broker, version: int
+) -> None:
+    (data,) = partitions_of(asker.ask(fetch(broker, 3), version))
+    assert (data.error_code, data.high_watermark) == (0, 6)
+    batches = list(iter_batches(data.records))
+    assert {one.magic for one in batches} == {version // 2}
+    records = [record for one in batches for record in read_records(one)]
+    assert [record.offset for record in records] == [3, 4, 5]
+    assert [record.value for record in records] == [b"b", b"a", b"b"]
+
+
+def test_old_versions_are_told_that_they_cannot_read_zstd(asker: Asker, broker: Broker) -> None:
+    builder = RecordBatchBuilder(compression=Compression.ZSTD)
+    builder.append(None, b"v" * 100, 1000)
+    broker.append("t", 1, bytearray(builder.build()), now_ms=1)
+    broker.write_out()
+    first, second = partitions_of(asker.ask(fetch(broker, 6, 0), 2))
+    assert first.error_code == 0
+    assert second.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_before_version_3_a_limit_too_small_brings_a_batch_cut_short(
+    asker: Asker, broker: Broker
+) -> None:
+    request = fetch(broker, 0)
+    request.topics[0].partitions[0].partition_max_bytes = 30
+    (data,) = partitions_of(asker.ask(request, 2))
+    assert len(data.records) == 30
+    (data,) = partitions_of(asker.ask(request, 3))
+    assert len(list(iter_batches(data.records))) == 2
+
+
+def test_an_old_consumer_is_led_past_markers(asker: Asker, broker: Broker) -> None:
+    log = broker.topics.partition("t", 1).log
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=True, coordinator_epoch=0),
+        producer_id=1,
+        producer_epoch=0,
+        timestamp_ms=1,
+    )
+    log.append_as_leader(
+        bytearray(marker), leader_epoch=0, now_ms=1, origin=AppendOrigin.COORDINATOR
+    )
+    append(broker, index=1)
+    request = fetch(broker, 6, 0)
+    for partition in request.topics[0].partitions:
+        partition.partition_max_bytes = 1
+    _, data = partitions_of(asker.ask(request, 3))
+    first = next(iter_batches(data.records))
+    assert next(read_records(first)).offset == 1
 
 
 def test_read_committed_gets_a_list_of_aborted_transactions(asker: Asker, broker: Broker) -> None:

@@ -1,15 +1,18 @@
-"""Fetch, 4 to 18: batches of many partitions, waiting up to `max_wait_ms` for `min_bytes` of them.
+"""Fetch, 0 to 18: batches of many partitions, waiting up to `max_wait_ms` for `min_bytes` of them.
 
-Answers hold slices of files, never the records themselves. Every fetch is answered in full: a
-session (KIP-227) is never begun, which a client sees by the session id 0. Left out: followers,
-which this broker has none of, and with them `last_fetched_epoch` and the closest replica.
+Answers hold slices of files, never the records themselves, except for versions 0 to 3: those
+consumers know only the older formats, and get the records written anew. Every fetch is answered in
+full: a session (KIP-227) is never begun, which a client sees by the session id 0. Left out:
+followers, of which this broker has none, and with them `last_fetched_epoch` and the closest
+replica.
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.broker import LongPoll
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -20,9 +23,13 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.server.call import Call, Later
+from ottla.server.old_formats import MAGIC_BY_VERSION, convert
 from ottla.storage.partition_log import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13
+FIRST_SOFT_LIMIT_VERSION = 3
+"""From here on, a batch larger than all limits comes anyway if it is the first (KIP-74)."""
+
 READ_COMMITTED = 1
 NO_SESSION = 0
 
@@ -30,20 +37,14 @@ NO_SESSION = 0
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Later:
     if request.session_id != NO_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    broker = call.broker
     query = _query(request, call)
+    answering = _Answering(request, query, call)
     if request.max_wait_ms <= 0:
-        return _answer(request, broker.fetch(query))
-    result = broker.fetch_or_wait(query, call.monotonic_ms + request.max_wait_ms)
+        return answering.answer(call.broker.fetch(query))
+    result = call.broker.fetch_or_wait(query, call.monotonic_ms + request.max_wait_ms)
     if isinstance(result, FetchResult):
-        return _answer(request, result)
-    waiting = result
-
-    def finish() -> FetchResponse:
-        assert waiting.result is not None, "the broker hands back only what is over"
-        return _answer(request, waiting.result)
-
-    return Later(waiting, finish)
+        return answering.answer(result)
+    return Later(result, answering.finish(result))
 
 
 def _query(request: FetchRequest, call: Call) -> FetchQuery:
@@ -66,6 +67,7 @@ def _query(request: FetchRequest, call: Call) -> FetchQuery:
         request.max_bytes,
         min(request.min_bytes, call.broker.config.fetch_max_bytes, request.max_bytes),
         Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,
+        is_hard_limit=call.api_version < FIRST_SOFT_LIMIT_VERSION,
     )
 
 
@@ -77,20 +79,46 @@ def _name(topic: FetchTopic, call: Call) -> str | None:
     return known.name if known else None
 
 
-def _answer(request: FetchRequest, result: FetchResult) -> FetchResponse:
-    results = iter(result.partitions)
-    return FetchResponse(responses=[_topic(topic, results) for topic in request.topics])
+class _Answering:
+    """What an answer needs of its request, for now or for later."""
 
+    __slots__ = ("_broker", "_magic", "_query", "_request")
 
-def _topic(topic: FetchTopic, results: Iterator[FetchData | ApiError]) -> FetchableTopicResponse:
-    partitions = []
-    for wanted in topic.partitions:
-        data = next(results)
+    def __init__(self, request: FetchRequest, query: FetchQuery, call: Call) -> None:
+        self._request = request
+        self._query = query
+        self._broker = call.broker
+        self._magic = MAGIC_BY_VERSION.get(call.api_version)
+
+    def finish(self, waiting: LongPoll) -> Callable[[], FetchResponse]:
+        def answer() -> FetchResponse:
+            assert waiting.result is not None, "the broker hands back only what is over"
+            return self.answer(waiting.result)
+
+        return answer
+
+    def answer(self, result: FetchResult) -> FetchResponse:
+        pairs = iter(zip(self._query.partitions, result.partitions, strict=True))
+        topics = []
+        for topic in self._request.topics:
+            partitions = [self._partition(*next(pairs)) for _ in topic.partitions]
+            topics.append(
+                FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+                )
+            )
+        return FetchResponse(responses=topics)
+
+    def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
         if isinstance(data, ApiError):
-            partitions.append(_refusal(wanted.partition, data))
-        else:
-            partitions.append(_data(wanted.partition, data))
-    return FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+            return _refusal(wanted.index, data)
+        answer = _data(wanted.index, data)
+        if self._magic is not None:
+            try:
+                answer.records = convert(data, self._magic, wanted, self._broker)
+            except ApiError as error:
+                return _refusal(wanted.index, error)
+        return answer
 
 
 def _data(index: int, data: FetchData) -> PartitionData:

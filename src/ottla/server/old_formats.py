@@ -1,0 +1,46 @@
+"""Answers for consumers from before record batches: Fetch 0 and 1 know magic 0, 2 and 3 magic 1.
+
+Kafka 3.9 does it (`KafkaApis.maybeDownConvert`), Kafka 4 no longer. It costs a walk over the
+records in the serving thread, bounded by what one fetch may bring.
+"""
+
+import dataclasses
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.broker import Broker
+from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.down_conversion import down_convert
+from ottla.storage.partition_log import FetchData
+
+MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
+"""The newest record format that each of these versions of Fetch may carry."""
+
+
+def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker) -> bytes:
+    """The records of one partition as a message set; raises `ApiError`.
+
+    A piece of log that leaves nothing behind (markers of transactions) is read past, since an old
+    consumer goes on only by the offsets that it is given. A piece too short for one batch is sent
+    as it is: from that, a consumer sees that its limit is too small.
+    """
+    wanted = dataclasses.replace(wanted)
+    query = FetchQuery([wanted], wanted.max_size)
+    while data.records is not None:
+        region = data.records.read()
+        try:
+            batches: list[Batch] = list(iter_batches(region, allow_torn_tail=True))
+            converted = down_convert(batches, magic, wanted.offset)
+        except InvalidBatchError as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+        if not batches:
+            return region
+        if converted:
+            return converted
+        wanted.offset = batches[-1].last_offset + 1
+        (result,) = broker.fetch(query).partitions
+        if isinstance(result, ApiError):
+            raise result
+        data = result
+    return b""
