@@ -338,13 +338,17 @@ class Segment:
         """Trims the indexes if they are open, and closes every file."""
         if self._offset_index is not None and self._time_index is not None:
             self.close_indexes_off()
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close()
         self.log.trim()
         self.close_files()
 
     def close_files(self) -> None:
+        """Lets go of every file as it is: of a directory that went offline, or before a delete."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
-                index.close()
+                index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.close()
         self.log.close()
