@@ -1,0 +1,60 @@
+"""`python -m benchmarks [NAMES]`: measures, and prints a table for each subject."""
+
+import importlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks.machine import description
+from benchmarks.measuring import Scale
+from benchmarks.report import Report
+
+SUBJECTS = {
+    "start-up": "import, readiness and memory of `ottla serve`",
+    "append": "appends to a log, beside bare writes of the same bytes",
+    "read": "finding an offset in a large segment",
+    "recovery": "mending an unclean segment, opening many partitions",
+    "requests": "one-record produce requests, at depth 1 and pipelined",
+    "throughput": "librdkafka producing and consuming, beside other brokers",
+    "latency": "from a produce to its answer, and to a waiting consumer",
+}
+"""Name -> what it measures; the file is named likewise."""
+
+
+def reports_of(subject: str, scale: Scale) -> Iterator[Report]:
+    """The tables of a subject, each as soon as it is measured."""
+    module = importlib.import_module(f"benchmarks.{subject.replace('-', '_')}")
+    reports: Iterator[Report] = module.run(scale)
+    return reports
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Subjects: " + "; ".join(f"{name} ({text})" for name, text in SUBJECTS.items()),
+)
+@click.argument("names", nargs=-1, type=click.Choice(list(SUBJECTS)), metavar="[NAMES]...")
+@click.option("--rounds", default=5, show_default=True, help="How often each thing is measured.")
+@click.option("--directory", default=tempfile.gettempdir(), type=click.Path(path_type=Path))
+@click.option("--peers/--no-peers", default=True, help="Measure the other brokers as well.")
+@click.option("--tiny", is_flag=True, help="Try the code, with sizes that measure nothing.")
+@click.option("--markdown", is_flag=True, help="Print tables for a document.")
+def main(
+    names: tuple[str, ...], rounds: int, directory: Path, peers: bool, tiny: bool, markdown: bool
+) -> None:
+    """Measure NAMES, or everything: medians, with the least and the most beside them."""
+    console = Console(width=140, soft_wrap=True, highlight=False)
+    console.print(description())
+    scale = Scale(directory=directory, rounds=1 if tiny else rounds, is_tiny=tiny, peers=peers)
+    for name in names or SUBJECTS:
+        for report in reports_of(name, scale):
+            console.print()
+            console.print(report.table(is_markdown=markdown))
+            for note in report.notes:
+                console.print(note, markup=False)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m benchmarks")

@@ -1,0 +1,48 @@
+"""What the figures were measured on, and what a process has cost so far (Linux only)."""
+
+import os
+import platform
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def description() -> str:
+    """One line: a figure without its machine says nothing."""
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    return (
+        f"{date.today().isoformat()}, {os.cpu_count()} cores of {_processor()}, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, load {load}"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCost:
+    """Processor seconds since a process began, and the memory it holds now."""
+
+    cpu_seconds: float
+    resident_bytes: int
+
+
+def cost_of(pid: int) -> ProcessCost | None:
+    """`None` where there is no /proc to ask."""
+    try:
+        # The name, in parentheses, may hold blanks: fields count from behind it.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    user, system, resident_pages = int(fields[11]), int(fields[12]), int(fields[21])
+    return ProcessCost(
+        (user + system) / TICKS_PER_SECOND, resident_pages * os.sysconf("SC_PAGE_SIZE")
+    )

@@ -1,0 +1,67 @@
+"""How long a user waits before the first record, and what an idle broker holds.
+
+`import ottla` is measured as a whole process less one that imports nothing; readiness from the
+start of the process to its `ready` line, on an empty directory.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.brokers import Ottla, source_environment
+from benchmarks.machine import cost_of
+from benchmarks.measuring import MEGABYTE, Samples, Scale, sampled, seconds_of
+from benchmarks.report import Report, Target, add_figure, figures_report
+
+ROUNDS_PER_ROUND = 4
+"""Starts are short and noisy: more of them than of anything else."""
+
+IMPORT_TARGET = Target(limit=60, unit="ms")
+OPEN = "import ottla; ottla.open"
+READY_TARGET = Target(limit=300, unit="ms")
+MEMORY_TARGET = Target(limit=60, unit="MB")
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    rounds = scale.of(scale.rounds * ROUNDS_PER_ROUND, 1)
+    resident: list[float] = []
+
+    def ready_ms() -> float:
+        with scale.data_directory() as directory, Ottla().start(directory) as broker:
+            cost = cost_of(broker.pid)
+            if cost is not None:
+                resident.append(cost.resident_bytes / MEGABYTE)
+            return broker.ready_seconds * 1000
+
+    samples = sampled(
+        {
+            "bare": lambda: _python_ms("pass"),
+            "import": lambda: _python_ms("import ottla"),
+            "open": lambda: _python_ms(OPEN),
+            "ready": ready_ms,
+        },
+        rounds,
+    )
+    report = figures_report("Start-up")
+    bare = samples["bare"]
+    add_figure(report, "python -c pass", bare, "ms")
+    add_figure(report, "import ottla", _less(samples["import"], bare), "ms", IMPORT_TARGET)
+    add_figure(
+        report, f"{OPEN} (all that an embedded log needs)", _less(samples["open"], bare), "ms"
+    )
+    add_figure(report, "ottla serve, ready", samples["ready"], "ms", READY_TARGET)
+    if resident:
+        memory = Samples(tuple(resident))
+        add_figure(report, "ottla serve, idle memory", memory, "MB", MEMORY_TARGET)
+    yield report
+
+
+def _python_ms(code: str) -> float:
+    command = [sys.executable, "-c", code]
+    environment = source_environment()
+    return 1000 * seconds_of(lambda: subprocess.run(command, check=True, env=environment))
+
+
+def _less(samples: Samples, bare: Samples) -> Samples:
+    pairs = zip(samples.values, bare.values, strict=True)
+    return Samples(tuple(whole - empty for whole, empty in pairs))
