@@ -121,9 +121,12 @@ class FileLock(Protocol):
         """Lets the next one in. A second release does nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileSlice:
-    """A run of bytes in a file, which a socket can be given without a copy."""
+    """A run of bytes in a file, which a socket can be given without a copy.
+
+    Not frozen, since one is made for every read.
+    """
 
     file: File
     position: int

@@ -6,6 +6,7 @@ batch that fails its check. Kafka's counterpart: `FileRecords`.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem
@@ -16,6 +17,21 @@ HEADER_CHUNK_SIZE = 4096 + 61
 
 MIN_HEADER_SIZE = 61
 """Enough bytes to tell any batch's offsets, size and magic."""
+
+PLACE = Struct(
+    ">q"  # base offset
+    "i"  # bytes behind this field
+    "4x"  # leader epoch
+    "b"  # magic
+    "6x"  # checksum and attributes
+    "i"  # last offset delta
+)
+assert PLACE.size == 27
+"""What of a v2 header it takes to step over the batch."""
+
+SIZE_END = 12
+LEAST_READABLE = 17
+"""Up to and with the magic."""
 
 
 class LogFile:
@@ -97,7 +113,7 @@ class LogFile:
             inside = position - chunk_start
             if inside + MIN_HEADER_SIZE > len(chunk):
                 chunk, chunk_start, inside = self.read(position, HEADER_CHUNK_SIZE), position, 0
-            if len(chunk) - inside < 17:
+            if len(chunk) - inside < LEAST_READABLE:
                 return
             header = self._header_at(chunk, inside, position)
             if position + header.size > end:
@@ -113,9 +129,30 @@ class LogFile:
 
     def search_offset(self, offset: int, position: int) -> tuple[int, Batch] | None:
         """The first batch from `position` that ends at `offset` or later, with its position."""
-        for found, header in self.headers(position):
+        end = self.written_size
+        chunk, chunk_start, chunk_size = b"", position, HEADER_CHUNK_SIZE
+        while position < end:
+            inside = position - chunk_start
+            if inside + MIN_HEADER_SIZE > len(chunk):
+                chunk, chunk_start, inside = self.read(position, chunk_size), position, 0
+                # Behind the first chunk lies the successor of a batch as large: one header will do.
+                chunk_size = MIN_HEADER_SIZE
+            if len(chunk) >= inside + MIN_HEADER_SIZE:
+                base_offset, length, magic, delta = PLACE.unpack_from(chunk, inside)
+                size = length + SIZE_END
+                is_sound = magic == 2 and delta >= 0 and MIN_HEADER_SIZE <= size <= end - position
+                if is_sound and 0 <= base_offset < offset - delta:
+                    position += size
+                    continue
+            elif len(chunk) - inside < LEAST_READABLE:
+                return None
+            # The wanted batch, one of an old format, or nonsense.
+            header = self._header_at(chunk, inside, position)
+            if position + header.size > end:
+                return None
             if header.last_offset >= offset:
-                return found, header
+                return position, header
+            position += header.size
         return None
 
     def truncate_to(self, size: int) -> int:

@@ -48,11 +48,12 @@ class Isolation(Enum):
     LAST_STABLE = "last stable offset"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchData:
     """What a read found: whole batches as a slice of a file, and where the log stood.
 
-    `aborted` is `None` unless the read was for committed records only.
+    `aborted` is `None` unless the read was for committed records only. Not frozen, since one is
+    made for every read.
     """
 
     records: FileSlice | None
@@ -365,12 +366,8 @@ class PartitionLog:
         for segment in self.segments.from_offset(offset):
             if segment.base_offset >= bound:
                 return None
-            found = segment.read(
-                offset,
-                max_size,
-                max_position=self._max_position(segment, bound),
-                min_one_message=min_one_message,
-            )
+            max_position = self._max_position(segment, bound)
+            found = segment.read(offset, max_size, max_position, min_one_message)
             if found is not None:
                 return found if found.size else None
         return None

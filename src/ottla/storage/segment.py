@@ -182,9 +182,9 @@ class Segment:
 
     # Reading
 
-    def translate(self, offset: int, from_position: int = 0) -> FoundBatch | None:
+    def translate(self, offset: int) -> FoundBatch | None:
         """The batch that holds `offset`, or the next one behind a gap that compaction left."""
-        position = max(self.offset_index.lookup(offset)[1], from_position)
+        position = (self._offset_index or self.offset_index).lookup(offset)[1]
         found = self.log.search_offset(offset, position)
         if found is None:
             return None
@@ -192,7 +192,7 @@ class Segment:
         return FoundBatch(header.last_offset, position, header.size)
 
     def read(
-        self, offset: int, max_size: int, *, max_position: int, min_one_message: bool
+        self, offset: int, max_size: int, max_position: int, min_one_message: bool
     ) -> FileSlice | None:
         """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
 

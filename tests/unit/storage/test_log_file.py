@@ -1,0 +1,98 @@
+"""A segment's log file: its searches step over batches without looking closer than they must."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base.errors import CorruptionError
+from ottla.record.batch import Batch, RecordBatch
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.legacy import build_message
+from ottla.storage.log_file import LogFile
+from ottla.testing import FakeFileSystem
+
+Entry = tuple[bytes, int]
+"""The bytes of a batch and its last offset."""
+
+
+def batch(base_offset: int, record_count: int, value_size: int) -> Entry:
+    builder = RecordBatchBuilder(base_offset)
+    for _ in range(record_count):
+        builder.append(None, bytes(value_size), 0)
+    return builder.build(), base_offset + record_count - 1
+
+
+def message(offset: int, value_size: int, magic: int) -> Entry:
+    return build_message(None, bytes(value_size), magic=magic, offset=offset), offset
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Entry]:
+    """Batches of every format, with gaps between their offsets as compaction leaves them."""
+    entries: list[Entry] = []
+    offset = 0
+    for _ in range(draw(st.integers(1, 12))):
+        offset += draw(st.integers(0, 3))
+        size = draw(st.sampled_from([0, 30, 500, 3000, 9000]))
+        magic = draw(st.sampled_from([0, 1, 2, 2, 2]))
+        count = draw(st.integers(1, 5))
+        entries.append(batch(offset, count, size) if magic == 2 else message(offset, size, magic))
+        offset = entries[-1][1] + 1
+    return entries
+
+
+def log_of(content: bytes) -> LogFile:
+    log = LogFile.open(FakeFileSystem(), "0.log", create=True)
+    log.append(content)
+    log.write_out()
+    return log
+
+
+def walk(log: LogFile, offset: int) -> tuple[int, Batch] | None:
+    return next((one for one in log.headers() if one[1].last_offset >= offset), None)
+
+
+def outcome(search: Callable[[], tuple[int, Batch] | None]) -> tuple[int, int] | str | None:
+    """Position and base offset of what was found, or where a header was cut short."""
+    try:
+        found = search()
+    except CorruptionError as error:
+        return str(error)
+    return None if found is None else (found[0], found[1].base_offset)
+
+
+@given(logs(), st.data())
+def test_a_search_finds_what_a_walk_finds(entries: list[Entry], data: st.DataObject) -> None:
+    content = b"".join(one for one, _ in entries)
+    cut = data.draw(st.sampled_from([0, 0, 1, 40, 200]))
+    log = log_of(content[: max(0, len(content) - cut)])
+    offset = data.draw(st.integers(0, entries[-1][1] + 2))
+    assert outcome(lambda: log.search_offset(offset, 0)) == outcome(lambda: walk(log, offset))
+
+
+@pytest.mark.parametrize("position", [8, 16, 23])
+def test_nonsense_before_the_wanted_batch_is_named(position: int) -> None:
+    """A length, a magic and an offset delta that no batch has."""
+    content = bytearray(batch(0, 3, 10)[0] + batch(3, 3, 10)[0])
+    content[position] = 0x80
+    with pytest.raises(CorruptionError) as caught:
+        log_of(bytes(content)).search_offset(4, 0)
+    assert (caught.value.path, caught.value.position) == ("0.log", 0)
+
+
+def test_a_batch_that_ends_behind_the_file_is_not_found() -> None:
+    content, last_offset = batch(0, 3, 10)
+    log = log_of(content[:-1])
+    assert log.search_offset(0, 0) is None
+    assert log.search_offset(last_offset + 1, 0) is None
+
+
+def test_the_header_of_what_was_found_is_whole() -> None:
+    first, second = batch(0, 2, 4000)[0], batch(2, 2, 4000)[0]
+    found = log_of(first + second).search_offset(3, 0)
+    assert found is not None
+    position, header = found
+    assert (position, header.base_offset, header.record_count) == (len(first), 2, 2)
+    assert isinstance(header, RecordBatch)
