@@ -16,10 +16,6 @@ SUBJECTS = {
     "start-up": "import, readiness and memory of `ottla serve`",
     "append": "appends to a log, beside bare writes of the same bytes",
     "read": "finding an offset in a large segment",
-    "recovery": "mending an unclean segment, opening many partitions",
-    "requests": "one-record produce requests, at depth 1 and pipelined",
-    "throughput": "librdkafka producing and consuming, beside other brokers",
-    "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""
 
