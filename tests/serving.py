@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ottla.base.clock import SystemClock
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
 from ottla.broker.broker import Broker
@@ -38,9 +38,9 @@ def open_broker(directory: Path, **settings: str) -> Broker:
 
 
 @contextlib.contextmanager
-def serving(broker: Broker) -> Iterator[Server]:
+def serving(broker: Broker, clock: Clock | None = None) -> Iterator[Server]:
     """Serves a broker on a free port of the loopback; the broker is closed at the end."""
-    server = Server(broker, host="127.0.0.1", port=0, clock=SystemClock())
+    server = Server(broker, host="127.0.0.1", port=0, clock=clock or SystemClock())
     server.start()
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()

@@ -21,6 +21,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.listener import Server
+from ottla.testing import FakeClock
 from tests.serving import WireClient, open_broker, serving
 
 LONG_MS = 15_000
@@ -218,16 +219,21 @@ def test_a_deleted_topic_ends_the_polls_on_it(server: Server, broker: Broker) ->
 
 
 def test_a_silent_connection_is_closed_after_its_time(tmp_path: Path) -> None:
-    settings = {"connections_max_idle_ms": "50"}
-    with serving(open_broker(tmp_path / "data", **settings)) as server:
-        server._next_idle_check_ms = 0.0
-        with WireClient(server.address) as client:
+    clock = FakeClock()
+    settings = {"connections_max_idle_ms": "60000"}
+    with (
+        serving(open_broker(tmp_path / "data", **settings), clock) as server,
+        WireClient(server.address) as silent,
+        WireClient(server.address) as busy,
+    ):
+        for client in (silent, busy):
             client.ask(ApiVersionsRequest(), 0)
-            threading.Event().wait(0.1)
-            with server._lock:
-                server._next_idle_check_ms = 0.0
-            server.wake()
-            assert client.receive_frame() is None
+        clock.advance(59_000)
+        busy.ask(ApiVersionsRequest(), 0)
+        clock.advance(30_000)
+        server.wake()
+        assert silent.receive_frame() is None
+        assert busy.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_stopping_closes_every_connection_and_frees_the_port(tmp_path: Path) -> None:
