@@ -77,11 +77,13 @@ class SessionSettings:
 
 
 @contextmanager
-def spark_session(settings: SessionSettings | None = None) -> Iterator["SparkSession"]:
-    """The session that is there, on whatever cluster; else one of our own, stopped afterwards."""
-    running = running_session()
-    if running is not None:
-        yield running
+def spark_session(
+    given: "SparkSession | None" = None, settings: SessionSettings | None = None
+) -> Iterator["SparkSession"]:
+    """The session given or running, on whatever cluster; else one of our own, stopped after."""
+    session = given or running_session()
+    if session is not None:
+        yield session
         return
     local = LocalSession.start(settings or SessionSettings())
     try:

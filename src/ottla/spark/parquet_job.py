@@ -1,0 +1,174 @@
+"""The Spark job of a load: the data source's rows into Parquet files, one or more to a task.
+
+Spark's own committer puts the files into the load's directory when all tasks are done; a task that
+is tried again leaves nothing twice. No task mixes partitions, so a file's footer tells its rows by
+partition and offset, and nothing need be read again to know what was written.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import OttlaError, UserError
+from ottla.spark.manifest import DataFile
+from ottla.spark.table import spark_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SOURCE_COLUMNS = "key,value,partition,offset,timestamp,timestampType,headers"
+_SQL_SETTINGS = {
+    # Spark's default, INT96, has no statistics and is deprecated in Parquet itself.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionOverwriteMode": "STATIC",
+}
+_WRITE_OPTIONS = {
+    # Offsets never repeat and values seldom do: their dictionaries are built to be thrown away.
+    "parquet.enable.dictionary#offset": "false",
+    "parquet.enable.dictionary#value": "false",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_POLL_SECONDS = 0.1
+_OWN_ERROR = re.compile(r"^ottla\.base\.errors\.(\w+): (.+)$", re.MULTILINE)
+
+OnTasks = Callable[[int, int], None]
+"""Hears how many tasks are done, and of how many."""
+
+
+class TaskError(OttlaError):
+    """A task stopped at an error of ours; the text is that error's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetJob:
+    """`directory` is relative to the table, and not there yet."""
+
+    table_path: str
+    directory: str
+    read_options: Mapping[str, str]
+    compression: str
+
+    def run(self, spark: "SparkSession", on_tasks: OnTasks) -> None:
+        """Writes the files; raises `UserError` or `TaskError` for what our own code refused."""
+        from pyspark.errors import PySparkException
+
+        try:
+            if hasattr(spark, "_jsparkSession"):
+                _run_watched(spark, lambda: self._write(spark.newSession()), on_tasks)
+            else:
+                # Spark Connect: there is nothing to watch, and no session beside this one.
+                self._write(spark)
+        except PySparkException as error:
+            raise _own_error(error) from error
+
+    def files(self) -> tuple[DataFile, ...]:
+        """What was written, from the footers; files without rows are left out."""
+        directory = os.path.join(self.table_path, self.directory)
+        found = [
+            read_footer(self.table_path, os.path.join(self.directory, name))
+            for name in sorted(os.listdir(directory))
+            if name.endswith(".parquet") and not name.startswith(".")
+        ]
+        return tuple(file for file in found if file is not None)
+
+    def _write(self, spark: "SparkSession") -> None:
+        from ottla.spark.source import OttlaSource
+
+        for name, value in _SQL_SETTINGS.items():
+            spark.conf.set(name, value)
+        spark.dataSource.register(OttlaSource)
+        options = {**self.read_options, "columns": _SOURCE_COLUMNS}
+        rows = spark.read.format(OttlaSource.name()).options(**options).load()
+        writer = rows.withColumnRenamed("timestampType", "timestamp_type").write
+        target = spark_path(os.path.join(self.table_path, self.directory))
+        writer.options(compression=self.compression, **_WRITE_OPTIONS).parquet(target)
+
+
+def read_footer(table_path: str, path: str) -> DataFile | None:
+    """A data file as its footer describes it; `None` for one without rows.
+
+    Raises `TaskError` when its rows are of more than one partition, or it tells nothing of them.
+    """
+    import pyarrow.parquet as pq
+
+    whole_path = os.path.join(table_path, path)
+    footer = pq.read_metadata(whole_path)
+    if footer.num_rows == 0:
+        return None
+    first_partition, last_partition = _bounds(footer, "partition", whole_path)
+    if first_partition != last_partition:
+        raise TaskError(f"{whole_path}: rows of partitions {first_partition} to {last_partition}")
+    first_offset, last_offset = _bounds(footer, "offset", whole_path)
+    return DataFile(
+        path=path,
+        size=os.path.getsize(whole_path),
+        row_count=footer.num_rows,
+        partition=first_partition,
+        first_offset=first_offset,
+        last_offset=last_offset,
+    )
+
+
+def _bounds(footer: Any, column: str, path: str) -> tuple[int, int]:
+    index = footer.schema.to_arrow_schema().get_field_index(column)
+    statistics = [
+        footer.row_group(number).column(index).statistics for number in range(footer.num_row_groups)
+    ]
+    if any(one is None or not one.has_min_max for one in statistics):
+        raise TaskError(f"{path}: the footer says nothing about column {column}")
+    return min(one.min for one in statistics), max(one.max for one in statistics)
+
+
+def _run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
+    """Runs a job in a thread of its own, so that this one can tell how far it is, or cancel it."""
+    from pyspark import InheritableThread
+
+    context = spark.sparkContext
+    group = f"ottla-{secrets.token_hex(8)}"
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            context.setJobGroup(group, "ottla load", interruptOnCancel=True)
+            act()
+            outcome.set_result(None)
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = InheritableThread(run)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            on_tasks(*_tasks(context.statusTracker(), group))
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join()
+        raise
+    outcome.result()
+
+
+def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return (
+        sum(stage.numCompletedTasks for stage in known),
+        sum(stage.numTasks for stage in known),
+    )
+
+
+def _own_error(error: Exception) -> Exception:
+    """Our own error out of the Python and Java traces around it; the error itself if there is none.
+
+    Tasks and planning run in processes of Spark's, which hand back no more than text.
+    """
+    found = _OWN_ERROR.findall(str(error))
+    if not found:
+        return error
+    kind, words = found[-1]
+    return UserError(words) if kind == UserError.__name__ else TaskError(words)
