@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
     "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
+    "load": ("ottla.cli.load:load_command", "Load a topic into Parquet with Spark."),
     "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+SHORT_LOAD = 1_000_000
+"""Records that Spark writes before Java's second compiler would have paid for itself."""
+
+
 class Step(Enum):
     """How far a load has come. Up to `COMMITTED` the table is as it was."""
 
@@ -56,7 +60,7 @@ class LoadOptions:
     """What a load may be asked for besides from where to where."""
 
     allow_gaps: bool = False
-    compression: str = "snappy"
+    compression: str = "zstd"
     min_partitions: int | None = None
     client: Mapping[str, str] = field(default_factory=dict)
     """More settings for the Kafka client, when the source is a broker."""
@@ -154,7 +158,8 @@ class Load:
         offset_count = sum(one.until_offset - one.from_offset for one in plan)
         self._progress(Progress(step=Step.PLANNED, offset_count=offset_count))
         if offset_count:
-            with spark_session(self._spark, self._options.session) as spark:
+            settings = replace(self._options.session, is_short=offset_count < SHORT_LOAD)
+            with spark_session(self._spark, settings) as spark:
                 started = time.monotonic()
                 files = self._write(spark, plan, commit_id)
                 seconds = time.monotonic() - started

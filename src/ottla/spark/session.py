@@ -72,6 +72,8 @@ class SessionSettings:
 
     cores: int | None = None
     memory_mb: int | None = None
+    is_short: bool = False
+    """For work of seconds: leaves out Java's second compiler, which takes longer to pay off."""
     log_level: str = "ERROR"
     spark: Mapping[str, str] = field(default_factory=dict)
 
@@ -212,8 +214,7 @@ class _Machine:
         return [
             self.java.program,
             f"-Xmx{memory_mb}m",
-            # A load is over before the second compiler has paid for itself.
-            "-XX:TieredStopAtLevel=1",
+            *(["-XX:TieredStopAtLevel=1"] if settings.is_short else []),
             "-XX:+UseSerialGC",
             "-XX:+IgnoreUnrecognizedVMOptions",
             "--sun-misc-unsafe-memory-access=allow",

@@ -13,6 +13,8 @@ from itertools import accumulate, pairwise
 
 from ottla.spark.manifest import OffsetRange
 
+_TOLERANCE = 0.1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
@@ -54,7 +56,7 @@ def split_ranges(
         (number, part)
         for number, stretches in partitions.items()
         if stretches
-        for part in _cut(stretches, math.ceil(sizes[number] / task_size))
+        for part in _cut(stretches, _task_count(sizes[number], task_size))
     ]
 
 
@@ -77,3 +79,8 @@ def _cut(stretches: Sequence[Stretch], count: int) -> list[OffsetRange]:
         OffsetRange(from_offset=from_offset, until_offset=until_offset)
         for from_offset, until_offset in pairwise(sorted(cuts))
     ]
+
+
+def _task_count(size: int, task_size: int) -> int:
+    """A little too much for one task is still one task's work."""
+    return max(1, math.ceil(size / task_size - _TOLERANCE))

@@ -26,7 +26,7 @@ MAX_TASK_OFFSETS = 2_000_000
 """Over the wire nobody tells sizes, so work is shared out by offsets."""
 
 ROWS_PER_BATCH = 10_000
-ANSWER_SECONDS = 15.0
+ANSWER_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
 """How long a broker may send nothing while there are records to read."""
 
@@ -213,4 +213,7 @@ def _as_user_errors(client: Any, place: str) -> Iterator[None]:
     try:
         yield
     except client.KafkaException as error:
-        raise UserError(f"{place}: {error.args[0].str()}") from error
+        fault = error.args[0]
+        if fault.code() in (client.KafkaError._TIMED_OUT, client.KafkaError._TRANSPORT):
+            raise UserError(f"{place}: no broker answers; is it running there?") from error
+        raise UserError(f"{place}: {fault.str()}") from error
