@@ -18,6 +18,8 @@ def api_table() -> str:
         known = request_class(key).VERSIONS
         api = APIS.get(key)
         answered = f"{api.oldest}-{api.newest}" if api else "-"
+        if api and not api.is_told:
+            answered += ", not told"
         rows.append(f"| {int(key)} | {key.name} | {answered} | {known.first}-{known.last} |")
     return "\n".join(rows)
 

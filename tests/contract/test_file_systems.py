@@ -86,6 +86,15 @@ def test_status_of_nothing_is_none(place: Place) -> None:
     assert place.file_system.status(f"{path}/below-a-file") is None
 
 
+def test_space_tells_the_size_of_the_disk_that_a_path_is_on(place: Place) -> None:
+    place.write("a", bytes(1 << 20))
+    for path in (place.root, place.path("a")):
+        space = place.file_system.space(path)
+        assert 0 < space.usable < space.total
+    with pytest.raises(FileNotFoundError):
+        place.file_system.space(place.path("none"))
+
+
 def test_make_directory_makes_parents_and_is_content_with_what_exists(place: Place) -> None:
     for _ in range(2):
         place.file_system.make_directory(place.path("a", "b", "c"))

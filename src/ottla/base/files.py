@@ -30,6 +30,14 @@ class FileStatus:
     is_directory: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpace:
+    """Bytes of a whole disk, and those that may still be used by us."""
+
+    total: int
+    usable: int
+
+
 class File(Protocol):
     """An open file. Positions and sizes are bytes."""
 
@@ -86,6 +94,9 @@ class FileSystem(Protocol):
 
     def status(self, path: str) -> FileStatus | None:
         """Size, time and kind, or `None` when there is nothing there."""
+
+    def space(self, path: str) -> DiskSpace:
+        """The size of the disk that a file or directory lies on, and what is free of it."""
 
     def make_directory(self, path: str) -> None:
         """Makes a directory and its parents; no error when it exists.
@@ -219,6 +230,12 @@ class OsFileSystem:
             size=status.st_size,
             modified_ms=status.st_mtime_ns // 1_000_000,
             is_directory=stat.S_ISDIR(status.st_mode),
+        )
+
+    def space(self, path: str) -> DiskSpace:
+        status = os.statvfs(path)
+        return DiskSpace(
+            total=status.f_blocks * status.f_frsize, usable=status.f_bavail * status.f_frsize
         )
 
     def make_directory(self, path: str) -> None:

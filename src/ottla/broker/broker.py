@@ -7,9 +7,8 @@ wait for them. Refusals are `ApiError` with the code that a client is to see.
 Kafka's counterparts: `ReplicaManager`, and of the controller what one broker needs.
 """
 
-import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -19,14 +18,19 @@ from ottla.broker.opening import (
     BrokerOptions,
     OpenedDirectories,
     TopicConfigs,
-    ensure_topic_id,
-    entries_on_disk,
     open_directories,
 )
 from ottla.broker.partition import Partition
 from ottla.broker.producer_ids import ProducerIds, write_producer_ids
-from ottla.broker.topic_file import TopicEntry, write_topic_file
-from ottla.broker.topics import NewTopic, Topic, Topics, partition_count_of, topic_config
+from ottla.broker.topic_store import TopicStore, storage_failures_answered
+from ottla.broker.topics import (
+    INTERNAL_TOPICS,
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    check_growth,
+    partition_count_of,
+)
 from ottla.broker.waiting import WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
@@ -41,6 +45,7 @@ from ottla.storage.partition_log import (
     FoundOffset,
     Isolation,
 )
+from ottla.storage.truncation import delete_records_before
 
 logger = logging.getLogger(__name__)
 
@@ -60,18 +65,18 @@ class Broker:
         configs: TopicConfigs,
     ) -> None:
         self.config = config
+        self.new_id = options.new_id
         self.directories = opened.directories
-        self.topics = Topics()
+        self._store = TopicStore(opened.directories, file_system, configs, options.new_id)
+        self.topics = self._store.topics
         self.node_id = opened.node_id
         self.cluster_id = opened.cluster_id
         self._file_system = file_system
-        self._options = options
-        self._configs = configs
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
         self._next_checkpoint_ms: float | None = None
-        self._load_topics(opened)
+        self._store.load(opened)
 
     @classmethod
     def open(
@@ -101,52 +106,10 @@ class Broker:
 
     # Topics
 
-    def _load_topics(self, opened: OpenedDirectories) -> None:
-        entries = entries_on_disk(opened)
-        for entry in entries.values():
-            config = topic_config(self.config.topic_defaults, entry.overrides)
-            self._configs.put(entry.name, config)
-            self.topics.add(Topic(entry, config))
-        for directory in opened.directories:
-            for (name, index), log in directory.logs.items():
-                topic = self.topics.find(name)
-                assert topic is not None
-                log.reconfigure(topic.config)
-                ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
-                topic.partitions[index] = Partition(name, index, log, directory)
-        for entry in entries.values():
-            topic = self.topics.find(entry.name)
-            assert topic is not None
-            if entry.is_deleted:
-                logger.info("finishing the deletion of topic %s", entry.name)
-                self._delete(topic)
-            else:
-                self._create_missing(topic, entry.partition_count)
-
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
         """Makes a topic, durably; raises `ApiError` and then leaves nothing behind."""
-        self.topics.check_new_name(new.name)
         count = partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
-        config = topic_config(self.config.topic_defaults, new.overrides)
-        entry = TopicEntry(
-            name=new.name,
-            topic_id=self._options.new_id(),
-            partition_count=count,
-            overrides={name: text for name, text in new.overrides.items() if text is not None},
-            revision=1,
-        )
-        topic = Topic(entry, config)
-        if validate_only:
-            return topic
-        try:
-            self._write_topic_files(extra=entry)
-            self._configs.put(new.name, config)
-            self._create_missing(topic, count)
-        except StorageError as error:
-            self._undo_creation(topic)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self.topics.add(topic)
-        return topic
+        return self._store.create(new, count, validate_only=validate_only)
 
     def ensure_topic(self, name: str) -> Topic:
         """The topic, made with the broker's defaults if it is missing."""
@@ -156,60 +119,57 @@ class Broker:
         factor = self.config.default_replication_factor
         return self.create_topic(NewTopic(name=name, replication_factor=factor))
 
-    def _create_missing(self, topic: Topic, partition_count: int) -> None:
-        for index in range(partition_count):
-            if index not in topic.partitions:
-                directory = self._emptiest_directory()
-                log = directory.create_log(topic.name, index, topic.topic_id)
-                topic.partitions[index] = Partition(topic.name, index, log, directory)
-
-    def _emptiest_directory(self) -> LogDirectory:
-        online = [directory for directory in self.directories if not directory.is_offline]
-        if not online:
-            raise StorageError(self.directories[0].path, "every log directory is offline")
-        return min(online, key=lambda directory: len(directory.logs))
-
-    def _undo_creation(self, topic: Topic) -> None:
-        """Removes what was made; what a failing disk keeps of it, the next start deals with."""
-        self._configs.remove(topic.name)
-        with contextlib.suppress(StorageError):
-            for partition in topic.partitions.values():
-                if not partition.directory.is_offline:
-                    partition.directory.delete_log(topic.name, partition.index)
-            self._write_topic_files()
+    def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
+        """Gives a topic more partitions; raises `ApiError`."""
+        topic = self.topics.get(growth.name)
+        check_growth(growth, topic, node_id=self.node_id)
+        if not validate_only:
+            self._store.grow(topic, growth.partition_count)
 
     def delete_topic(self, topic: Topic) -> None:
-        """Removes a topic and its files; raises `ApiError`."""
+        """Takes a topic away; its files go after `file.delete.delay.ms`. Raises `ApiError`."""
         if not self.config.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+        if topic.is_internal:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
         self.write_out()
-        topic.revision += 1
-        try:
-            self._delete(topic)
-        except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def _delete(self, topic: Topic) -> None:
-        self._write_topic_files(extra=topic.entry(is_deleted=True))
-        self.topics.remove(topic)
-        self._configs.remove(topic.name)
+        self._store.delete(topic)
         for partition in topic.partitions.values():
             self._waiting.wake(partition)
-            partition.directory.delete_log(topic.name, partition.index)
-        self._write_topic_files()
 
-    def _write_topic_files(self, extra: TopicEntry | None = None) -> None:
-        """Writes down all topics, with one of them as `extra` says."""
-        entries = {topic.name: topic.entry() for topic in self.topics}
-        if extra is not None:
-            entries[extra.name] = extra
-        for directory in self.directories:
-            if directory.is_offline:
-                continue
+    def delete_records(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int | ApiError]:
+        """Moves the start of partitions up to offsets (-1: the end), durably.
+
+        Tells where each starts now, or why it could not be moved.
+        """
+        results: dict[tuple[str, int], int | ApiError] = {}
+        directories: dict[str, LogDirectory] = {}
+        for (topic, index), offset in offsets.items():
             try:
-                write_topic_file(self._file_system, directory.path, entries.values())
-            except OSError as error:
-                raise directory.health.fail(error) from error
+                results[topic, index] = self._delete_records(topic, index, offset)
+            except ApiError as error:
+                results[topic, index] = error
+            else:
+                directory = self.topics.partition(topic, index).directory
+                directories[directory.path] = directory
+        for directory in directories.values():
+            try:
+                directory.checkpoint()
+            except StorageError as error:
+                refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                results.update((key, refusal) for key in offsets if key in directory.logs)
+        return results
+
+    def _delete_records(self, topic: str, index: int, offset: int) -> int:
+        if topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic}' is internal.")
+        log = self.topics.partition(topic, index).log
+        if "delete" not in log.config.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
+        with storage_failures_answered():
+            return delete_records_before(log, offset)
 
     # Appending
 
@@ -389,12 +349,14 @@ class Broker:
     @property
     def next_deadline_ms(self) -> float | None:
         """When `take_answered` or `run_due_jobs` has work, on the monotonic clock."""
-        deadline_ms = self._waiting.next_deadline_ms
-        if self._next_checkpoint_ms is None:
-            return deadline_ms
-        if deadline_ms is None:
-            return self._next_checkpoint_ms
-        return min(deadline_ms, self._next_checkpoint_ms)
+        deadlines = [self._waiting.next_deadline_ms, self._next_checkpoint_ms]
+        if self._store.removals:
+            deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
+        return min((one for one in deadlines if one is not None), default=None)
+
+    @property
+    def _removal_delay_ms(self) -> int:
+        return self.config.topic_defaults.file_delete_delay_ms
 
     def due_flushes(self, now_ms: int) -> list[tuple[LogDirectory, FlushPlan]]:
         """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
@@ -407,7 +369,9 @@ class Broker:
         ]
 
     def run_due_jobs(self, monotonic_ms: float) -> None:
-        """Writes checkpoints when it is time."""
+        """Removes the files of deleted topics and writes checkpoints, each when it is time."""
+        if self._store.removals:
+            self._store.removals.run(monotonic_ms, self._removal_delay_ms)
         interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
         if self._next_checkpoint_ms is None:
             self._next_checkpoint_ms = monotonic_ms + interval_ms

@@ -52,20 +52,20 @@ class OpenedDirectories:
 
 
 class TopicConfigs:
-    """Settings by topic for logs as they are loaded or made; the broker keeps it up to date."""
+    """Settings by topic for logs as they are loaded or made; `TopicStore` keeps it up to date."""
 
     def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicEntry]) -> None:
-        self._defaults = defaults
+        self.defaults = defaults
         self._configs = {name: self._config_of(entry) for name, entry in entries.items()}
 
     def _config_of(self, entry: TopicEntry) -> TopicConfig:
         try:
-            return topic_config(self._defaults, entry.overrides)
+            return topic_config(self.defaults, entry.overrides)
         except ApiError as error:
             raise UserError(f"topic {entry.name}: {error.message}") from error
 
     def get(self, topic: str) -> TopicConfig:
-        return self._configs.get(topic, self._defaults)
+        return self._configs.get(topic, self.defaults)
 
     def put(self, topic: str, config: TopicConfig) -> None:
         self._configs[topic] = config

@@ -5,7 +5,7 @@ Kafka's counterparts: `Topic` (names), `MetadataImage` and the checks of
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.error_codes import ErrorCode
@@ -40,6 +40,15 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Mapping[int, list[int]] = field(default_factory=dict)
     overrides: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGrowth:
+    """How many partitions a topic is to have; `assignments` are the brokers of the new ones."""
+
+    name: str
+    partition_count: int
+    assignments: Sequence[Sequence[int]] | None = None
 
 
 class Topic:
@@ -193,6 +202,39 @@ def _check_assignments(new: NewTopic, node_id: int) -> int:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
         )
     return count
+
+
+def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
+    """Raises `ApiError` when a topic cannot grow so.
+
+    Kafka: `ReplicationControlManager.createPartitions`.
+    """
+    count, wanted = topic.partition_count, growth.partition_count
+    if topic.is_internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
+    if wanted == count:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if wanted < count:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {count} partition(s); "
+            f"{wanted} would not be an increase.",
+        )
+    if wanted > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITION_COUNT} partitions."
+        )
+    if growth.assignments is None:
+        return
+    if len(growth.assignments) != wanted - count:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{wanted - count} partition(s) are added, but {len(growth.assignments)} assigned.",
+        )
+    if any(list(replicas) != [node_id] for replicas in growth.assignments):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
+        )
 
 
 def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:

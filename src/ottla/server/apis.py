@@ -10,11 +10,15 @@ from ottla.protocol.api_keys import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One request, and the oldest and newest version of it that are answered."""
+    """One request, and the oldest and newest version of it that are answered.
+
+    `is_told`: ApiVersions names it, so that clients use it.
+    """
 
     key: ApiKey
     oldest: int
     newest: int
+    is_told: bool = True
 
 
 APIS: dict[int, Api] = {
@@ -28,7 +32,26 @@ APIS: dict[int, Api] = {
         Api(ApiKey.API_VERSIONS, 0, 4),
         Api(ApiKey.CREATE_TOPICS, 0, 7),
         Api(ApiKey.DELETE_TOPICS, 0, 6),
+        Api(ApiKey.DELETE_RECORDS, 0, 2),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 6),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4),
+        Api(ApiKey.DESCRIBE_ACLS, 0, 3),
+        Api(ApiKey.CREATE_ACLS, 0, 3),
+        Api(ApiKey.DELETE_ACLS, 0, 3),
         Api(ApiKey.DESCRIBE_CONFIGS, 0, 4),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3),
+        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3),
+        Api(ApiKey.ELECT_LEADERS, 0, 2),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
+        Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, is_told=False),
+        Api(ApiKey.PUSH_TELEMETRY, 0, 0, is_told=False),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
-from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
+from ottla.base.files import DiskSpace, FileLock, FileSystem, join, make_durable_directory
 from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import OffsetCheckpoint
@@ -87,6 +87,7 @@ class LogDirectory:
         self.health = DirectoryHealth(path)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, Uuid] = {}
+        self.deleted_paths: list[str] = []
         self._file_system = file_system
         self._options = options
         self._lock: FileLock | None = lock
@@ -144,6 +145,8 @@ class LogDirectory:
         log_starts = self._read_checkpoint(self._log_starts)
         for name in self._file_system.list(self.path):
             parsed = parse_directory_name(name)
+            if parsed is not None and parsed.state is DirectoryState.DELETE:
+                self.deleted_paths.append(join(self.path, name))
             if parsed is None or parsed.state is not DirectoryState.LIVE:
                 continue
             key = (parsed.topic, parsed.partition)
@@ -218,19 +221,34 @@ class LogDirectory:
         )
 
     @touches_disk
-    def delete_log(self, topic: str, partition: int) -> None:
-        """Renames the directory out of the way, then removes it with all its files."""
+    def delete_log(self, topic: str, partition: int) -> str:
+        """Renames the directory out of the way, and returns its new path for `remove_deleted`."""
         log = self.logs.pop((topic, partition))
         log.abandon()
-        name = delete_directory_name(topic, partition, self._options.new_id())
-        renamed = join(self.path, name)
-        self._file_system.rename(log.directory, renamed)
+        path = join(self.path, delete_directory_name(topic, partition, self._options.new_id()))
+        self._file_system.rename(log.directory, path)
         self._file_system.sync_directory(self.path)
-        for file_name in self._file_system.list(renamed):
-            self._file_system.remove(join(renamed, file_name))
-        self._file_system.remove_directory(renamed)
         if not any(other == topic for other, _ in self.logs):
             self.topic_ids.pop(topic, None)
+        return path
+
+    @touches_disk
+    def remove_deleted(self, path: str, max_count: int) -> int:
+        """Removes files of a directory that `delete_log` renamed; returns how many.
+
+        When there are fewer than `max_count`, the directory itself goes too.
+        """
+        names = self._file_system.list(path)
+        for name in names[:max_count]:
+            self._file_system.remove(join(path, name))
+        if len(names) < max_count:
+            self._file_system.remove_directory(path)
+        return min(len(names), max_count)
+
+    @touches_disk
+    def disk_space(self) -> DiskSpace:
+        """The size of the disk that the directory is on, and what is free of it."""
+        return self._file_system.space(self.path)
 
     @touches_disk
     def checkpoint(self) -> None:

@@ -29,13 +29,15 @@ import posixpath
 from collections.abc import Sequence
 
 from ottla.base.clock import Clock
-from ottla.base.files import Buffer, FileStatus
+from ottla.base.files import Buffer, DiskSpace, FileStatus
 from ottla.testing.clock import FakeClock
 from ottla.testing.crash import CrashMode, crashed_disk
 from ottla.testing.disk import DirectoryNode, Disk, Edit, FileNode, Node, Resize, Write
 
 MAX_NAME_SIZE = 255
 """What every common file system allows a name, in bytes."""
+
+DISK_SIZE = 1 << 40
 
 
 class FakeFileSystem:
@@ -82,6 +84,13 @@ class FakeFileSystem:
             modified_ms=node.modified_ms,
             is_directory=isinstance(node, DirectoryNode),
         )
+
+    def space(self, path: str) -> DiskSpace:
+        """A disk of 1 TiB, of which only file contents take any."""
+        if self._node(path) is None:
+            raise _error(errno.ENOENT, path)
+        used = _content_size(self._disk.root)
+        return DiskSpace(total=DISK_SIZE, usable=max(0, DISK_SIZE - used))
 
     def make_directory(self, path: str) -> None:
         steps = self._steps(path)
@@ -289,3 +298,9 @@ class FakeFileLock:
 def _error(code: int, path: str) -> OSError:
     """The subclass of `OSError` that belongs to the code, with the system's own text."""
     return OSError(code, os.strerror(code), path)
+
+
+def _content_size(node: Node) -> int:
+    if isinstance(node, FileNode):
+        return len(node.content)
+    return sum(map(_content_size, node.entries.values()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
-from ottla.base.files import Buffer, File, FileLock, FileStatus, FileSystem
+from ottla.base.files import Buffer, DiskSpace, File, FileLock, FileStatus, FileSystem
 
 T = TypeVar("T")
 
@@ -77,6 +77,10 @@ class RecordingFileSystem:
     def status(self, path: str) -> FileStatus | None:
         self.check_alive()
         return self.inner.status(path)
+
+    def space(self, path: str) -> DiskSpace:
+        self.check_alive()
+        return self.inner.space(path)
 
     def make_directory(self, path: str) -> None:
         call = IoCall(kind=IoKind.MAKE_DIRECTORY, path=path)

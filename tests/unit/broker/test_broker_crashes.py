@@ -1,4 +1,4 @@
-"""A crash at any call while topics are made and deleted leaves them whole or not at all."""
+"""A crash at any call while topics are made, grown and deleted leaves each whole or not at all."""
 
 import itertools
 from typing import Any
@@ -7,12 +7,13 @@ import pytest
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.config.topic import TopicConfig
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from tests.brokers import disk, open_broker
 
-PARTITION_COUNT = 2
+PARTITION_COUNT, GROWN_COUNT = 1, 2
+DELAY_MS = 60_000
 SMALL_INDEX = {"log_index_size_max_bytes": "120"}
 
 NEW = NewTopic(name="t", partition_count=PARTITION_COUNT, overrides={"retention.ms": "5"})
@@ -27,9 +28,13 @@ def make_and_delete(file_system: FileSystem, done: list[Any]) -> None:
     topic = broker.create_topic(NEW)
     done.append("made")
     done.append(broker.allocate_producer_id())
+    broker.grow_topic(TopicGrowth(name="t", partition_count=GROWN_COUNT))
+    done.append("grown")
     done.append("deletion begun")
     broker.delete_topic(topic)
     done.append("deleted")
+    for time_ms in (0.0, float(DELAY_MS)):
+        broker.run_due_jobs(time_ms)
 
 
 def check(point: CrashPoint) -> None:
@@ -41,13 +46,24 @@ def check(point: CrashPoint) -> None:
     elif "made" in done and "deletion begun" not in done:
         assert topic is not None, point
     if topic is not None:
-        assert sorted(topic.partitions) == list(range(PARTITION_COUNT)), point
+        counts = {GROWN_COUNT} if "grown" in done else {PARTITION_COUNT, GROWN_COUNT}
+        assert topic.partition_count in counts, point
+        assert sorted(topic.partitions) == list(range(topic.partition_count)), point
         assert topic.config == TopicConfig(retention_ms=5, segment_index_bytes=120), point
     else:
         assert broker.directories[0].logs == {}, point
         broker.create_topic(NEW)
+    check_removals(broker, point)
     assert broker.allocate_producer_id() not in done, point
     broker.close()
+
+
+def check_removals(broker: Broker, point: CrashPoint) -> None:
+    """What was deleted before the crash goes after it, wherever its removal had come to."""
+    for time_ms in (0.0, float(DELAY_MS)):
+        broker.run_due_jobs(time_ms)
+    names = point.file_system.list("/d")
+    assert not [name for name in names if name.endswith("-delete")], point
 
 
 @pytest.mark.slow

@@ -29,5 +29,6 @@ def _answer(code: ErrorCode) -> ApiVersionsResponse:
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
             for api in APIS.values()
+            if api.is_told
         ],
     )

@@ -3,8 +3,6 @@
 Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 """
 
-from enum import IntEnum
-
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.protocol.messages.describe_configs import (
@@ -17,11 +15,7 @@ from ottla.protocol.messages.describe_configs import (
 )
 from ottla.server.call import Call
 from ottla.server.config_entries import ConfigEntry, Source, broker_entries, topic_entries
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
+from ottla.server.resources import ResourceType
 
 
 def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:

@@ -20,17 +20,9 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.server.call import Call
+from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 FIRST_NULL_NAME_VERSION = 12
-
-CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-"""Create, alter, describe, cluster action, describe and alter configs, idempotent write."""
-
-TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Read, write, create, delete, alter, describe, describe and alter configs.
-
-The bits of `AclOperation`; without authorization everything is allowed (KIP-430).
-"""
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:

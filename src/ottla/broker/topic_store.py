@@ -1,0 +1,217 @@
+"""Topics on the disks: made, grown, given other settings and deleted, each durably or not at all.
+
+Format page: docs/format/ottla-topics.md. Every change is written to the topic file of each log
+directory before the first partition is touched (a deletion: marked there), so after a crash `load`
+finishes what was begun. Partitions of a deleted topic are renamed at once; their files go later
+(`removals`).
+
+Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`, `LogManager`.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError, UserError
+from ottla.base.files import FileSystem
+from ottla.base.ids import Uuid
+from ottla.broker.opening import OpenedDirectories, TopicConfigs, ensure_topic_id, entries_on_disk
+from ottla.broker.partition import Partition
+from ottla.broker.removals import Removals
+from ottla.broker.topic_file import TopicEntry, write_topic_file
+from ottla.broker.topics import NewTopic, Topic, Topics, topic_config
+from ottla.config.topic import TopicConfig
+from ottla.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+
+class TopicStore:
+    """Keeps `topics` and the disks the same. Changes raise `ApiError` and then change nothing."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        file_system: FileSystem,
+        configs: TopicConfigs,
+        new_id: Callable[[], Uuid],
+    ) -> None:
+        self.topics = Topics()
+        self.removals = Removals()
+        self._directories = directories
+        self._file_system = file_system
+        self._configs = configs
+        self._new_id = new_id
+
+    def load(self, opened: OpenedDirectories) -> None:
+        """Takes what lies on the disks, and finishes what a crash cut off."""
+        entries = entries_on_disk(opened)
+        for entry in entries.values():
+            config = topic_config(self._configs.defaults, entry.overrides)
+            self._configs.put(entry.name, config)
+            self._check_id_is_free(entry)
+            self.topics.add(Topic(entry, config))
+        for directory in self._directories:
+            for path in directory.deleted_paths:
+                self.removals.add(directory, path)
+            for (name, index), log in directory.logs.items():
+                topic = self.topics.get(name)
+                log.reconfigure(topic.config)
+                ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
+                topic.partitions[index] = Partition(name, index, log, directory)
+        for entry in entries.values():
+            topic = self.topics.get(entry.name)
+            if entry.is_deleted:
+                logger.info("finishing the deletion of topic %s", entry.name)
+                self._delete(topic)
+            else:
+                self._create_missing(topic, entry.partition_count)
+
+    def _check_id_is_free(self, entry: TopicEntry) -> None:
+        other = self.topics.find_by_id(entry.topic_id)
+        if other is not None:
+            raise UserError(
+                f"topics {other.name} and {entry.name} have the same id; move one of them away"
+            )
+
+    # Changes
+
+    def create(self, new: NewTopic, partition_count: int, *, validate_only: bool = False) -> Topic:
+        """Makes a topic."""
+        self.topics.check_new_name(new.name)
+        entry = TopicEntry(
+            name=new.name,
+            topic_id=self._unused_id(),
+            partition_count=partition_count,
+            overrides={name: text for name, text in new.overrides.items() if text is not None},
+            revision=1,
+        )
+        topic = Topic(entry, topic_config(self._configs.defaults, new.overrides))
+        if validate_only:
+            return topic
+        try:
+            self._write(entry)
+            self._configs.put(topic.name, topic.config)
+            self._create_missing(topic, partition_count)
+        except StorageError as error:
+            self._configs.remove(topic.name)
+            self._undo(topic, topic.partitions)
+            raise _refusal(error) from error
+        self.topics.add(topic)
+        return topic
+
+    def grow(self, topic: Topic, partition_count: int) -> None:
+        """Adds partitions until there are so many."""
+        assert partition_count > topic.partition_count
+        old_count, topic.partition_count = topic.partition_count, partition_count
+        topic.revision += 1
+        try:
+            self._write()
+            self._create_missing(topic, partition_count)
+        except StorageError as error:
+            topic.partition_count = old_count
+            topic.revision += 1
+            self._undo(topic, [index for index in topic.partitions if index >= old_count])
+            raise _refusal(error) from error
+
+    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
+        """Replaces all of a topic's own settings; its logs follow them from now on."""
+        config = topic_config(self._configs.defaults, overrides)
+        old_overrides, topic.overrides = topic.overrides, dict(overrides)
+        topic.revision += 1
+        try:
+            self._write()
+        except StorageError as error:
+            topic.overrides = old_overrides
+            topic.revision += 1
+            raise _refusal(error) from error
+        self._apply(topic, config)
+
+    def change_defaults(self, defaults: TopicConfig) -> None:
+        """Gives all topics other defaults, which are the broker's own settings."""
+        self._configs.defaults = defaults
+        for topic in self.topics:
+            self._apply(topic, topic_config(defaults, topic.overrides))
+
+    def _apply(self, topic: Topic, config: TopicConfig) -> None:
+        if config == topic.config:
+            return
+        topic.config = config
+        self._configs.put(topic.name, config)
+        for partition in topic.partitions.values():
+            partition.log.reconfigure(config)
+
+    def delete(self, topic: Topic) -> None:
+        """Takes a topic away; the names of its directories are free from now on."""
+        topic.revision += 1
+        with storage_failures_answered():
+            self._delete(topic)
+
+    def _delete(self, topic: Topic) -> None:
+        self._write(topic.entry(is_deleted=True))
+        self.topics.remove(topic)
+        self._configs.remove(topic.name)
+        for partition in topic.partitions.values():
+            self._delete_log(partition)
+        self._write()
+
+    # The disks
+
+    def _unused_id(self) -> Uuid:
+        while True:
+            candidate = self._new_id()
+            if self.topics.find_by_id(candidate) is None:
+                return candidate
+
+    def _create_missing(self, topic: Topic, partition_count: int) -> None:
+        for index in range(partition_count):
+            if index not in topic.partitions:
+                directory = self._emptiest_directory()
+                log = directory.create_log(topic.name, index, topic.topic_id)
+                topic.partitions[index] = Partition(topic.name, index, log, directory)
+
+    def _emptiest_directory(self) -> LogDirectory:
+        online = [directory for directory in self._directories if not directory.is_offline]
+        if not online:
+            raise StorageError(self._directories[0].path, "every log directory is offline")
+        return min(online, key=lambda directory: len(directory.logs))
+
+    def _undo(self, topic: Topic, indexes: Iterable[int]) -> None:
+        """Removes what was made; what a failing disk keeps of it, the next start deals with."""
+        with contextlib.suppress(StorageError):
+            for index in list(indexes):
+                partition = topic.partitions.pop(index)
+                if not partition.directory.is_offline:
+                    self._delete_log(partition)
+            self._write()
+
+    def _delete_log(self, partition: Partition) -> None:
+        directory = partition.directory
+        self.removals.add(directory, directory.delete_log(partition.topic, partition.index))
+
+    def _write(self, extra: TopicEntry | None = None) -> None:
+        """Writes down all topics, with one of them as `extra` says."""
+        entries = {topic.name: topic.entry() for topic in self.topics}
+        if extra is not None:
+            entries[extra.name] = extra
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            try:
+                write_topic_file(self._file_system, directory.path, entries.values())
+            except OSError as error:
+                raise directory.health.fail(error) from error
+
+
+@contextlib.contextmanager
+def storage_failures_answered() -> Iterator[None]:
+    """A disk that fails while a client's request is carried out is that request's answer."""
+    try:
+        yield
+    except StorageError as error:
+        raise _refusal(error) from error
+
+
+def _refusal(error: StorageError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

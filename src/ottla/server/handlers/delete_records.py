@@ -1,0 +1,43 @@
+"""DeleteRecords, 0 to 2: moves the start of partitions forward; readers see it at once.
+
+The new starts are on the disk when the answer goes, where Kafka writes them within a minute.
+Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
+"""
+
+from ottla.base.errors import ApiError
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ottla.server.call import Call
+
+
+def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    wanted = {
+        (topic.name, one.partition_index): one.offset
+        for topic in request.topics
+        for one in topic.partitions
+    }
+    results = call.broker.delete_records(wanted)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    _result(one.partition_index, results[topic.name, one.partition_index])
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _result(index: int, low_watermark: int | ApiError) -> DeleteRecordsPartitionResult:
+    if isinstance(low_watermark, ApiError):
+        return DeleteRecordsPartitionResult(
+            partition_index=index, low_watermark=-1, error_code=low_watermark.code
+        )
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)

@@ -1,0 +1,39 @@
+"""DescribeCluster, 0 to 2: the cluster's id, and this broker, which is all of it.
+
+Kafka's counterpart: `AuthHelper.computeDescribeClusterResponse` (KIP-700, KIP-919).
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.server.call import Call
+from ottla.server.operations import CLUSTER_OPERATIONS
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    if request.endpoint_type == CONTROLLERS:
+        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
+    if request.endpoint_type != BROKERS:
+        return _refuse(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"There are no endpoints of type {request.endpoint_type}.",
+        )
+    broker = call.broker
+    host, port = call.address
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _refuse(code: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message)

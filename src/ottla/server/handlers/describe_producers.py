@@ -1,0 +1,52 @@
+"""DescribeProducers, 0: the producers that partitions remember, to find one that hangs (KIP-664).
+
+Kafka's counterpart: `ReplicaManager.activeProducerState`.
+"""
+
+from ottla.base.errors import ApiError
+from ottla.broker.topics import check_name
+from ottla.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ottla.server.call import Call
+from ottla.storage.producer_state import ProducerEntry
+
+
+def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(topic.name, one, call) for one in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index)
+    try:
+        check_name(topic)
+        partition = call.broker.topics.partition(topic, index)
+    except ApiError as error:
+        response.error_code, response.error_message = error.code, error.message
+        return response
+    response.active_producers = [_state(one) for one in partition.log.producers.entries.values()]
+    return response
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    first_offset = entry.transaction_first_offset
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_transaction_start_offset=-1 if first_offset is None else first_offset,
+    )

@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions, 0: topics in order of name, page by page.
+
+A page ends when it has `response_partition_limit` partitions; its cursor is where the next one
+begins. Kafka's counterpart: `DescribeTopicPartitionsRequestHandler` (KIP-966).
+"""
+
+from collections.abc import Iterable
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.partition import Partition
+from ottla.broker.topics import Topic, check_name
+from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.server.call import Call
+from ottla.server.operations import TOPIC_OPERATIONS
+
+MAX_PARTITIONS = 2000
+"""Kafka's `max.request.partition.size.limit`."""
+
+
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    cursor = request.cursor
+    response = DescribeTopicPartitionsResponse(next_cursor=None)
+    for name in _names(request, call):
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        first = 0
+        if cursor is not None and cursor.topic_name == name:
+            first = max(0, cursor.partition_index)
+        answer = _describe(name, call)
+        partitions = answer.partitions
+        answer.partitions = [one for one in partitions if one.partition_index >= first][:left]
+        response.topics.append(answer)
+        left -= len(answer.partitions)
+        if answer.partitions and answer.partitions[-1] is not partitions[-1]:
+            next_index = answer.partitions[-1].partition_index + 1
+            response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
+            break
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
+    """What is asked for, or every topic, from the cursor on."""
+    names: Iterable[str] = {topic.name for topic in request.topics}
+    if not request.topics:
+        names = [topic.name for topic in call.broker.topics]
+    first = "" if request.cursor is None else request.cursor.topic_name
+    return sorted(name for name in names if name >= first)
+
+
+def _describe(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    topic = call.broker.topics.find(name)
+    if topic is None:
+        return DescribeTopicPartitionsResponseTopic(name=name, error_code=_reason(name))
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=_partitions(topic, call.broker.node_id),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _reason(name: str) -> ErrorCode:
+    try:
+        check_name(name)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _partitions(topic: Topic, node_id: int) -> list[DescribeTopicPartitionsResponsePartition]:
+    return [_partition(one, node_id) for _, one in sorted(topic.partitions.items())]
+
+
+def _partition(partition: Partition, node_id: int) -> DescribeTopicPartitionsResponsePartition:
+    is_offline = partition.directory.is_offline
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=-1 if is_offline else node_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=[node_id],
+        isr_nodes=[node_id],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[node_id] if is_offline else [],
+    )

@@ -1,0 +1,30 @@
+"""DescribeUserScramCredentials, 0: nobody has a password here.
+
+Kafka's counterpart: `ScramImage.describe` with no credentials (KIP-554).
+"""
+
+from collections import Counter
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from ottla.server.call import Call
+
+
+def handle(
+    request: DescribeUserScramCredentialsRequest, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    counts = Counter(user.name for user in request.users or [])
+    return DescribeUserScramCredentialsResponse(
+        error_message=None, results=[_describe(name, count) for name, count in counts.items()]
+    )
+
+
+def _describe(name: str, count: int) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.RESOURCE_NOT_FOUND, f"User {name} has no SCRAM credentials."
+    if count > 1:
+        code, message = ErrorCode.DUPLICATE_RESOURCE, f"The request names user {name} twice."
+    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)

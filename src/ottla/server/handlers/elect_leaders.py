@@ -1,0 +1,70 @@
+"""ElectLeaders, 0 to 2: this broker leads all it has, so no election is ever needed.
+
+Asked for all partitions, it names none, as Kafka names only those whose leader changed or cannot.
+Kafka's counterpart: `ReplicationControlManager.electLeaders` (KIP-183, KIP-460).
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+from ottla.server.call import Call
+
+PREFERRED, UNCLEAN = 0, 1
+FIRST_ERROR_VERSION = 1
+
+LEADERLESS = {
+    PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+"""What a partition on an offline disk is answered with."""
+
+
+def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    response = ElectLeadersResponse()
+    if request.election_type not in LEADERLESS and call.api_version >= FIRST_ERROR_VERSION:
+        response.error_code = ErrorCode.INVALID_REQUEST
+    wanted = request.topic_partitions
+    for topic in _leaderless(call) if wanted is None else wanted:
+        response.replica_election_results.append(
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    _elect(topic.topic, index, request, call) for index in topic.partitions
+                ],
+            )
+        )
+    return response
+
+
+def _leaderless(call: Call) -> list[TopicPartitions]:
+    found = []
+    for topic in call.broker.topics:
+        indexes = [one.index for one in topic.partitions.values() if one.directory.is_offline]
+        if indexes:
+            found.append(TopicPartitions(topic=topic.name, partitions=sorted(indexes)))
+    return found
+
+
+def _elect(topic: str, index: int, request: ElectLeadersRequest, call: Call) -> PartitionResult:
+    refusal = _refusal(topic, index, request.election_type, call)
+    return PartitionResult(
+        partition_id=index, error_code=refusal.code, error_message=refusal.message
+    )
+
+
+def _refusal(topic: str, index: int, election_type: int, call: Call) -> ApiError:
+    if election_type not in LEADERLESS:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
+    try:
+        partition = call.broker.topics.partition(topic, index)
+    except ApiError as error:
+        return error
+    if partition.directory.is_offline:
+        return ApiError(LEADERLESS[election_type])
+    return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")

@@ -1,0 +1,41 @@
+"""GetTelemetrySubscriptions, 0: no metrics are wanted from any client.
+
+Answered but not told by ApiVersions, as Kafka does while no plugin receives metrics: clients that
+ask what there is never come here. Kafka's counterpart: `ClientMetricsManager` (KIP-714).
+"""
+
+from ottla.base.ids import Uuid, is_reserved
+from ottla.codec.crc32c import crc32c
+from ottla.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from ottla.server.call import Call
+
+PUSH_INTERVAL_MS = 300_000
+"""When a client is to ask again."""
+
+TELEMETRY_MAX_BYTES = 1_048_576
+
+ZSTD, LZ4, GZIP, SNAPPY = 4, 3, 1, 2
+
+
+def handle(
+    request: GetTelemetrySubscriptionsRequest, call: Call
+) -> GetTelemetrySubscriptionsResponse:
+    instance_id = request.client_instance_id
+    if is_reserved(instance_id):
+        instance_id = call.broker.new_id()
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=instance_id,
+        subscription_id=subscription_id_of(instance_id),
+        accepted_compression_types=[ZSTD, LZ4, GZIP, SNAPPY],
+        push_interval_ms=PUSH_INTERVAL_MS,
+        telemetry_max_bytes=TELEMETRY_MAX_BYTES,
+        delta_temporality=True,
+    )
+
+
+def subscription_id_of(instance_id: Uuid) -> int:
+    """A number that the client must repeat; of the empty subscription, one per client."""
+    return crc32c(instance_id) >> 1

@@ -1,0 +1,33 @@
+"""ListConfigResources, 0 to 1: the names of what has settings.
+
+Version 0 asks for client metrics only, of which there are none. Left out: groups and loggers, whose
+settings are not kept here. Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ottla.server.call import Call
+from ottla.server.resources import ResourceType
+
+
+def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    if call.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(ResourceType)
+    if not wanted <= set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    names = {
+        ResourceType.TOPIC: sorted(topic.name for topic in call.broker.topics),
+        ResourceType.BROKER: [str(call.broker.node_id)],
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in names.get(ResourceType(kind), ())
+        ]
+    )

@@ -1,0 +1,16 @@
+"""ListPartitionReassignments, 0: with one broker nothing is ever on the move.
+
+Kafka's counterpart: `ReplicationControlManager.listPartitionReassignments` (KIP-455).
+"""
+
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.server.call import Call
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, call: Call
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch, 0 to 4: where an epoch ended, so that a consumer notices a cut log.
+
+Kafka's counterpart: `Partition.lastOffsetForLeaderEpoch` (KIP-101, KIP-320).
+"""
+
+from ottla.base.errors import ApiError
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ottla.server.call import Call
+
+
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_find(topic.topic, wanted, call) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        partition = call.broker.topics.partition(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+    except ApiError as error:
+        answer.error_code = error.code
+        return answer
+    log = partition.log
+    found = log.epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
+    if found is not None:
+        answer.leader_epoch, answer.end_offset = found
+    return answer
