@@ -265,16 +265,18 @@ class RecordBatch:
         return crc32c(memoryview(self.buffer)[start : self.position + self.size])
 
     def check(self) -> None:
-        if self.position + self.size > len(self.buffer):
+        position, end = self.position, self.position + self.size
+        if end > len(self.buffer):
             raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
-        found = self.compute_crc()
+        found = crc32c(memoryview(self.buffer)[position + ATTRIBUTES_POSITION : end])
         if found != self.crc:
             raise InvalidBatchError(f"CRC {self.crc:#010x} is stated, {found:#010x} found")
         if not 0 <= self.record_count <= self.last_offset_delta + 1:
             raise InvalidBatchError(
                 f"{self.record_count} records in {self.last_offset_delta + 1} offsets"
             )
-        _ = self.compression
+        if self.attributes & CODEC_MASK >= len(COMPRESSIONS):
+            raise InvalidBatchError(f"unknown codec {self.attributes & CODEC_MASK}")
 
 
 def batch_at(buffer: Buffer, position: int = 0) -> Batch:

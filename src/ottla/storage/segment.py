@@ -259,24 +259,29 @@ class Segment:
         valid = last_entry = 0
         end = len(view)
         next_offset = self.base_offset
+        max_offset = self.base_offset + INT32_MAX
+        interval = self._config.index_interval_bytes
+        largest_ms = self.largest.timestamp_ms
         while valid < end:
             try:
                 batch = batch_at(view, valid)
                 batch.check()
             except InvalidBatchError:
                 break
-            if valid + batch.size > end or batch.last_offset < next_offset:
+            size, last_offset = batch.size, batch.last_offset
+            if valid + size > end or last_offset < next_offset:
                 break
-            if batch.last_offset - self.base_offset > INT32_MAX:
+            if last_offset > max_offset:
                 raise CorruptionError(self.log.path, valid, "offset overflow: must be split")
-            if batch.max_timestamp_ms > self.largest.timestamp_ms:
-                self._max = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
-            if valid - last_entry > self._config.index_interval_bytes:
-                self._add_index_entries(batch.last_offset, valid)
+            if batch.max_timestamp_ms > largest_ms:
+                largest_ms = batch.max_timestamp_ms
+                self._max = TimestampOffset(largest_ms, last_offset)
+            if valid - last_entry > interval:
+                self._add_index_entries(last_offset, valid)
                 last_entry = valid
             on_batch(batch)
-            valid += batch.size
-            next_offset = batch.last_offset + 1
+            valid += size
+            next_offset = last_offset + 1
         return valid
 
     def close_indexes_off(self) -> None:
