@@ -16,6 +16,7 @@ SUBJECTS = {
     "start-up": "import, readiness and memory of `ottla serve`",
     "append": "appends to a log, beside bare writes of the same bytes",
     "read": "finding an offset in a large segment",
+    "recovery": "mending an unclean segment, opening many partitions",
 }
 """Name -> what it measures; the file is named likewise."""
 

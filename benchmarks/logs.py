@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measuring import touch_file
@@ -18,6 +19,15 @@ CHANCE = random.Random(20)
 
 RECORD_OVERHEAD = 12
 """About what a record without key and headers adds to its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a segment is filled with: its batches."""
+
+    name: str
+    record_count: int
+    value_size: int
 
 
 def now_ms() -> int:

@@ -5,9 +5,8 @@ walk over batch headers behind it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from benchmarks.logs import CHANCE, append_all, batch_of, new_log, open_logs
+from benchmarks.logs import CHANCE, Shape, append_all, batch_of, new_log, open_logs
 from benchmarks.measuring import Scale, sampled, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.storage.log_directory import LogDirectory
@@ -16,15 +15,6 @@ from ottla.storage.partition_log import Isolation, PartitionLog
 SEGMENT_SIZE = 1_000_000_000
 MAX_SIZE = 1 << 20
 LOOKUP_TARGET = Target(limit=10, unit="us")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What the segment is filled with."""
-
-    name: str
-    record_count: int
-    value_size: int
 
 
 SHAPES = (
