@@ -185,6 +185,8 @@ class Segment:
     def translate(self, offset: int) -> FoundBatch | None:
         """The batch that holds `offset`, or the next one behind a gap that compaction left."""
         position = (self._offset_index or self.offset_index).lookup(offset)[1]
+        if not 0 <= position <= self.log.written_size:
+            position = 0  # An index that was damaged while its log was whole: go without it.
         found = self.log.search_offset(offset, position)
         if found is None:
             return None

@@ -1,5 +1,7 @@
 """A partition's log over a fake disk: appends, reads, rolling, producers, refusals."""
 
+import struct
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -47,6 +49,21 @@ def test_offsets_are_given_in_order_of_append(log: PartitionLog) -> None:
     info = append(log, b"c")
     assert (info.first_offset, info.last_offset) == (2, 2)
     assert [(one.offset, one.value) for one in read_all(log)] == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+@pytest.mark.parametrize("position", [-1, 1 << 30])
+def test_an_index_that_points_outside_its_log_is_gone_without(position: int) -> None:
+    """Kafka left such an index in a directory that it had recovered and closed in order."""
+    disk = FakeFileSystem()
+    log = open_log(disk, TopicConfig(index_interval_bytes=0))
+    fill(log, 4)
+    expected = values(log, 3)
+    index = log.segments.active.offset_index
+    entry = struct.pack(">ii", 3, position)
+    file = disk.open(index.path, writable=True)
+    file.pwrite(entry, 0)
+    file.close()
+    assert values(log, 3) == expected
 
 
 def test_an_append_is_invisible_until_it_is_written_out(log: PartitionLog) -> None:
