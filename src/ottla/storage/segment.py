@@ -184,14 +184,19 @@ class Segment:
 
     def translate(self, offset: int) -> FoundBatch | None:
         """The batch that holds `offset`, or the next one behind a gap that compaction left."""
-        position = (self._offset_index or self.offset_index).lookup(offset)[1]
-        if not 0 <= position <= self.log.written_size:
-            position = 0  # An index that was damaged while its log was whole: go without it.
-        found = self.log.search_offset(offset, position)
+        found = self.log.search_offset(offset, self._search_start(offset))
         if found is None:
             return None
         position, header = found
         return FoundBatch(header.last_offset, position, header.size)
+
+    def _search_start(self, offset: int) -> int:
+        """A position at or before an offset: the index's, or the front where that makes no sense.
+
+        An index that was damaged while its log was whole is gone without.
+        """
+        position = (self._offset_index or self.offset_index).lookup(offset)[1]
+        return position if 0 <= position <= self.log.size else 0
 
     def read(
         self, offset: int, max_size: int, max_position: int, min_one_message: bool
@@ -211,7 +216,7 @@ class Segment:
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Record | None:
         """The first record at or after `from_offset` whose timestamp is that or later."""
         indexed_offset = self.time_index.lookup(timestamp_ms)[1]
-        position = self.offset_index.lookup(max(indexed_offset, from_offset))[1]
+        position = self._search_start(max(indexed_offset, from_offset))
         for found, header in self.log.headers(position):
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
                 continue
@@ -223,9 +228,7 @@ class Segment:
     def last_header(self) -> Batch | None:
         """The header of the last batch."""
         last: Batch | None = None
-        for _, header in self.log.headers(
-            self.offset_index.lookup(self.base_offset + INT32_MAX)[1]
-        ):
+        for _, header in self.log.headers(self._search_start(self.base_offset + INT32_MAX)):
             last = header
         return last
 

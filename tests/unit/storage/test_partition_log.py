@@ -64,6 +64,8 @@ def test_an_index_that_points_outside_its_log_is_gone_without(position: int) -> 
     file.pwrite(entry, 0)
     file.close()
     assert values(log, 3) == expected
+    assert log.find_timestamp(0) is not None
+    assert log.segments.active.next_offset() == log.log_end_offset
 
 
 def test_an_append_is_invisible_until_it_is_written_out(log: PartitionLog) -> None:
