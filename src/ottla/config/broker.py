@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.config.group import GroupConfig
 from ottla.config.setting import (
     Setting,
     Value,
@@ -24,7 +25,7 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(GroupConfig):
     """What one broker is told; attributes are Kafka's names with underscores."""
 
     advertised_listeners: tuple[str, ...] = setting(

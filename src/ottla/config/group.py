@@ -1,0 +1,118 @@
+"""The settings of consumer groups and of the offsets they commit, with Kafka's names and defaults.
+
+Kafka's counterparts: `GroupCoordinatorConfig`, `GroupConfig`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.config.setting import INT32_MAX, setting
+
+INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
+
+LOCAL_DEFAULTS: Final = {INITIAL_REBALANCE_DELAY: "0"}
+"""What a log that only its own machine can reach does differently, unless it is told otherwise.
+
+Kafka lets the first member of a group wait for three seconds, since the consumers of a fleet start
+together and each would set off a rebalance. Tests, notebooks and single programs start one consumer
+and only lose the three seconds.
+"""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reached from its own machine only."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What a group coordinator is told; attributes are Kafka's names with underscores."""
+
+    group_initial_rebalance_delay_ms: int = setting(
+        INITIAL_REBALANCE_DELAY,
+        "int",
+        3000,
+        "How long an empty group waits for more members after its first has come. The default is "
+        "0 where only this machine can connect: embedded, and serving on a loopback address.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    group_max_session_timeout_ms: int = setting(
+        "group.max.session.timeout.ms",
+        "int",
+        1_800_000,
+        "The longest session that a member may ask for.",
+        is_dynamic=False,
+    )
+    group_max_size: int = setting(
+        "group.max.size",
+        "int",
+        INT32_MAX,
+        "The most members that a group may have.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_min_session_timeout_ms: int = setting(
+        "group.min.session.timeout.ms",
+        "int",
+        6000,
+        "The shortest session that a member may ask for.",
+        is_dynamic=False,
+    )
+    offset_metadata_max_bytes: int = setting(
+        "offset.metadata.max.bytes",
+        "int",
+        4096,
+        "The longest text that a client may commit with an offset.",
+        is_dynamic=False,
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        "offsets.retention.check.interval.ms",
+        "long",
+        600_000,
+        "How often committed offsets are looked through for expired ones.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    offsets_retention_minutes: int = setting(
+        "offsets.retention.minutes",
+        "int",
+        10_080,
+        "How long offsets are kept after their group has become empty; for consumers without a "
+        "group, and for topics that a group no longer reads, after they were committed.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    offsets_topic_compression_codec: int = setting(
+        "offsets.topic.compression.codec",
+        "int",
+        0,
+        "The codec of commits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        at_least=0,
+        at_most=4,
+        is_dynamic=False,
+    )
+    offsets_topic_num_partitions: int = setting(
+        "offsets.topic.num.partitions",
+        "int",
+        50,
+        "Partitions of __consumer_offsets; not to be changed once the topic is made.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    offsets_topic_replication_factor: int = setting(
+        "offsets.topic.replication.factor",
+        "short",
+        1,
+        "Replicas of __consumer_offsets; a single broker can hold one.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    offsets_topic_segment_bytes: int = setting(
+        "offsets.topic.segment.bytes",
+        "int",
+        104_857_600,
+        "segment.bytes of __consumer_offsets, small so that it is compacted and loaded soon.",
+        at_least=1,
+        is_dynamic=False,
+    )

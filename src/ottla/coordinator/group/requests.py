@@ -1,0 +1,160 @@
+"""What a classic group's members ask of the coordinator, and what it answers: plain values.
+
+Handlers make them from requests of the wire and back; nothing here knows versions of messages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+
+UNKNOWN_MEMBER: Final = ""
+"""The member id of somebody who has none yet."""
+
+NO_GENERATION: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """Done, or why not."""
+
+    error: ErrorCode = ErrorCode.NONE
+
+    def refused(self, code: ErrorCode) -> "Acknowledgement":
+        return Acknowledgement(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberClaim:
+    """Who somebody says to be, in which generation of which group.
+
+    `instance_id` is the name of a static member (KIP-345).
+    """
+
+    group_id: str
+    member_id: str = UNKNOWN_MEMBER
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """Somebody wants in. `protocols` are the assignors they can use, the preferred one first.
+
+    `requires_member_id`: a new member without an instance id is first told its id (KIP-394).
+    `can_skip_assignment`: a static leader that comes back understands that it need not assign
+    (KIP-814).
+    """
+
+    group_id: str
+    member_id: str = UNKNOWN_MEMBER
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Mapping[str, bytes]
+    requires_member_id: bool = True
+    can_skip_assignment: bool = True
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    """A member as the leader sees it when it assigns."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAnswer:
+    """The generation that was joined; only the leader is told of the `members`."""
+
+    error: ErrorCode = ErrorCode.NONE
+    member_id: str = UNKNOWN_MEMBER
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = UNKNOWN_MEMBER
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+    def refused(self, code: ErrorCode) -> "JoinAnswer":
+        return JoinAnswer(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """A member fetches its part; the leader brings `assignments`, by member id."""
+
+    claim: MemberClaim
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncAnswer:
+    error: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+    def refused(self, code: ErrorCode) -> "SyncAnswer":
+        return SyncAnswer(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """Who leaves; an administrator may name a static member by its instance id alone."""
+
+    member_id: str = UNKNOWN_MEMBER
+    instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveAnswer:
+    """`errors` are in the order of those who leave, empty when the group itself is in error."""
+
+    error: ErrorCode = ErrorCode.NONE
+    errors: tuple[ErrorCode, ...] = ()
+
+    def refused(self, code: ErrorCode) -> "LeaveAnswer":
+        return LeaveAnswer(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """Metadata and assignment are shown while the group is stable."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """`state` is the state's name; `protocol` is empty unless the group is stable."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str = ""
+    members: tuple[MemberDescription, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """One line of the list of all groups."""
+
+    group_id: str
+    state: str
+    protocol_type: str

@@ -1,0 +1,65 @@
+"""Deadlines by key: set, moved and cancelled at any time, for machines without a clock.
+
+Moving a deadline back, which every heartbeat does, costs a dictionary entry: the heap keeps the old
+one, and looks again when that has come.
+"""
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Timers(Generic[Key]):
+    def __init__(self) -> None:
+        self._deadlines: dict[Key, float] = {}
+        self._queued: dict[Key, float] = {}
+        self._heap: list[tuple[float, int, Key]] = []
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._deadlines
+
+    def set(self, key: Key, deadline_ms: float) -> None:
+        """Sets a key's deadline, in place of the one it may have."""
+        self._deadlines[key] = deadline_ms
+        queued_ms = self._queued.get(key)
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._queue(key, deadline_ms)
+
+    def cancel(self, key: Key) -> None:
+        self._deadlines.pop(key, None)
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When the next key is due."""
+        heap = self._heap
+        while heap:
+            queued_ms, _, key = heap[0]
+            deadline_ms = self._deadlines.get(key)
+            if deadline_ms == queued_ms:
+                return queued_ms
+            heappop(heap)
+            if self._queued.get(key) == queued_ms:
+                del self._queued[key]
+                if deadline_ms is not None:
+                    self._queue(key, deadline_ms)
+        return None
+
+    def take_due(self, monotonic_ms: float) -> Key | None:
+        """The key that is due first, and no longer has a deadline; `None` when none is."""
+        next_ms = self.next_deadline_ms
+        if next_ms is None or next_ms > monotonic_ms:
+            return None
+        key = heappop(self._heap)[2]
+        del self._deadlines[key], self._queued[key]
+        return key
+
+    def _queue(self, key: Key, deadline_ms: float) -> None:
+        self._queued[key] = deadline_ms
+        heappush(self._heap, (deadline_ms, next(self._numbers), key))
