@@ -6,6 +6,7 @@ from ottla.cli.main import LazyGroup
 
 COMMANDS = {
     "dump": ("ottla.cli.log_dump:dump_command", "Print what files of a log hold."),
+    "check": ("ottla.cli.log_check:check_command", "Say whether a log is sound, and where not."),
 }
 
 

@@ -21,6 +21,13 @@ def offsets_text(first: int | None, last: int) -> str:
     return f"{'?' if first is None else first}–{last}"
 
 
+def counted(count: object, noun: str) -> str:
+    """As in 1 batch, 2 batches."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
 def text_of_bytes(value: bytes | None) -> str:
     """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none."""
     if value is None:

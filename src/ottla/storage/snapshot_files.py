@@ -49,7 +49,7 @@ class SnapshotFiles:
         newest = self.offsets[-1] if self.offsets else self._known_without
         if newest >= offset:
             return
-        entries = [_snapshot_entry(state.entries[key]) for key in hash_table_order(state.entries)]
+        entries = [snapshot_entry(state.entries[key]) for key in hash_table_order(state.entries)]
         write_snapshot(self._file_system, self.path(offset), entries)
         self.offsets.append(offset)
 
@@ -63,7 +63,7 @@ class SnapshotFiles:
                 logger.warning("%s; it is removed and an older one used", error)
                 self.remove(offset)
                 continue
-            state.load((_producer_entry(entry) for entry in entries), offset)
+            state.load((producer_entry(entry) for entry in entries), offset)
             return
         state.clear(log_start_offset)
         self._known_without = log_start_offset
@@ -102,7 +102,7 @@ def hash_table_order(producer_ids: dict[int, ProducerEntry]) -> list[int]:
     return sorted(producer_ids, key=bucket)
 
 
-def _snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:
+def snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:
     last = entry.batches[-1] if entry.batches else None
     return ProducerSnapshotEntry(
         producer_id=entry.producer_id,
@@ -116,7 +116,7 @@ def _snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:
     )
 
 
-def _producer_entry(entry: ProducerSnapshotEntry) -> ProducerEntry:
+def producer_entry(entry: ProducerSnapshotEntry) -> ProducerEntry:
     batches = []
     if entry.last_offset >= 0:
         batches.append(

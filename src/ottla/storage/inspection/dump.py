@@ -317,6 +317,14 @@ def _json_rows(path: str, content: bytes) -> Iterator[Row]:
         yield rows.PropertyRow(name=name, value=text)
 
 
+def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
+    words = content.decode("latin-1").split()
+    if len(words) != 2 or not all(word.isdecimal() for word in words):
+        raise CorruptionError(path, 0, "is not a version and a producer id")
+    yield rows.PropertyRow(name="version", value=words[0])
+    yield rows.PropertyRow(name="next_producer_id", value=words[1])
+
+
 CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OFFSET_INDEX: _offset_index_rows,
     Role.TIME_INDEX: _time_index_rows,
@@ -328,4 +336,6 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.PARTITION_METADATA: _property_rows,
     Role.CLEAN_SHUTDOWN: _json_rows,
     Role.QUORUM_STATE: _json_rows,
+    Role.OTTLA_TOPICS: _json_rows,
+    Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
 }

@@ -106,14 +106,12 @@ class _Scan:
         return batch_at(self._read(position, size))
 
     def _damage(self, position: int, batch: Batch | None, reason: str) -> DamagedRegion:
-        is_zero = self._next_not_zero(position) == self._end
         end = self._end
+        is_zero = self._next_not_zero(position) == end
         if is_zero:
             reason = f"{end - position} zero bytes to the end of the file"
-        elif batch is not None and self._may_follow(position + batch.size):
-            end = position + batch.size
         else:
-            end = self._next_batch(position + 1)
+            end = self._end_of_damage(position, batch)
         return DamagedRegion(
             position=position,
             size=end - position,
@@ -123,22 +121,46 @@ class _Scan:
             is_zero=is_zero,
         )
 
-    def _next_batch(self, position: int) -> int:
-        """Where the next whole batch begins that something fit follows; the end without one.
+    def _end_of_damage(self, position: int, batch: Batch | None) -> int:
+        """Where the stated size ends, if that can be, or where the next whole batch begins.
 
-        What follows is asked for since a value may hold whole batches of another log.
+        One within the stated size may be part of a value, which holds batches of another log; but
+        if batches lead from there to the stated end, it is the size that is wrong.
         """
+        following = self._next_batch(position + 1)
+        stated = self._end + 1 if batch is None else position + batch.size
+        if not self._may_follow(stated):
+            return following
+        if following >= stated:
+            return stated
+        if self._leads_to(following, stated):
+            return following
+        return stated if stated == self._end or self._sound_batch(stated) else following
+
+    def _leads_to(self, position: int, target: int) -> bool:
+        while position < target:
+            batch = self._sound_batch(position)
+            if batch is None:
+                return False
+            position += batch.size
+        return position == target
+
+    def _next_batch(self, position: int) -> int:
+        """Where the next sound batch begins that something fit follows; the end without one."""
         while (position := self._next_candidate(position)) < self._end:
-            try:
-                batch = self._whole_batch(position, self._header(position).size)
-                batch.check()
-            except InvalidBatchError:
-                position += 1
-                continue
-            if offset_in_header(batch) in self._offsets and self._may_follow(position + batch.size):
+            batch = self._sound_batch(position)
+            if batch is not None and self._may_follow(position + batch.size):
                 return position
             position += 1
         return self._end
+
+    def _sound_batch(self, position: int) -> Batch | None:
+        try:
+            batch = self._whole_batch(position, self._header(position).size)
+            batch.check()
+        except InvalidBatchError:
+            return None
+        return batch if offset_in_header(batch) in self._offsets else None
 
     def _next_candidate(self, position: int) -> int:
         """The next place where an offset of this segment, a length and a magic may stand."""

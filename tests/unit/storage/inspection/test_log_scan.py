@@ -80,6 +80,18 @@ def test_a_batch_inside_a_damaged_value_is_not_taken_for_one_of_this_log() -> No
     assert shape(scan(bytes(content))) == ["0", (SIZE, len(outer)), f"{SIZE + len(outer)}"]
 
 
+def test_a_set_of_batches_inside_a_damaged_value_is_none_of_this_log_either() -> None:
+    outer = batch(bytes(batches(2, first_offset=2)), base_offset=2)
+    content = batches(1) + flipped(outer, 40) + batches(1, 4)
+    assert shape(scan(bytes(content))) == ["0", (SIZE, len(outer)), f"{SIZE + len(outer)}"]
+
+
+def test_a_size_that_spans_the_next_batch_hides_it_not() -> None:
+    content = batches(4)
+    content[SIZE + 8 : SIZE + 12] = (2 * SIZE - 12).to_bytes(4)
+    assert shape(scan(bytes(content))) == ["0", (SIZE, SIZE), f"{2 * SIZE}", f"{3 * SIZE}"]
+
+
 def test_offsets_of_another_segment_are_no_place_to_go_on() -> None:
     content = batches(1) + b"\xff" * 9 + batches(1, first_offset=1 << 40)
     assert shape(scan(bytes(content))) == ["0", (SIZE, 9 + SIZE)]

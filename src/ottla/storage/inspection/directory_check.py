@@ -1,0 +1,284 @@
+"""A whole log directory: every partition, and the files that speak of all of them.
+
+Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkpoints are read
+before the logs, so that on a live directory they can only lie behind.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSystem, join, parent_directory
+from ottla.base.ids import Uuid
+from ottla.storage import filenames
+from ottla.storage.checkpoints import OffsetCheckpoint
+from ottla.storage.filenames import DirectoryState, parse_directory_name
+from ottla.storage.inspection.dump import dump_file
+from ottla.storage.inspection.findings import Finding, FindingKind
+from ottla.storage.inspection.partition_check import (
+    CheckOptions,
+    PartitionReport,
+    check_partition,
+)
+from ottla.storage.inspection.roles import (
+    DirectoryKind,
+    Role,
+    describe,
+    directory_kind,
+    is_directory,
+)
+from ottla.storage.inspection.rows import DamageRow
+from ottla.storage.meta_properties import read_meta_properties
+from ottla.storage.partition_metadata import read_topic_id
+
+TopicPartition = tuple[str, int]
+
+CHECKPOINTS = {
+    filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",
+    filenames.CHECKPOINT_LOG_START: "log start",
+    filenames.CHECKPOINT_HIGH_WATERMARK: "high watermark",
+    filenames.CHECKPOINT_CLEANER: "first offset to compact",
+}
+"""File -> what its offsets are."""
+
+OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """All that was found. `is_sound` when there is nothing but notes."""
+
+    path: str
+    kind: DirectoryKind
+    is_live: bool
+    partitions: list[PartitionReport] = field(default_factory=list)
+    own_findings: list[Finding] = field(default_factory=list)
+    """Of the directory itself, not of a partition."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [
+            *self.own_findings,
+            *(finding for report in self.partitions for finding in report.findings),
+        ]
+
+    @property
+    def is_sound(self) -> bool:
+        return all(finding.is_note for finding in self.findings)
+
+
+def check(
+    file_system: FileSystem,
+    path: str,
+    *,
+    deep: bool = False,
+    is_locked_by_us: bool = False,
+    on_partition: Callable[[str], None] = lambda _: None,
+) -> CheckReport:
+    """Checks a log directory or one partition's; raises `UserError` and `OSError`.
+
+    `on_partition` hears the path of each partition before it is read.
+    """
+    status = file_system.status(path)
+    if status is None or not status.is_directory:
+        raise UserError(f"{path} is no directory; name one of log.dirs, or one partition's")
+    kind = directory_kind(file_system, path)
+    is_whole = kind is DirectoryKind.LOG_DIRECTORY
+    lock_directory = path if is_whole else parent_directory(path)
+    is_live = not is_locked_by_us and is_in_use(file_system, lock_directory)
+    report = CheckReport(path, kind, is_live)
+    options = CheckOptions(deep=deep, is_live=is_live)
+    if is_whole:
+        _DirectoryCheck(file_system, report, options, on_partition).run()
+    else:
+        on_partition(path)
+        report.partitions.append(check_partition(file_system, path, options))
+        report.own_findings += _topic_id_findings(file_system, path)
+    return report
+
+
+def is_in_use(file_system: FileSystem, directory: str) -> bool:
+    """Whether somebody holds the directory's lock: it is tried, and let go at once.
+
+    A directory without the file was never locked; none is made. Where this process may not open
+    the file it says no.
+    """
+    path = join(directory, filenames.LOCK)
+    if file_system.status(path) is None:
+        return False
+    try:
+        lock = file_system.lock(path)
+    except OSError:
+        return False
+    if lock is not None:
+        lock.release()
+    return lock is None
+
+
+class _DirectoryCheck:
+    def __init__(
+        self,
+        file_system: FileSystem,
+        report: CheckReport,
+        options: CheckOptions,
+        on_partition: Callable[[str], None],
+    ) -> None:
+        self._files = file_system
+        self._path = report.path
+        self._report = report
+        self._options = options
+        self._on_partition = on_partition
+        self._ids: dict[str, tuple[Uuid, str]] = {}
+
+    def run(self) -> None:
+        checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
+        self._add(self._check_own_files())
+        logs: dict[TopicPartition, PartitionReport] = {}
+        for name in self._files.list(self._path):
+            path = join(self._path, name)
+            if not is_directory(self._files, path):
+                continue
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                self._add(_judge_directory(name, path, parsed.state if parsed else None))
+                continue
+            self._on_partition(path)
+            logs[parsed.topic, parsed.partition] = self._check_partition(parsed.topic, path)
+        for name, entries in checkpoints.items():
+            self._add(self._check_entries(name, entries, logs))
+        self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
+
+    def _add(self, findings: Iterator[Finding]) -> None:
+        self._report.own_findings.extend(findings)
+
+    def _check_partition(self, topic: str, path: str) -> PartitionReport:
+        report = check_partition(self._files, path, self._options)
+        self._report.partitions.append(report)
+        found = list(_topic_id_findings(self._files, path))
+        self._add(iter(found))
+        metadata_path = join(path, filenames.PARTITION_METADATA)
+        topic_id = None if found else read_topic_id(self._files, metadata_path)
+        if topic_id is not None:
+            known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
+            if known != topic_id:
+                self._report.own_findings.append(
+                    Finding(
+                        kind=FindingKind.PARTITION_METADATA,
+                        path=metadata_path,
+                        position=None,
+                        reason=f"has another topic id than {known_path}",
+                    )
+                )
+        return report
+
+    def _check_own_files(self) -> Iterator[Finding]:
+        names = self._files.list(self._path)
+        for name in names:
+            path = join(self._path, name)
+            if is_directory(self._files, path) or name in OLD_FILES:
+                continue
+            described = describe(name)
+            if name.endswith(".tmp"):
+                yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
+            elif described.is_cut:
+                yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
+            elif described.role in (Role.OTTLA_TOPICS, Role.OTTLA_PRODUCER_IDS):
+                yield from self._check_broker_file(path)
+            elif described.role is Role.UNKNOWN:
+                yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
+        yield from self._check_meta_properties()
+        if filenames.CLEAN_SHUTDOWN not in names and not self._options.is_live:
+            reason = "was not stopped cleanly: the next start recovers it"
+            yield _finding(FindingKind.STATE, self._path, None, reason)
+
+    def _check_broker_file(self, path: str) -> Iterator[Finding]:
+        for row in dump_file(self._files, path):
+            if isinstance(row, DamageRow):
+                yield _finding(FindingKind.BROKER_FILE, path, row.position, row.reason)
+
+    def _check_meta_properties(self) -> Iterator[Finding]:
+        path = join(self._path, filenames.META_PROPERTIES)
+        try:
+            if read_meta_properties(self._files, path) is None:
+                reason = "is missing: nobody knows whose directory this is"
+                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+        except CorruptionError as error:
+            yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
+
+    # Checkpoints
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        path = join(self._path, name)
+        try:
+            return OffsetCheckpoint(self._files, path).read()
+        except CorruptionError as error:
+            self._add(iter([_finding(FindingKind.CHECKPOINT, path, error.position, error.reason)]))
+            return {}
+
+    def _check_entries(
+        self,
+        name: str,
+        entries: dict[TopicPartition, int],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        path, what = join(self._path, name), CHECKPOINTS[name]
+        absent = 0
+        for (topic, partition), offset in entries.items():
+            log = logs.get((topic, partition))
+            absent += log is None
+            if log is None or 0 <= offset <= log.end_offset:
+                continue
+            yield Finding(
+                kind=FindingKind.CHECKPOINT_ENTRY,
+                path=path,
+                position=None,
+                reason=f"{what} {offset} of {topic}-{partition} lies outside its log, which "
+                f"has offsets {log.start_offset} to {log.end_offset - 1}",
+                entry=(topic, partition, log.end_offset if offset > 0 else 0),
+            )
+        if absent:
+            partitions = "a partition that is" if absent == 1 else f"{absent} partitions that are"
+            reason = f"names {partitions} not in this directory"
+            yield _finding(FindingKind.STATE, path, None, reason)
+
+    def _check_ends(
+        self,
+        recovery_points: dict[TopicPartition, int],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        """A clean stop records where each log ended."""
+        mark = join(self._path, filenames.CLEAN_SHUTDOWN)
+        if self._options.is_live or self._files.status(mark) is None:
+            return
+        for key, log in logs.items():
+            recorded = recovery_points.get(key)
+            if recorded is not None and recorded < log.end_offset:
+                reason = f"ends at offset {log.end_offset}, but at {recorded} when it was stopped"
+                yield _finding(FindingKind.STATE, log.path, None, reason)
+
+
+def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    path = join(directory, filenames.PARTITION_METADATA)
+    try:
+        topic_id = read_topic_id(file_system, path)
+    except CorruptionError as error:
+        yield _finding(FindingKind.PARTITION_METADATA, path, error.position, error.reason)
+        return
+    if topic_id is None:
+        reason = "is missing: made before Kafka 2.8, or lost"
+        yield _finding(FindingKind.STATE, path, None, reason)
+
+
+def _judge_directory(name: str, path: str, state: DirectoryState | None) -> Iterator[Finding]:
+    if state is DirectoryState.DELETE:
+        yield _finding(FindingKind.LEFTOVER, path, None, "is of a deleted topic, to be removed")
+    elif state is DirectoryState.FUTURE:
+        yield _finding(FindingKind.STATE, path, None, "is being copied from another directory")
+    elif state is DirectoryState.STRAY:
+        yield _finding(FindingKind.STRANGER, path, None, "was set aside by a broker as stray")
+    elif name not in OLD_FILES:
+        yield _finding(FindingKind.STRANGER, path, None, "is not named after a partition")
+
+
+def _finding(kind: FindingKind, path: str, position: int | None, reason: str) -> Finding:
+    return Finding(kind=kind, path=path, position=position, reason=reason)

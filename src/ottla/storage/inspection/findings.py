@@ -1,0 +1,83 @@
+"""What a check has to say: where something is wrong, why, and what it means for the data."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class FindingKind(Enum):
+    """By what would mend it; the values are the names in `ottla log check --json`."""
+
+    LOG_DAMAGE = "log_damage"
+    """Bytes of a log that are no batch, or one in the wrong place."""
+    OFFSET_INDEX = "offset_index"
+    TIME_INDEX = "time_index"
+    TRANSACTION_INDEX = "transaction_index"
+    MISSING_INDEX = "missing_index"
+    ORPHAN_INDEX = "orphan_index"
+    """An index whose log is gone."""
+    PRODUCER_SNAPSHOT = "producer_snapshot"
+    LEADER_EPOCHS = "leader_epochs"
+    """The checkpoint is unreadable, or contradicts batches that agree among themselves."""
+    BATCH_EPOCH = "batch_epoch"
+    """A batch's leader epoch, which no checksum covers, goes back."""
+    UNFINISHED_SWAP = "unfinished_swap"
+    PARTITION_METADATA = "partition_metadata"
+    META_PROPERTIES = "meta_properties"
+    BROKER_FILE = "broker_file"
+    """One of those that only Ottla's broker writes."""
+    CHECKPOINT = "checkpoint"
+    """Unreadable."""
+    CHECKPOINT_ENTRY = "checkpoint_entry"
+    """Points outside its log."""
+    LEFTOVER = "leftover"
+    """What an interrupted or delayed removal left; the next start clears it."""
+    STRANGER = "stranger"
+    """A name that means nothing here."""
+    LIVE_TAIL = "live_tail"
+    """The end of a log that is being written."""
+    STATE = "state"
+    """Worth knowing, such as a stop that was not clean."""
+
+
+NOTES = frozenset(
+    {FindingKind.LEFTOVER, FindingKind.STRANGER, FindingKind.LIVE_TAIL, FindingKind.STATE}
+)
+"""Kinds that are no damage: a directory with nothing else is sound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostOffsets:
+    """The offsets that damaged bytes stood for, as far as their neighbours tell.
+
+    `last` is `None` at the end of a log. `stated_last` is what the damaged header itself says.
+    """
+
+    first: int
+    last: int | None
+    stated_last: int | None = None
+    is_control: bool = False
+    """Whether its header says that it ends a transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`position` is `None` for what concerns a file or directory as a whole."""
+
+    kind: FindingKind
+    path: str
+    position: int | None
+    reason: str
+    size: int | None = None
+    """Bytes concerned, for `LOG_DAMAGE`."""
+    lost: LostOffsets | None = None
+    entry: tuple[str, int, int] | None = None
+    """Topic, partition and the offset to put instead, for `CHECKPOINT_ENTRY`."""
+
+    @property
+    def is_note(self) -> bool:
+        return self.kind in NOTES
+
+    @property
+    def text(self) -> str:
+        where = self.path if self.position is None else f"{self.path} at byte {self.position}"
+        return f"{where}: {self.reason}"
