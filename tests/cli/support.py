@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,27 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 
-def run_ottla(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla", *map(str, arguments)]
+def run_ottla(
+    *arguments: str | Path, directory: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, in `directory` if one is given."""
+    return _run(["-m", "ottla", *map(str, arguments)], directory)
+
+
+def run_python(code: str, *, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program as a user's script."""
+    return _run(["-c", code], directory)
+
+
+def _run(arguments: list[str], directory: Path | None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=ENVIRONMENT, check=False
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=ENVIRONMENT,
+        check=False,
+        cwd=directory,
     )
 
 
@@ -23,22 +41,23 @@ def run_ottla(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def serving(data_dir: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`ottla serve` on a free port: its address and its process, stopped at the end."""
     command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(data_dir)]
-    process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        ready = process.stdout.readline()
-        assert ready.startswith("ready "), process.stderr.read()
-        yield ready.split()[1], process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        process.stdout.close()
-        process.stderr.close()
+    # Not a pipe: nobody reads it while the server runs, and a full one would stop it.
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        assert process.stdout is not None
+        try:
+            ready = process.stdout.readline()
+            errors.seek(0)
+            assert ready.startswith("ready "), errors.read()
+            yield ready.split()[1], process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            process.stdout.close()

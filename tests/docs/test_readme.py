@@ -1,0 +1,50 @@
+"""The README's own lines, run as they stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ottla
+from tests.cli.support import run_ottla, run_python
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_python_examples_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    embedded, listening = (code for code in PYTHON if "spark" not in code)
+    exec(embedded, {})
+    assert "b'a pot of tea' (('waiter', b'Ana'),)" in capsys.readouterr().out
+    exec(listening, {})
+    assert "(0, 1)" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_load_and_what_reads_it_run_as_they_stand(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders", partitions=3)
+        log.append("orders", b"a pot of tea", key=b"table 4")
+    (command,) = re.findall(r"^\$ ottla (load .*)$", README, re.M)
+    loaded = run_ottla(*command.split(), directory=tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    (code,) = (code for code in PYTHON if "spark" in code)
+    shown = run_python(code, directory=tmp_path)
+    assert "|count|" in shown.stdout, shown.stderr
+
+
+def test_the_records_command_runs_as_it_stands(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+        log.append("orders", b"a pot of tea", key=b"table 4", headers=[("waiter", b"Ana")])
+    (command,) = re.findall(r"^\$ ottla (records [^|]*orders)$", README, re.M)
+    (line,) = run_ottla(*command.split(), directory=tmp_path).stdout.splitlines()
+    assert line.startswith("orders-0\t0\t")
+    assert line.endswith("\ttable 4\ta pot of tea\twaiter=Ana")
