@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.spark.load import LoadReport, Progress, Step, load
 from rich.console import Console
 from rich.table import Table
 
 from examples.flights_data import TOPIC
+from ottla.spark.load import LoadReport, Progress, Step, load
 from ottla.spark.session import spark_session
 from ottla.spark.table import read_table
 
