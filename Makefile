@@ -34,7 +34,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/tidy tests/docs
+	$(BIN)/python -m pytest -q -m "not slow" tests/tidy tests/docs
 
 format: $(READY)
 	$(BIN)/ruff format .
