@@ -8,11 +8,14 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
+from ottla.broker.admin import Admin
+from ottla.broker.cluster_file import ClusterState
+from ottla.broker.cluster_store import ClusterStore, read_cluster_state
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.opening import (
     BrokerOptions,
@@ -22,15 +25,9 @@ from ottla.broker.opening import (
 )
 from ottla.broker.partition import Partition
 from ottla.broker.producer_ids import ProducerIds, write_producer_ids
-from ottla.broker.topic_store import TopicStore, storage_failures_answered
-from ottla.broker.topics import (
-    INTERNAL_TOPICS,
-    NewTopic,
-    Topic,
-    TopicGrowth,
-    check_growth,
-    partition_count_of,
-)
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.topic_store import TopicStore
+from ottla.broker.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.waiting import WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
@@ -45,7 +42,6 @@ from ottla.storage.partition_log import (
     FoundOffset,
     Isolation,
 )
-from ottla.storage.truncation import delete_records_before
 
 logger = logging.getLogger(__name__)
 
@@ -58,13 +54,15 @@ class Broker:
     def __init__(
         self,
         opened: OpenedDirectories,
-        config: BrokerConfig,
+        settings: BrokerSettings,
         options: BrokerOptions,
         *,
         file_system: FileSystem,
+        cluster: ClusterState,
         configs: TopicConfigs,
     ) -> None:
-        self.config = config
+        self.settings = settings
+        self.config = settings.config
         self.new_id = options.new_id
         self.directories = opened.directories
         self._store = TopicStore(opened.directories, file_system, configs, options.new_id)
@@ -77,6 +75,9 @@ class Broker:
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
         self._next_checkpoint_ms: float | None = None
         self._store.load(opened)
+        self.admin = Admin(
+            self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
+        )
 
     @classmethod
     def open(
@@ -87,13 +88,20 @@ class Broker:
         options: BrokerOptions,
     ) -> "Broker":
         """Opens (and mends) log directories as one broker; raises `UserError`, `StorageError`."""
+        cluster = read_cluster_state(paths, file_system)
+        settings = BrokerSettings(config.given, cluster)
+        defaults = settings.config.topic_defaults
         opened, configs = open_directories(
             paths,
             file_system,
-            options,
-            lambda entries: TopicConfigs(config.topic_defaults, entries),
+            options.with_node_id(config.wanted_node_id),
+            lambda entries: TopicConfigs(defaults, entries),
         )
-        return cls(opened, config, options, file_system=file_system, configs=configs)
+        node_id = str(opened.node_id)
+        settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
+        return cls(
+            opened, settings, options, file_system=file_system, cluster=cluster, configs=configs
+        )
 
     def close(self) -> None:
         """Flushes and closes everything; the next start needs no recovery."""
@@ -119,13 +127,6 @@ class Broker:
         factor = self.config.default_replication_factor
         return self.create_topic(NewTopic(name=name, replication_factor=factor))
 
-    def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
-        """Gives a topic more partitions; raises `ApiError`."""
-        topic = self.topics.get(growth.name)
-        check_growth(growth, topic, node_id=self.node_id)
-        if not validate_only:
-            self._store.grow(topic, growth.partition_count)
-
     def delete_topic(self, topic: Topic) -> None:
         """Takes a topic away; its files go after `file.delete.delay.ms`. Raises `ApiError`."""
         if not self.config.delete_topic_enable:
@@ -136,40 +137,6 @@ class Broker:
         self._store.delete(topic)
         for partition in topic.partitions.values():
             self._waiting.wake(partition)
-
-    def delete_records(
-        self, offsets: Mapping[tuple[str, int], int]
-    ) -> dict[tuple[str, int], int | ApiError]:
-        """Moves the start of partitions up to offsets (-1: the end), durably.
-
-        Tells where each starts now, or why it could not be moved.
-        """
-        results: dict[tuple[str, int], int | ApiError] = {}
-        directories: dict[str, LogDirectory] = {}
-        for (topic, index), offset in offsets.items():
-            try:
-                results[topic, index] = self._delete_records(topic, index, offset)
-            except ApiError as error:
-                results[topic, index] = error
-            else:
-                directory = self.topics.partition(topic, index).directory
-                directories[directory.path] = directory
-        for directory in directories.values():
-            try:
-                directory.checkpoint()
-            except StorageError as error:
-                refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                results.update((key, refusal) for key in offsets if key in directory.logs)
-        return results
-
-    def _delete_records(self, topic: str, index: int, offset: int) -> int:
-        if topic in INTERNAL_TOPICS:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic}' is internal.")
-        log = self.topics.partition(topic, index).log
-        if "delete" not in log.config.cleanup_policy:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
-        with storage_failures_answered():
-            return delete_records_before(log, offset)
 
     # Appending
 

@@ -36,8 +36,15 @@ class BrokerOptions:
     new_id: Callable[[], Uuid]
     random_below: Callable[[int], int]
     node_id: int = 1
+    is_node_id_wanted: bool = False
     cluster_id: str
     on_progress: Callable[[str], None] = field(default=_ignore_progress)
+
+    def with_node_id(self, node_id: int | None) -> "BrokerOptions":
+        """The options of a broker that must be that node, whatever its directories are."""
+        if node_id is None:
+            return self
+        return dataclasses.replace(self, node_id=node_id, is_node_id_wanted=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +143,11 @@ def _identity(
     if known is None:
         return options.cluster_id, options.node_id
     node_id = options.node_id if known.node_id is None else known.node_id
+    if options.is_node_id_wanted and node_id != options.node_id:
+        raise UserError(
+            f"{paths[0]} belongs to node {node_id}, but node.id is {options.node_id}; change the "
+            "setting, or name another directory"
+        )
     return known.cluster_id or options.cluster_id, node_id
 
 

@@ -115,9 +115,13 @@ class TopicStore:
             self._undo(topic, [index for index in topic.partitions if index >= old_count])
             raise _refusal(error) from error
 
-    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
+    def configure(
+        self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
         """Replaces all of a topic's own settings; its logs follow them from now on."""
         config = topic_config(self._configs.defaults, overrides)
+        if validate_only or overrides == topic.overrides:
+            return
         old_overrides, topic.overrides = topic.overrides, dict(overrides)
         topic.revision += 1
         try:
@@ -128,11 +132,16 @@ class TopicStore:
             raise _refusal(error) from error
         self._apply(topic, config)
 
+    def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
+        """What all topics' settings would be with other defaults; raises `ApiError`."""
+        return {topic.name: topic_config(defaults, topic.overrides) for topic in self.topics}
+
     def change_defaults(self, defaults: TopicConfig) -> None:
         """Gives all topics other defaults, which are the broker's own settings."""
+        configs = self.configs_under(defaults)
         self._configs.defaults = defaults
         for topic in self.topics:
-            self._apply(topic, topic_config(defaults, topic.overrides))
+            self._apply(topic, configs[topic.name])
 
     def _apply(self, topic: Topic, config: TopicConfig) -> None:
         if config == topic.config:

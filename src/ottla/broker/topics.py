@@ -242,9 +242,13 @@ def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> 
     values: dict[str, str] = {}
     for name, text in overrides.items():
         if text is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name}: a value is missing.")
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+            )
         values[name] = text
     try:
-        return with_values(defaults, values)
+        config = with_values(defaults, values)
+        config.check()
     except SettingError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
+    return config

@@ -8,10 +8,12 @@ A broker's settings also give every topic its defaults, under names of their own
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from ottla.config.group import GroupConfig
 from ottla.config.setting import (
     Setting,
+    SettingError,
     Value,
     setting,
     settings_of,
@@ -19,6 +21,7 @@ from ottla.config.setting import (
     with_values,
 )
 from ottla.config.topic import TopicConfig
+from ottla.config.without_effect import is_without_effect
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -35,11 +38,27 @@ class BrokerConfig(GroupConfig):
         "Where clients are sent, as PLAINTEXT://host:port; by default the address they came to.",
         is_dynamic=False,
     )
+    authorizer_class_name: str = setting(
+        "authorizer.class.name",
+        "string",
+        "",
+        "Must be empty: nobody needs leave here, and a broker that should ask for it must not run.",
+        one_of=("",),
+        is_dynamic=False,
+    )
     auto_create_topics_enable: bool = setting(
         "auto.create.topics.enable",
         "boolean",
         True,
         "Whether a client that asks for an unknown topic makes it.",
+        is_dynamic=False,
+    )
+    broker_id: int = setting(
+        "broker.id",
+        "int",
+        -1,
+        "The older name of node.id.",
+        at_least=-1,
         is_dynamic=False,
     )
     connections_max_idle_ms: int = setting(
@@ -48,6 +67,13 @@ class BrokerConfig(GroupConfig):
         600_000,
         "A connection that has been silent for this long is closed; -1 keeps it.",
         at_least=-1,
+        is_dynamic=False,
+    )
+    controller_listener_names: tuple[str, ...] = setting(
+        "controller.listener.names",
+        "list",
+        (),
+        "Names of listeners that are for controllers, on which nothing is listened.",
         is_dynamic=False,
     )
     default_replication_factor: int = setting(
@@ -71,6 +97,40 @@ class BrokerConfig(GroupConfig):
         57_671_680,
         "The most that one fetch is answered with, whatever it asks for.",
         at_least=1024,
+        is_dynamic=False,
+    )
+    listener_security_protocol_map: tuple[str, ...] = setting(
+        "listener.security.protocol.map",
+        "list",
+        (
+            "SASL_SSL:SASL_SSL",
+            "PLAINTEXT:PLAINTEXT",
+            "SSL:SSL",
+            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+        ),
+        "The protocol that each listener's name stands for; only PLAINTEXT is spoken.",
+        is_dynamic=False,
+    )
+    listeners: tuple[str, ...] = setting(
+        "listeners",
+        "list",
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where to listen, as NAME://host:port; without a host on every address. Kafka's default "
+        "is PLAINTEXT://:9092.",
+        is_dynamic=False,
+    )
+    log_dir: str = setting(
+        "log.dir",
+        "string",
+        "",
+        "One directory of logs, unless log.dirs is given.",
+        is_dynamic=False,
+    )
+    log_dirs: tuple[str, ...] = setting(
+        "log.dirs",
+        "list",
+        (),
+        "The directories of the logs. There is no default: name them here or as an argument.",
         is_dynamic=False,
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
@@ -111,11 +171,35 @@ class BrokerConfig(GroupConfig):
         at_least=0,
         is_dynamic=False,
     )
+    node_id: int = setting(
+        "node.id",
+        "int",
+        -1,
+        "The broker's number; -1 is the one that its directories have, or 1 for new ones.",
+        at_least=-1,
+        is_dynamic=False,
+    )
     num_partitions: int = setting(
         "num.partitions",
         "int",
         1,
         "Partitions of a topic that does not say.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    quota_window_num: int = setting(
+        "quota.window.num",
+        "int",
+        11,
+        "How many windows of time the rates of clients are measured over.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    quota_window_size_seconds: int = setting(
+        "quota.window.size.seconds",
+        "int",
+        1,
+        "How long one of those windows is.",
         at_least=1,
         is_dynamic=False,
     )
@@ -128,10 +212,26 @@ class BrokerConfig(GroupConfig):
         is_dynamic=False,
     )
     topic_defaults: TopicConfig = dataclasses.field(default_factory=TopicConfig)
+    given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    """The texts that all this was made from, those without effect included."""
+
+    @property
+    def without_effect(self) -> list[str]:
+        """The names that were given and mean nothing here."""
+        return sorted(name for name in self.given if name not in broker_settings())
+
+    @property
+    def wanted_node_id(self) -> int | None:
+        """The node that the broker is told to be; raises `SettingError` for two of them."""
+        wanted = {one for one in (self.node_id, self.broker_id) if one >= 0}
+        if len(wanted) > 1:
+            message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
+            raise SettingError("broker.id", message, message)
+        return wanted.pop() if wanted else None
 
     def value_of(self, name: str) -> Value:
         """A setting's value by Kafka's name, the defaults of topics included."""
-        row = settings_of(BrokerConfig).get(name)
+        row = OWN_SETTINGS.get(name)
         if row is not None:
             return self._value(self, row)
         return self._value(self.topic_defaults, topic_settings_by_broker_name()[name])
@@ -145,25 +245,42 @@ class BrokerConfig(GroupConfig):
 def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     """Settings from texts by Kafka's broker names; raises `SettingError`."""
     topic_rows = topic_settings_by_broker_name()
-    own_rows = settings_of(BrokerConfig)
-    own = {name: text for name, text in values.items() if name not in topic_rows}
-    for name in own:
-        if name not in own_rows:
-            raise unknown_setting(name, [*own_rows, *topic_rows])
+    own: dict[str, str] = {}
+    for name, text in values.items():
+        if name in OWN_SETTINGS:
+            own[name] = text
+        elif name not in topic_rows and not is_without_effect(name):
+            raise unknown_setting(name, list(broker_settings()))
     config = with_values(BrokerConfig(), own)
     changes = _from_coarser_units(config)
-    for name, text in values.items():
-        if name in topic_rows:
-            row = topic_rows[name]
-            changes[row.attribute] = dataclasses.replace(row, name=name).parse(text)
+    for name, row in topic_rows.items():
+        if name in values:
+            changes[row.attribute] = dataclasses.replace(row, name=name).parse(values[name])
     defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
-    return dataclasses.replace(config, topic_defaults=defaults)
+    return dataclasses.replace(config, topic_defaults=defaults, given=dict(values))
 
 
+@cache
 def topic_settings_by_broker_name() -> dict[str, Setting]:
     """The rows of a topic under the names that a broker's settings have for them."""
     rows = settings_of(TopicConfig).values()
     return {row.broker_name: row for row in rows if row.broker_name is not None}
+
+
+@cache
+def broker_settings() -> dict[str, Setting]:
+    """Every row of a broker by name, those that are the defaults of topics included."""
+    return {**OWN_SETTINGS, **topic_settings_by_broker_name()}
+
+
+OWN_SETTINGS = settings_of(BrokerConfig)
+
+COARSER_NAMES = {
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.hours",),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+}
+"""The names that say the same in coarser units, in the order in which they count."""
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:

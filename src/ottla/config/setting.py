@@ -17,11 +17,15 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class SettingError(UserError):
-    """A setting's name is unknown or its value is out of bounds."""
+    """A setting's name is unknown or its value is out of bounds.
 
-    def __init__(self, name: str, message: str) -> None:
+    `api_message` is what a client is told, in Kafka's words, which tools and tests look for.
+    """
+
+    def __init__(self, name: str, message: str, api_message: str) -> None:
         super().__init__(message)
         self.name = name
+        self.api_message = api_message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +79,38 @@ class Setting:
                     return text
         except (ValueError, KeyError) as error:
             article = "an" if self.kind == "int" else "a"
-            raise SettingError(
-                self.name, f"{self.name}={text}: must be {article} {self.kind}"
-            ) from error
+            wanted = (
+                "Expected value to be either true or false"
+                if self.kind == "boolean"
+                else f"Not a number of type {self.kind.upper()}"
+            )
+            raise self._error(text, f"must be {article} {self.kind}", wanted) from error
 
     def _check(self, value: Value, text: str) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             limit = {"int": INT32_MAX, "short": 2**15 - 1, "long": INT64_MAX}.get(self.kind)
             at_most = self.at_most if self.at_most is not None else limit
-            if self.at_least is not None and value < self.at_least:
-                raise SettingError(self.name, f"{self.name}={text}: at least {self.at_least:g}")
+            at_least = self.at_least
+            if at_least is not None and value < at_least:
+                bound = f"Value must be at least {at_least}"
+                raise self._error(text, f"at least {at_least}", bound)
             if at_most is not None and value > at_most:
-                raise SettingError(self.name, f"{self.name}={text}: at most {at_most:g}")
+                bound = f"Value must be no more than {at_most}"
+                raise self._error(text, f"at most {at_most}", bound)
         if self.one_of is not None:
             for part in value if isinstance(value, tuple) else (str(value),):
                 if part not in self.one_of:
                     choices = ", ".join(self.one_of)
-                    raise SettingError(self.name, f"{self.name}={text}: one of {choices}")
+                    raise self._error(
+                        text, f"one of {choices}", f"String must be one of: {choices}"
+                    )
+
+    def _error(self, text: str, wanted: str, api_wanted: str) -> SettingError:
+        return SettingError(
+            self.name,
+            f"{self.name}={text}: {wanted}",
+            f"Invalid value {text} for configuration {self.name}: {api_wanted}",
+        )
 
 
 def setting(name: str, kind: str, default: Value, doc: str, **bounds: Any) -> Any:
@@ -128,4 +147,6 @@ def unknown_setting(name: str, names: list[str]) -> SettingError:
 
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return SettingError(name, f"{name}: there is no such setting{hint}")
+    return SettingError(
+        name, f"{name}: there is no such setting{hint}", f"Unknown topic config name: {name}{hint}"
+    )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.config.setting import INT64_MAX, setting
+from ottla.config.setting import INT64_MAX, SettingError, setting
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -62,6 +62,12 @@ class TopicConfig:
         at_least=0,
         broker_name="log.cleaner.delete.retention.ms",
     )
+    follower_replication_throttled_replicas: tuple[str, ...] = setting(
+        "follower.replication.throttled.replicas",
+        "list",
+        (),
+        "Replicas whose fetching is throttled; a single broker has none, so it has no effect.",
+    )
     file_delete_delay_ms: int = setting(
         "file.delete.delay.ms",
         "long",
@@ -93,6 +99,12 @@ class TopicConfig:
         "Bytes of log between two entries of the offset and time index.",
         at_least=0,
         broker_name="log.index.interval.bytes",
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = setting(
+        "leader.replication.throttled.replicas",
+        "list",
+        (),
+        "Replicas whose serving is throttled; a single broker has none, so it has no effect.",
     )
     local_retention_bytes: int = setting(
         "local.retention.bytes",
@@ -242,6 +254,19 @@ class TopicConfig:
         "Reserved: a single broker holds no elections.",
         broker_name="unclean.leader.election.enable",
     )
+
+    def check(self) -> None:
+        """Raises `SettingError` for settings that are right each but not together."""
+        if self.max_compaction_lag_ms < self.min_compaction_lag_ms:
+            message = (
+                f"conflict topic config setting max.compaction.lag.ms "
+                f"({self.max_compaction_lag_ms}) < min.compaction.lag.ms "
+                f"({self.min_compaction_lag_ms})"
+            )
+            raise SettingError("max.compaction.lag.ms", message, message)
+        if self.remote_storage_enable:
+            message = "remote.storage.enable: this broker has no tiered storage"
+            raise SettingError("remote.storage.enable", message, message)
 
     @property
     def is_compacted(self) -> bool:

@@ -1,13 +1,14 @@
 """Settings as CreateTopics and DescribeConfigs show them: value, source, and what it overrides.
 
-Kafka's counterparts: `ConfigHelper`, `DescribeConfigsResponse.ConfigSource`.
+Kafka's counterpart: `ConfigHelper`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
+from ottla.broker.settings import BrokerSettings, ConfigSource, setting_row
 from ottla.broker.topics import Topic
-from ottla.config.broker import BrokerConfig, topic_settings_by_broker_name
+from ottla.config.broker import COARSER_NAMES, broker_settings
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 
@@ -22,21 +23,13 @@ TYPE_CODES = {
 }
 
 
-class Source(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
-
-    TOPIC = 1
-    BROKER = 4
-    DEFAULT = 5
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
     """One place that the value could come from."""
 
     name: str
     value: str
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,52 +38,68 @@ class ConfigEntry:
 
     row: Setting
     name: str
+    value: str | None
     synonyms: tuple[Synonym, ...]
 
     @property
-    def value(self) -> str:
-        return self.synonyms[0].value
-
-    @property
-    def source(self) -> Source:
-        return self.synonyms[0].source
+    def source(self) -> ConfigSource:
+        return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT
 
     @property
     def type_code(self) -> int:
         return TYPE_CODES[self.row.kind]
 
 
-def topic_entries(topic: Topic, config: BrokerConfig) -> list[ConfigEntry]:
+def topic_entries(topic: Topic, settings: BrokerSettings) -> list[ConfigEntry]:
     """Every setting of a topic, in order of name."""
     entries = []
     for name, row in sorted(settings_of(TopicConfig).items()):
-        synonyms = []
+        value = row.format(getattr(topic.config, row.attribute))
+        synonyms = list(_synonyms(row.broker_name or name, row, settings))
         if name in topic.overrides:
-            value = row.format(getattr(topic.config, row.attribute))
-            synonyms.append(Synonym(name=name, value=value, source=Source.TOPIC))
-        broker_name = row.broker_name or name
-        default = getattr(config.topic_defaults, row.attribute)
-        synonyms += _broker_synonyms(row, broker_name, row.format(default))
-        entries.append(ConfigEntry(row=row, name=name, synonyms=tuple(synonyms)))
+            synonyms.insert(0, Synonym(name=name, value=value, source=ConfigSource.TOPIC))
+        entries.append(ConfigEntry(row=row, name=name, value=value, synonyms=tuple(synonyms)))
     return entries
 
 
-def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """Every setting of the broker, those that are the defaults of topics included."""
-    rows = {**settings_of(BrokerConfig), **topic_settings_by_broker_name()}
-    return [
-        ConfigEntry(
-            row=row,
-            name=name,
-            synonyms=tuple(_broker_synonyms(row, name, row.format(config.value_of(name)))),
-        )
-        for name, row in sorted(rows.items())
-    ]
+def broker_entries(settings: BrokerSettings) -> list[ConfigEntry]:
+    """Every setting of the broker, those that are the defaults of topics included.
+
+    Of those without effect, the ones that somebody has set.
+    """
+    names = set(broker_settings()).union(*settings.sources.values())
+    return [_broker_entry(name, settings) for name in sorted(names)]
 
 
-def _broker_synonyms(row: Setting, name: str, value: str) -> list[Synonym]:
-    default = row.format(row.default)
-    synonyms = [Synonym(name=name, value=default, source=Source.DEFAULT)]
-    if value != default:
-        synonyms.insert(0, Synonym(name=name, value=value, source=Source.BROKER))
-    return synonyms
+def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
+    """What was set for all brokers of the cluster, and nothing else."""
+    source = ConfigSource.ALL_BROKERS
+    entries = []
+    for name, value in sorted(settings.sources[source].items()):
+        row = setting_row(name)
+        assert row is not None, "only settings that are known can be set"
+        synonyms = (Synonym(name=name, value=value, source=source),)
+        entries.append(ConfigEntry(row=row, name=name, value=value, synonyms=synonyms))
+    return entries
+
+
+def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
+    row = setting_row(name)
+    assert row is not None, "only settings that are known can be set"
+    synonyms = tuple(_synonyms(name, row, settings))
+    if name in broker_settings():
+        value = settings.config.value_of(name)
+        text = None if value is None else row.format(value)
+    else:
+        text = synonyms[0].value
+    return ConfigEntry(row=row, name=name, value=text, synonyms=synonyms)
+
+
+def _synonyms(name: str, row: Setting, settings: BrokerSettings) -> Iterator[Synonym]:
+    """What was set for the broker under a name or a coarser one, then the default."""
+    for source, values in settings.sources.items():
+        for one in (name, *COARSER_NAMES.get(name, ())):
+            if one in values:
+                yield Synonym(name=one, value=values[one], source=source)
+    if row.default is not None:
+        yield Synonym(name=name, value=row.format(row.default), source=ConfigSource.DEFAULT)

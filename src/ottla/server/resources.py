@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+
 
 class ResourceType(IntEnum):
     TOPIC = 2
@@ -9,3 +12,21 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+def check_broker_name(name: str, node_id: int) -> None:
+    """Raises `ApiError` unless a broker's resource is this broker."""
+    if not name.isdecimal():
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id}, but received {name}",
+        )
+
+
+def no_settings(resource_type: int) -> ApiError:
+    """The refusal for a kind of resource that has no settings here."""
+    return ApiError(
+        ErrorCode.INVALID_REQUEST, f"Resources of type {resource_type} have no settings here."
+    )

@@ -28,7 +28,7 @@ def make_and_delete(file_system: FileSystem, done: list[Any]) -> None:
     topic = broker.create_topic(NEW)
     done.append("made")
     done.append(broker.allocate_producer_id())
-    broker.grow_topic(TopicGrowth(name="t", partition_count=GROWN_COUNT))
+    broker.admin.grow_topic(TopicGrowth(name="t", partition_count=GROWN_COUNT))
     done.append("grown")
     done.append("deletion begun")
     broker.delete_topic(topic)

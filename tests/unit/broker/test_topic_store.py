@@ -30,7 +30,7 @@ def test_a_grown_topic_keeps_its_records_and_takes_more() -> None:
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t", overrides={"retention.ms": "5"}))
     broker.append("t", 0, batch(), now_ms=1)
-    broker.grow_topic(growth(3))
+    broker.admin.grow_topic(growth(3))
     broker.append("t", 2, batch(), now_ms=1)
     broker.close()
     topic = open_broker(file_system.crash(CrashMode.STRICT)).topics.get("t")
@@ -55,16 +55,16 @@ def test_a_grown_topic_keeps_its_records_and_takes_more() -> None:
 def test_a_growth_that_cannot_be_is_refused(wanted: TopicGrowth, code: ErrorCode) -> None:
     broker = with_topic()
     with pytest.raises(ApiError) as caught:
-        broker.grow_topic(wanted)
+        broker.admin.grow_topic(wanted)
     assert caught.value.code is code
     assert broker.topics.get("t").partition_count == 2
 
 
 def test_a_growth_may_name_this_broker_and_be_tried_dry() -> None:
     broker = with_topic()
-    broker.grow_topic(growth(3, [[1]]), validate_only=True)
+    broker.admin.grow_topic(growth(3, [[1]]), validate_only=True)
     assert sorted(broker.topics.get("t").partitions) == [0, 1]
-    broker.grow_topic(growth(3, [[1]]))
+    broker.admin.grow_topic(growth(3, [[1]]))
     assert sorted(broker.topics.get("t").partitions) == [0, 1, 2]
 
 
@@ -72,7 +72,7 @@ def test_internal_topics_are_neither_grown_nor_deleted() -> None:
     broker = open_broker(disk("/d"))
     topic = broker.create_topic(NewTopic(name="__consumer_offsets"))
     with pytest.raises(ApiError) as caught:
-        broker.grow_topic(TopicGrowth(name=topic.name, partition_count=2))
+        broker.admin.grow_topic(TopicGrowth(name=topic.name, partition_count=2))
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     with pytest.raises(ApiError) as caught:
         broker.delete_topic(topic)
@@ -80,7 +80,7 @@ def test_internal_topics_are_neither_grown_nor_deleted() -> None:
 
 
 def on_two_disks(file_system: FaultyFileSystem) -> Broker:
-    broker = open_broker(file_system, "/d", "/e")
+    broker = open_broker(file_system, "/d", "/e", log_index_size_max_bytes="120")
     broker.create_topic(NewTopic(name="t", partition_count=2))
     return broker
 
@@ -89,12 +89,12 @@ def test_a_growth_that_a_disk_refuses_leaves_the_topic_as_it_was() -> None:
     probe = FaultyFileSystem(disk("/d", "/e"))
     broker = on_two_disks(probe)
     first_call = len(probe.calls)
-    broker.grow_topic(growth(4))
+    broker.admin.grow_topic(growth(4))
     for at_call in range(first_call, len(probe.calls)):
         plan = FaultPlan(at_call=at_call, error=OSError(errno.ENOSPC, "full"))
         broker = on_two_disks(FaultyFileSystem(disk("/d", "/e"), plan))
         with pytest.raises(ApiError) as caught:
-            broker.grow_topic(growth(4))
+            broker.admin.grow_topic(growth(4))
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         topic = broker.topics.get("t")
         assert topic.partition_count == 2

@@ -27,7 +27,7 @@ def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResp
         try:
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            call.broker.grow_topic(_growth(wanted), validate_only=request.validate_only)
+            call.broker.admin.grow_topic(_growth(wanted), validate_only=request.validate_only)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)

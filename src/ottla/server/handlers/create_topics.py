@@ -28,7 +28,7 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     for name, wanted in wanted_by_name.items():
         try:
             if counts[name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "The request names this topic twice.")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             results.append(_create(wanted, request.validate_only, call))
         except ApiError as error:
             results.append(
@@ -60,6 +60,6 @@ def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> Creatabl
         replication_factor=1,
         configs=[
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source)
-            for one in topic_entries(topic, broker.config)
+            for one in topic_entries(topic, broker.settings)
         ],
     )

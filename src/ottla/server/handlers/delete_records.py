@@ -20,7 +20,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
         for topic in request.topics
         for one in topic.partitions
     }
-    results = call.broker.delete_records(wanted)
+    results = call.broker.admin.delete_records(wanted)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

@@ -3,8 +3,9 @@
 Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 """
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.settings import ConfigSource
+from ottla.broker.topics import check_name
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -14,8 +15,13 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.server.call import Call
-from ottla.server.config_entries import ConfigEntry, Source, broker_entries, topic_entries
-from ottla.server.resources import ResourceType
+from ottla.server.config_entries import (
+    ConfigEntry,
+    all_brokers_entries,
+    broker_entries,
+    topic_entries,
+)
+from ottla.server.resources import ResourceType, check_broker_name, no_settings
 
 
 def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
@@ -41,7 +47,7 @@ def _describe(
     result.configs = [
         _config(entry, request, call.api_version)
         for entry in entries
-        if keys is None or entry.name in keys
+        if not keys or entry.name in keys
     ]
     return result
 
@@ -50,20 +56,14 @@ def _entries(resource: DescribeConfigsResource, call: Call) -> list[ConfigEntry]
     broker, name = call.broker, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return topic_entries(broker.topics.get(name), broker.config)
+            check_name(name)
+            return topic_entries(broker.topics.get(name), broker.settings)
         case ResourceType.BROKER if name == "":
-            return []  # what was set for all brokers of the cluster: nothing can be
-        case ResourceType.BROKER if name == str(broker.node_id):
-            return broker_entries(broker.config)
+            return all_brokers_entries(broker.settings)
         case ResourceType.BROKER:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"The broker here has the id {broker.node_id}, not '{name}'.",
-            )
-    raise ApiError(
-        ErrorCode.INVALID_REQUEST,
-        f"Resources of type {resource.resource_type} have no settings here.",
-    )
+            check_broker_name(name, broker.node_id)
+            return broker_entries(broker.settings)
+    raise no_settings(resource.resource_type)
 
 
 def _config(
@@ -78,7 +78,7 @@ def _config(
         documentation=entry.row.doc if request.include_documentation else None,
     )
     if api_version == 0:
-        config.is_default = entry.source is Source.DEFAULT
+        config.is_default = entry.source is ConfigSource.DEFAULT
     if request.include_synonyms:
         config.synonyms = [
             DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)

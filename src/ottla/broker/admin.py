@@ -1,0 +1,128 @@
+"""What admin clients change of a running broker: sizes and settings of topics, its own settings.
+
+Every change is on the disks when the call returns, and holds from then on. Refusals are `ApiError`
+and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError
+from ottla.broker.cluster_store import ClusterStore
+from ottla.broker.config_changes import Alteration
+from ottla.broker.settings import BrokerSettings, ConfigSource, check_dynamic
+from ottla.broker.topic_store import TopicStore, storage_failures_answered
+from ottla.broker.topics import INTERNAL_TOPICS, TopicGrowth, check_growth
+from ottla.config.broker import BrokerConfig, broker_settings
+from ottla.config.setting import SettingError, settings_of
+from ottla.config.topic import TopicConfig
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.truncation import delete_records_before
+
+TopicPartition = tuple[str, int]
+
+
+class Configured(Protocol):
+    """The broker, as far as it is told of other settings."""
+
+    node_id: int
+    config: BrokerConfig
+
+
+class Admin:
+    def __init__(
+        self,
+        store: TopicStore,
+        cluster: ClusterStore,
+        settings: BrokerSettings,
+        broker: Configured,
+    ) -> None:
+        self._store = store
+        self._topics = store.topics
+        self._cluster = cluster
+        self._settings = settings
+        self._broker = broker
+
+    # Topics
+
+    def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
+        """Gives a topic more partitions."""
+        topic = self._topics.get(growth.name)
+        check_growth(growth, topic, node_id=self._broker.node_id)
+        if not validate_only:
+            self._store.grow(topic, growth.partition_count)
+
+    def alter_topic(
+        self, name: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        """Changes a topic's settings."""
+        topic = self._topics.get(name)
+        overrides = alteration.apply(topic.overrides, settings_of(TopicConfig))
+        self._store.configure(topic, overrides, validate_only=validate_only)
+
+    # Settings
+
+    def alter_broker(
+        self, scope: ConfigSource, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        """Changes the broker's own settings, or those of all brokers."""
+        assert scope in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS)
+        state = self._cluster.state
+        if scope is ConfigSource.BROKER:
+            values = alteration.apply(state.broker_configs, broker_settings())
+            new = dataclasses.replace(state, broker_configs=values)
+        else:
+            values = alteration.apply(state.default_configs, broker_settings())
+            new = dataclasses.replace(state, default_configs=values)
+        check_dynamic(values)
+        try:
+            config = self._settings.config_under(new)
+        except SettingError as error:
+            # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
+            raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
+        self._store.configs_under(config.topic_defaults)
+        if validate_only:
+            return
+        with storage_failures_answered():
+            self._cluster.replace(new)
+        self._settings.follow(self._cluster.state, config)
+        self._broker.config = config
+        self._store.change_defaults(config.topic_defaults)
+
+    # Records
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | ApiError]:
+        """Moves the start of partitions up to offsets (-1: the end).
+
+        Tells where each starts now, or why it could not be moved.
+        """
+        results: dict[TopicPartition, int | ApiError] = {}
+        directories: dict[str, LogDirectory] = {}
+        for (topic, index), offset in offsets.items():
+            try:
+                results[topic, index] = self._delete_records(topic, index, offset)
+            except ApiError as error:
+                results[topic, index] = error
+            else:
+                directory = self._topics.partition(topic, index).directory
+                directories[directory.path] = directory
+        for directory in directories.values():
+            try:
+                directory.checkpoint()
+            except StorageError as error:
+                refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                results.update((key, refusal) for key in offsets if key in directory.logs)
+        return results
+
+    def _delete_records(self, topic: str, index: int, offset: int) -> int:
+        if topic in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic}' is internal.")
+        log = self._topics.partition(topic, index).log
+        if "delete" not in log.config.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
+        with storage_failures_answered():
+            return delete_records_before(log, offset)

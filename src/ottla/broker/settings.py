@@ -1,0 +1,83 @@
+"""The broker's settings: those it was started with, and over them what clients have changed.
+
+Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.broker.cluster_file import ClusterState
+from ottla.config.broker import BrokerConfig, broker_config, broker_settings
+from ottla.config.setting import Setting, SettingError
+from ottla.config.without_effect import DYNAMIC_WITHOUT_EFFECT, is_without_effect
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by Kafka's numbers; the lower counts first."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC = 4
+    DEFAULT = 5
+
+
+class BrokerSettings:
+    """`config` is what holds now; `sources` are the texts that it was made from."""
+
+    def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
+        self._given = given
+        self._state = state
+        self.sources: dict[ConfigSource, Mapping[str, str]] = {}
+        try:
+            config = self.config_under(state)
+        except SettingError as error:
+            raise UserError(f"a setting that a client has changed: {error}") from error
+        self.follow(state, config)
+
+    def complete(self, facts: Mapping[str, str]) -> None:
+        """Adds what opening the directories has shown, as if it had been given."""
+        self._given = {**self._given, **facts}
+        self.config = self.config_under(self._state)
+        self.follow(self._state, self.config)
+
+    def config_under(self, state: ClusterState) -> BrokerConfig:
+        """What would hold in another state; raises `SettingError`."""
+        return broker_config({**self._given, **state.default_configs, **state.broker_configs})
+
+    def follow(self, state: ClusterState, config: BrokerConfig) -> None:
+        """Takes on a state, with the config that `config_under` made of it."""
+        self._state = state
+        self.config = config
+        self.sources = {
+            ConfigSource.BROKER: state.broker_configs,
+            ConfigSource.ALL_BROKERS: state.default_configs,
+            ConfigSource.STATIC: self._given,
+        }
+
+
+def setting_row(name: str) -> Setting | None:
+    """The row of a broker's setting; one is made for what is known and has no effect."""
+    row = broker_settings().get(name)
+    if row is None and is_without_effect(name):
+        is_dynamic = name in DYNAMIC_WITHOUT_EFFECT
+        return Setting(
+            name=name, kind="string", default=None, doc="No effect here.", is_dynamic=is_dynamic
+        )
+    return row
+
+
+def check_dynamic(values: Mapping[str, str]) -> None:
+    """Raises `ApiError` unless all may be changed while the broker runs."""
+    rows = {name: setting_row(name) for name in values}
+    for name, row in rows.items():
+        if row is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    fixed = sorted(name for name, row in rows.items() if row is not None and not row.is_dynamic)
+    if fixed:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )

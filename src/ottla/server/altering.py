@@ -1,0 +1,69 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed, or told why not.
+
+Kafka's counterpart: `ConfigAdminManager.preprocess`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.broker import Broker
+from ottla.broker.config_changes import Alteration
+from ottla.broker.settings import ConfigSource
+from ottla.broker.topics import check_name
+from ottla.server.resources import ResourceType, check_broker_name, no_settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceAlteration:
+    """One resource of a request; `alteration` raises `ApiError` when it makes no sense."""
+
+    resource_type: int
+    resource_name: str
+    alteration: Callable[[], Alteration]
+
+
+def alter_all(
+    broker: Broker, wanted: Sequence[ResourceAlteration], *, validate_only: bool
+) -> list[ApiError | None]:
+    """Changes resources in order; what became of each."""
+    counts = Counter((one.resource_type, one.resource_name) for one in wanted)
+    results: list[ApiError | None] = []
+    for one in wanted:
+        try:
+            if counts[one.resource_type, one.resource_name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _alter(broker, one, validate_only=validate_only)
+            results.append(None)
+        except ApiError as error:
+            results.append(error)
+    return results
+
+
+def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -> None:
+    name, alteration = wanted.resource_name, wanted.alteration()
+    match wanted.resource_type:
+        case ResourceType.TOPIC:
+            check_name(name)
+            broker.admin.alter_topic(name, alteration, validate_only=validate_only)
+        case ResourceType.BROKER:
+            scope = ConfigSource.ALL_BROKERS
+            if name:
+                check_broker_name(name, broker.node_id)
+                scope = ConfigSource.BROKER
+            broker.admin.alter_broker(scope, alteration, validate_only=validate_only)
+        case _:
+            raise no_settings(wanted.resource_type)
+
+
+def check_names(names: Sequence[str], without_value: Sequence[str]) -> None:
+    """Raises `ApiError` for a setting that is named twice, or is to be set to nothing."""
+    if len(set(names)) < len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if without_value:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Null value not supported for : {', '.join(without_value)}",
+        )

@@ -1,0 +1,47 @@
+"""AlterConfigs, 0 to 2: replaces all settings that a topic or the broker was given.
+
+Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+"""
+
+from ottla.broker.config_changes import Alteration, ConfigChange
+from ottla.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from ottla.server.altering import ResourceAlteration, alter_all, check_names
+from ottla.server.call import Call
+
+
+def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    wanted = [_alteration(resource) for resource in request.resources]
+    errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(request.resources, errors, strict=True)
+        ]
+    )
+
+
+def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
+    configs = resource.configs
+
+    def alteration() -> Alteration:
+        check_names(
+            [one.name for one in configs], [one.name for one in configs if one.value is None]
+        )
+        changes = [ConfigChange(name=one.name, value=one.value or "") for one in configs]
+        return Alteration(changes=changes, is_whole=True)
+
+    return ResourceAlteration(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        alteration=alteration,
+    )

@@ -1,0 +1,62 @@
+"""IncrementalAlterConfigs, 0 to 1: changes some settings of a topic or the broker (KIP-339).
+
+Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.server.altering import ResourceAlteration, alter_all, check_names
+from ottla.server.call import Call
+
+
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+    wanted = [_alteration(resource) for resource in request.resources]
+    errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(request.resources, errors, strict=True)
+        ]
+    )
+
+
+def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
+    configs = resource.configs
+
+    def alteration() -> Alteration:
+        without_value = [
+            one.name
+            for one in configs
+            if one.value is None and one.config_operation != ConfigOperation.DELETE
+        ]
+        check_names([one.name for one in configs], without_value)
+        return Alteration(changes=[_change(one) for one in configs])
+
+    return ResourceAlteration(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        alteration=alteration,
+    )
+
+
+def _change(config: AlterableConfig) -> ConfigChange:
+    try:
+        operation = ConfigOperation(config.config_operation)
+    except ValueError:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}"
+        ) from None
+    return ConfigChange(name=config.name, operation=operation, value=config.value or "")

@@ -1,0 +1,184 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, as clients see them."""
+
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic
+from ottla.protocol.messages.alter_configs import AlterableConfig as NewConfig
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest
+from ottla.protocol.messages.alter_configs import AlterConfigsResource as WholeResource
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.asking import Asker
+from tests.brokers import disk, open_broker
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = open_broker(disk("/d"), log_retention_hours="2", num_io_threads="3")
+    broker.create_topic(NewTopic(name="t"))
+    return broker
+
+
+@pytest.fixture
+def asker(broker: Broker) -> Asker:
+    return Asker(broker)
+
+
+def described(asker: Asker, kind: int, name: str, *keys: str) -> dict[str, Any]:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=list(keys)
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=True, include_documentation=True
+    )
+    (result,) = asker.ask(request, 4).results
+    assert result.error_code == 0
+    return {one.name: one for one in result.configs}
+
+
+def sources(config: Any) -> list[tuple[str, str, int]]:
+    return [(one.name, one.value, one.source) for one in config.synonyms]
+
+
+def altered(
+    asker: Asker, kind: int, name: str, *configs: tuple[str, int, str | None], **fields: Any
+) -> tuple[ErrorCode, str | None]:
+    resource = AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            AlterableConfig(name=one, config_operation=operation, value=value)
+            for one, operation, value in configs
+        ],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], **fields)
+    (response,) = asker.ask(request, 1).responses
+    assert (response.resource_type, response.resource_name) == (kind, name)
+    return ErrorCode(response.error_code), response.error_message
+
+
+OK = (ErrorCode.NONE, None)
+
+
+def test_a_topics_settings_are_changed_and_described(asker: Asker) -> None:
+    assert altered(asker, TOPIC, "t", ("retention.ms", SET, "7")) == OK
+    assert altered(asker, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == OK
+    configs = described(asker, TOPIC, "t", "retention.ms", "cleanup.policy")
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("7", 1)
+    assert configs["cleanup.policy"].value == "delete,compact"
+    assert configs["cleanup.policy"].config_type == 7
+    assert altered(asker, TOPIC, "t", ("retention.ms", DELETE, None)) == OK
+    config = described(asker, TOPIC, "t", "retention.ms")["retention.ms"]
+    assert (config.value, config.config_source) == ("7200000", 4)
+    assert sources(config) == [
+        ("log.retention.hours", "2", 4),
+        ("log.retention.ms", "604800000", 5),
+    ]
+
+
+def test_all_sources_of_a_setting_are_told_in_the_order_in_which_they_count(asker: Asker) -> None:
+    assert altered(asker, BROKER, "", ("log.segment.bytes", SET, "2000")) == OK
+    assert altered(asker, BROKER, "1", ("log.segment.bytes", SET, "3000")) == OK
+    assert altered(asker, TOPIC, "t", ("segment.bytes", SET, "4000")) == OK
+    expected = [
+        ("log.segment.bytes", "3000", 2),
+        ("log.segment.bytes", "2000", 3),
+        ("log.segment.bytes", "1073741824", 5),
+    ]
+    topic = described(asker, TOPIC, "t", "segment.bytes")["segment.bytes"]
+    assert sources(topic) == [("segment.bytes", "4000", 1), *expected]
+    broker = described(asker, BROKER, "1", "log.segment.bytes")["log.segment.bytes"]
+    assert (broker.value, broker.config_source, broker.read_only) == ("3000", 2, False)
+    assert sources(broker) == expected
+    everywhere = described(asker, BROKER, "")
+    assert {name: one.value for name, one in everywhere.items()} == {"log.segment.bytes": "2000"}
+
+
+def test_a_brokers_settings_are_described_in_full(asker: Asker) -> None:
+    configs = described(asker, BROKER, "1")
+    assert all(one.documentation for one in configs.values())
+    assert configs["num.partitions"].read_only
+    assert configs["log.retention.minutes"].value is None
+    assert configs["log.dirs"].value == "/d"
+    assert {configs[name].value for name in ("node.id", "broker.id")} == {"1"}
+    threads = configs["num.io.threads"]
+    assert (threads.value, threads.config_source) == ("3", 4)
+    assert "num.network.threads" not in configs
+
+
+def test_a_whole_alteration_forgets_what_it_does_not_name(asker: Asker, broker: Broker) -> None:
+    assert altered(asker, TOPIC, "t", ("retention.ms", SET, "7")) == OK
+    configs = [NewConfig(name="segment.bytes", value="4000")]
+    resources = [WholeResource(resource_type=TOPIC, resource_name="t", configs=configs)]
+    for dry, expected in ((True, {"retention.ms": "7"}), (False, {"segment.bytes": "4000"})):
+        answer = asker.ask(AlterConfigsRequest(resources=resources, validate_only=dry), 2)
+        assert [one.error_code for one in answer.responses] == [0]
+        assert broker.topics.get("t").overrides == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "config", "code", "message"),
+    [
+        ((TOPIC, "u"), ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+        ((TOPIC, "a b"), ("retention.ms", SET, "1"), ErrorCode.INVALID_TOPIC_EXCEPTION, ""),
+        ((TOPIC, "t"), ("x", SET, "1"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: x"),
+        (
+            (TOPIC, "t"),
+            ("retention.ms", SET, None),
+            ErrorCode.INVALID_REQUEST,
+            "Null value not supported for : retention.ms",
+        ),
+        ((TOPIC, "t"), ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST, "operations type 9"),
+        (
+            (BROKER, "2"),
+            ("log.retention.ms", SET, "1"),
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1, but received 2",
+        ),
+        ((BROKER, "x"), ("log.retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST, "integer"),
+        ((LOGGER, "1"), ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST, "no settings here"),
+        ((99, "1"), ("a", SET, "b"), ErrorCode.INVALID_REQUEST, "no settings here"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_with_kafkas_code(
+    asker: Asker,
+    resource: tuple[int, str],
+    config: tuple[str, int, str | None],
+    code: ErrorCode,
+    message: str,
+) -> None:
+    told_code, told = altered(asker, *resource, config)
+    assert told_code is code
+    assert message in (told or "")
+
+
+def test_a_setting_or_a_resource_named_twice_is_refused(asker: Asker, broker: Broker) -> None:
+    twice = (("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert altered(asker, TOPIC, "t", *twice) == (
+        ErrorCode.INVALID_REQUEST,
+        "Error due to duplicate config keys",
+    )
+    resources = [AlterConfigsResource(resource_type=TOPIC, resource_name="t")] * 2
+    answer = asker.ask(IncrementalAlterConfigsRequest(resources=resources), 1)
+    assert [one.error_code for one in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert broker.topics.get("t").overrides == {}
+
+
+def test_a_dry_run_changes_nothing(asker: Asker, broker: Broker) -> None:
+    config = ("retention.ms", SET, "1")
+    assert altered(asker, TOPIC, "t", config, validate_only=True) == OK
+    assert broker.topics.get("t").overrides == {}
