@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from examples.flights_data import FLIGHT_COUNT, PARTITIONS, TOPIC, flights
+from examples.flights_data import PARTITIONS, TOPIC, count_flights, flights
 from examples.flights_load import load_flights, partition_table
 
 SHOWN_FLIGHTS = 5
@@ -49,10 +49,11 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, default=Path("demo-data"))
     home: Path = parser.parse_args().data_dir
     stages = Stages()
+    flight_count = count_flights()
     with serving(home / "log") as address:
         console.print(f"[bold]broker[/bold] on {address}, data in {home / 'log'}")
         make_topic(address)
-        produce(address, stages)
+        produce(address, stages, flight_count)
         ends = log_end_offsets(address)
         show_some(address, stages)
     report, rows, delays = load_flights(home, console)
@@ -64,7 +65,7 @@ def main() -> None:
         stages.add("load", report.row_count, report.write_seconds, note)
     console.print(delays)
     console.print(stages.table())
-    counts = {"flights in": FLIGHT_COUNT, "log end offsets": sum(ends), "rows in Parquet": rows}
+    counts = {"flights in": flight_count, "log end offsets": sum(ends), "rows in Parquet": rows}
     agree = len(set(counts.values())) == 1
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     console.print(
@@ -123,12 +124,12 @@ def log_end_offsets(address: str) -> list[int]:
         consumer.close()
 
 
-def produce(address: str, stages: Stages) -> None:
+def produce(address: str, stages: Stages, flight_count: int) -> None:
     """Sends the flights that the log does not hold yet, in the order of each partition."""
     from confluent_kafka import Producer
 
     present = log_end_offsets(address)
-    if sum(present) == FLIGHT_COUNT:
+    if sum(present) == flight_count:
         stages.add("produce", 0, 0.0, "every flight is in the log already")
         return
     failures: list[str] = []
@@ -149,7 +150,7 @@ def produce(address: str, stages: Stages) -> None:
     started = time.monotonic()
     seen = [0] * PARTITIONS
     sent = 0
-    with progress("producing flights", FLIGHT_COUNT - sum(present)) as advance:
+    with progress("producing flights", flight_count - sum(present)) as advance:
         for flight in flights():
             seen[flight.partition] += 1
             if seen[flight.partition] <= present[flight.partition]:

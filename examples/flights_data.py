@@ -11,14 +11,15 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 TOPIC = "flights"
 PARTITIONS = 4
-FLIGHT_COUNT = 336_776
 
 NUMBERS = (
     "year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time",
@@ -40,11 +41,23 @@ class FlightMessage:
 
 def flights() -> Iterator[FlightMessage]:
     """All flights in the order of the package's file."""
+    with _opened_data() as raw:
+        for row in csv.DictReader(io.TextIOWrapper(raw, "utf-8")):
+            yield _message(row)
+
+
+def count_flights() -> int:
+    """How many there are: the file's lines, less the one of the column names."""
+    with _opened_data() as raw:
+        return sum(1 for _ in raw) - 1
+
+
+@contextmanager
+def _opened_data() -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(_data_file()) as archive:
         name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
         with archive.open(name) as raw:
-            for row in csv.DictReader(io.TextIOWrapper(raw, "utf-8")):
-                yield _message(row)
+            yield raw
 
 
 def _data_file() -> Path:

@@ -5,8 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 import ottla
+from ottla.cli.records import json_line, text_line
 from tests.cli.support import run_ottla, serving
 
 
@@ -75,6 +77,30 @@ def test_a_directory_that_is_none_is_named(tmp_path: Path) -> None:
     result = run_ottla("records", tmp_path / "nothing", "--topic", "t")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "does not exist" in result.stderr
+
+
+def test_format_v0_has_no_time_to_show() -> None:
+    old = ottla.Record(offset=3, timestamp_ms=-1, timestamp_type=None, value=b"v")
+    shown = json.loads(json_line("t", 0, old))
+    assert (shown["timestamp_ms"], shown["timestamp_type"]) == (None, None)
+    assert text_line("t", 0, old) == "t-0\t3\t-\tnull\tv"
+
+
+@pytest.mark.slow
+def test_it_prints_exactly_what_a_client_sent(tmp_path: Path) -> None:
+    sent = [(b"k%d" % (n % 7), bytes([n % 256]) * (n % 50), 1_000_000 + n) for n in range(2000)]
+    with serving(tmp_path / "data") as (address, _):
+        producer = Producer({"bootstrap.servers": address, "compression.type": "zstd"})
+        for key, value, timestamp_ms in sent:
+            producer.produce("t", value, key, partition=0, timestamp=timestamp_ms)
+        assert producer.flush(30) == 0
+    lines = run_ottla("records", tmp_path / "data", "--topic", "t", "--json").stdout.splitlines()
+    read = [json.loads(line) for line in lines]
+    assert [one["offset"] for one in read] == list(range(2000))
+    assert [
+        (base64.b64decode(one["key"]), base64.b64decode(one["value"]), one["timestamp_ms"])
+        for one in read
+    ] == sent
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.cli.support import run_ottla, run_python
+from tests.cli.support import run_ottla, run_python, serving
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
@@ -38,6 +38,14 @@ def test_the_load_and_what_reads_it_run_as_they_stand(tmp_path: Path) -> None:
     (code,) = (code for code in PYTHON if "spark" in code)
     shown = run_python(code, directory=tmp_path)
     assert "|count|" in shown.stdout, shown.stderr
+
+
+def test_the_serve_command_runs_as_it_stands_but_for_the_port(tmp_path: Path) -> None:
+    (options,) = re.findall(r"^\$ ottla serve (.*) --listen 127.0.0.1:9092$", README, re.M)
+    assert options == "--data-dir data/"
+    with serving(tmp_path / "data") as (address, _):
+        assert address.startswith("127.0.0.1:")
+    assert (tmp_path / "data" / "meta.properties").exists()
 
 
 def test_the_records_command_runs_as_it_stands(tmp_path: Path) -> None:
