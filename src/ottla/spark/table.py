@@ -5,6 +5,7 @@ names, and perhaps a half-written entry under a temporary name: readers see neit
 load removes both, but nothing whose name is not one that loads give.
 """
 
+import errno
 import json
 import os
 import re
@@ -113,8 +114,14 @@ class TableDirectory:
         committed = {file.path for entry in entries for file in entry.files}
         removed = 0
         for name in self._list(self._data):
-            if _LOAD_DIRECTORY.fullmatch(name):
+            if not _LOAD_DIRECTORY.fullmatch(name):
+                continue
+            try:
                 removed += self._remove_uncommitted(name, committed)
+            except OSError as error:
+                # The JVM of a load that was just killed is still at it: the next load's work.
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                    raise
         return removed
 
     def sync_files(self, paths: Sequence[str]) -> None:

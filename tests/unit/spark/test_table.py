@@ -1,5 +1,6 @@
 """The directory of a table: who may load into it, what readers see, and what a crash leaves."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,19 @@ def test_files_that_loads_do_not_name_stay() -> None:
         join(TABLE, path),
         join(TABLE, path).replace("part-0.parquet", ".part-0.parquet.crc"),
     }
+
+
+def test_a_directory_that_is_still_written_to_is_left_for_the_next_load() -> None:
+    class Busy(FakeFileSystem):
+        def remove_directory(self, path: str) -> None:
+            raise OSError(errno.ENOTEMPTY, "another file has come", path)
+
+    table = TableDirectory(TABLE, Busy())
+    path = add_load(table, b"aaaa")
+    leftover = join(TABLE, table.load_directory(1, b"bbbb"))
+    table.file_system.make_directory(leftover)
+    assert table.remove_leftovers(table.entries()) == 0
+    assert add_load(table, b"cccc") != path
 
 
 def test_a_missing_entry_is_corruption() -> None:
