@@ -7,6 +7,7 @@ A crash can leave missing, half-written and zero entries; recovery empties the i
 from the log. Kafka's counterpart: `OffsetIndex`.
 """
 
+from bisect import bisect_left
 from struct import Struct
 
 from ottla.storage.sparse_index import INT32_MAX, SparseIndex
@@ -68,6 +69,17 @@ class OffsetIndex(SparseIndex):
             return self.base_offset, 0
         relative, position = ENTRY.unpack_from(self._view, index * 8)
         return self.base_offset + relative, position
+
+    def first_at_or_behind(self, position: int) -> int | None:
+        """The offset of the first entry whose batch begins at a position or behind it.
+
+        Kafka: `OffsetIndex.fetchUpperBoundOffset`.
+        """
+        index = bisect_left(range(self.entry_count), position, key=self._position_at)
+        return self.entry(index)[0] if index < self.entry_count else None
+
+    def _position_at(self, index: int) -> int:
+        return self.entry(index)[1]
 
     def entry(self, index: int) -> tuple[int, int]:
         """One entry, as (offset, position)."""

@@ -342,7 +342,8 @@ class PartitionLog:
             found = self._read_below(bound, offset, max_size, min_one_message)
         aborted = None
         if isolation is Isolation.LAST_STABLE:
-            aborted = self.aborted_transactions(offset, bound) if found else []
+            end = self._end_of(found, offset, bound) if found else offset
+            aborted = self.aborted_transactions(offset, end)
         return FetchData(
             found,
             offsets.high_watermark,
@@ -378,6 +379,18 @@ class PartitionLog:
             return segment.log.written_size
         found = segment.translate(bound)
         return found.position if found else segment.log.written_size
+
+    def _end_of(self, found: FileSlice, offset: int, bound: int) -> int:
+        """An offset at or behind the end of what was found, as near as the index tells.
+
+        Kafka: `LocalLog.addAbortedTransactions`.
+        """
+        segments = self.segments.from_offset(offset)
+        index = next(i for i, one in enumerate(segments) if one.log.path == found.file.path)
+        behind = segments[index].offset_index.first_at_or_behind(found.position + found.size)
+        if behind is None and index + 1 < len(segments):
+            behind = segments[index + 1].base_offset
+        return bound if behind is None else min(behind, bound)
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap a range of offsets."""

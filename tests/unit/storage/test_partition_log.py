@@ -239,6 +239,27 @@ def test_an_aborted_transaction_is_told_to_readers_of_committed_records(log: Par
     assert aborted.last_stable_offset == 1
 
 
+def test_a_small_read_is_told_of_the_aborted_transactions_near_it_only(log: PartitionLog) -> None:
+    for number in range(30):
+        append(
+            log,
+            b"x" * 60,
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=number,
+            is_transactional=True,
+        )
+        end_transaction(log, 5, commit=False)
+    data = log.read(20, 1, Isolation.LAST_STABLE)
+    assert data.records is not None
+    assert data.aborted is not None
+    assert (20, 21) in [(one.first_offset, one.last_offset) for one in data.aborted]
+    assert len(data.aborted) <= 5
+    assert [one.last_offset for one in data.aborted] == sorted(
+        one.last_offset for one in data.aborted
+    )
+
+
 def test_offsets_are_found_by_time(log: PartitionLog) -> None:
     for second in range(20):
         append(log, b"x" * 50, timestamp_ms=NOW_MS + 1000 * second)
