@@ -8,7 +8,7 @@ from rich.table import Table
 
 from examples.flights_data import TOPIC
 from ottla.spark.load import LoadReport, Progress, Step, load
-from ottla.spark.session import spark_session
+from ottla.spark.session import SessionSettings, spark_session
 from ottla.spark.table import read_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ FLIGHT_SCHEMA = "carrier string, origin string, dep_delay int, distance int"
 
 def load_flights(home: Path, console: Console) -> tuple[LoadReport, int, Table]:
     """Loads what the table lacks; returns the report, the rows in the table, and the delays."""
-    with console.status("starting Spark") as status, spark_session() as spark:
+    settings = SessionSettings(is_short=True)
+    with console.status("starting Spark") as status, spark_session(settings=settings) as spark:
 
         def told(progress: Progress) -> None:
             tasks = f" ({progress.tasks_done} of {progress.task_count} tasks)"
