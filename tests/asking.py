@@ -7,11 +7,12 @@ from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
-from ottla.server.call import Later
+from ottla.server.call import Later, Peer
 from ottla.server.dispatch import Dispatcher
-from tests.brokers import NOW_MS
+from tests.brokers import at
 
 ADDRESS = ("10.0.0.1", 9092)
+PEER = Peer(ADDRESS, "10.0.0.9")
 CORRELATION_ID = 77
 
 
@@ -31,8 +32,8 @@ class Asker:
         encode_request(header, request, incoming)
         frame = memoryview(bytearray(incoming.read_all()))[4:]
         output = Output()
-        self._dispatcher.set_time(NOW_MS, self.monotonic_ms)
-        later = self._dispatcher.dispatch(frame, ADDRESS, output)
+        self._dispatcher.set_time(at(self.monotonic_ms))
+        later = self._dispatcher.dispatch(frame, PEER, output)
         self.broker.write_out()
         return later, output
 

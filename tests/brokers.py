@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.opening import BrokerOptions
 from ottla.config.broker import broker_config
@@ -18,6 +19,11 @@ _numbers = itertools.count(1000)
 
 def id_of(number: int) -> Uuid:
     return Uuid(number.to_bytes(16, "big"))
+
+
+def at(monotonic_ms: float) -> Moment:
+    """A moment at which the wall clock stands still."""
+    return Moment(now_ms=NOW_MS, monotonic_ms=monotonic_ms)
 
 
 def disk(*directories: str) -> FakeFileSystem:

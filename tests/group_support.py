@@ -81,9 +81,9 @@ class Runner:
 
     def run(self, decision: Decision[AnswerT]) -> AnswerT | None:
         if self.refuses is not None and decision.records:
-            refused = self.machine.refused(decision, self.refuses, self.at)  # type: ignore[arg-type]
+            refused = self.machine.refused(decision, self.refuses, self.at)
             self._deliver(refused)
-            return refused.answer  # type: ignore[return-value]
+            return refused.answer
         for record in decision.records:
             self._append(record)
         self._deliver(decision)

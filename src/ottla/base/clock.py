@@ -6,6 +6,8 @@ Everything below the shells takes `now_ms`; a shell holds a `Clock` and hands it
 import time
 from typing import Protocol
 
+from ottla.base.moment import Moment
+
 
 class Clock(Protocol):
     """Where a shell reads the time."""
@@ -25,3 +27,8 @@ class SystemClock:
 
     def monotonic_ms(self) -> float:
         return time.monotonic() * 1000.0
+
+
+def read_clock(clock: Clock) -> Moment:
+    """Both readings at once."""
+    return Moment(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())

@@ -9,13 +9,16 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
+from ottla.base.moment import Moment
 from ottla.broker.admin import Admin
 from ottla.broker.cluster_file import ClusterState
 from ottla.broker.cluster_store import ClusterStore, read_cluster_state
+from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.opening import (
     BrokerOptions,
@@ -28,7 +31,7 @@ from ottla.broker.producer_ids import ProducerIds, write_producer_ids
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_store import TopicStore
 from ottla.broker.topics import NewTopic, Topic, partition_count_of
-from ottla.broker.waiting import WaitingFetch, WaitingRoom
+from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
 from ottla.storage.flushing import FlushPlan, due_flush
@@ -78,6 +81,7 @@ class Broker:
         self.admin = Admin(
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
         )
+        self.groups = GroupCoordinator(self, self.config, options.new_id)
 
     @classmethod
     def open(
@@ -137,6 +141,7 @@ class Broker:
         self._store.delete(topic)
         for partition in topic.partitions.values():
             self._waiting.wake(partition)
+        self.groups.topic_deleted(topic.name)
 
     # Appending
 
@@ -234,9 +239,10 @@ class Broker:
         self._waiting.add(waiting)
         return waiting
 
-    def take_answered(self, monotonic_ms: float) -> list[LongPoll]:
-        """The fetches that now have enough, or have waited long enough, with their `result`."""
-        answered: list[LongPoll] = []
+    def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
+        """Whoever has waited and now has a `result`: fetches that have found enough or waited long
+        enough, and members of groups."""
+        answered = self.groups.take_answered()
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
@@ -253,11 +259,11 @@ class Broker:
 
     @property
     def has_answers(self) -> bool:
-        """Whether fetches were woken since the last `take_answered`."""
-        return self._waiting.has_woken
+        """Whether somebody may have an answer since the last `take_answered`."""
+        return self._waiting.has_woken or self.groups.has_answers
 
-    def cancel(self, waiting: object) -> None:
-        """Nobody wants the answer any more."""
+    def cancel(self, waiting: Waiting[Any]) -> None:
+        """Nobody wants the answer any more. A member of a group has joined all the same."""
         if isinstance(waiting, WaitingFetch):
             self._waiting.end(waiting)
 
@@ -316,7 +322,11 @@ class Broker:
     @property
     def next_deadline_ms(self) -> float | None:
         """When `take_answered` or `run_due_jobs` has work, on the monotonic clock."""
-        deadlines = [self._waiting.next_deadline_ms, self._next_checkpoint_ms]
+        deadlines = [
+            self._waiting.next_deadline_ms,
+            self.groups.next_deadline_ms,
+            self._next_checkpoint_ms,
+        ]
         if self._store.removals:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
         return min((one for one in deadlines if one is not None), default=None)
@@ -335,8 +345,11 @@ class Broker:
             if (plan := due_flush(log, now_ms)) is not None
         ]
 
-    def run_due_jobs(self, monotonic_ms: float) -> None:
-        """Removes the files of deleted topics and writes checkpoints, each when it is time."""
+    def run_due_jobs(self, at: Moment) -> None:
+        """Ends the sessions of members, removes the files of deleted topics and writes checkpoints,
+        each when it is time."""
+        self.groups.advance(at)
+        monotonic_ms = at.monotonic_ms
         if self._store.removals:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)
         interval_ms = self.config.log_flush_offset_checkpoint_interval_ms

@@ -24,7 +24,8 @@ MAX_PARTITION_COUNT = 10_000
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+CONSUMER_OFFSETS = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, "__transaction_state"})
 """Written by coordinators only."""
 
 

@@ -1,9 +1,9 @@
-"""Fetches that found too little and wait for more, or for their time to run out.
+"""Answers that come later, and the fetches among them: those that found too little and wait.
 
-A machine without a clock: whoever holds it asks for `next_deadline_ms`, calls `advance` when that
-has come, and `wake` when a partition has grown. Deadlines are on the monotonic clock, so that
-setting the wall clock back keeps nobody waiting. Kafka's counterparts: `DelayedFetch` and the
-purgatory that keeps it.
+The room of the fetches is a machine without a clock: whoever holds it asks for `next_deadline_ms`,
+calls `advance` when that has come, and `wake` when a partition has grown. Deadlines are on the
+monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka's counterparts:
+`DelayedFetch` and the purgatory that keeps it.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -18,21 +18,30 @@ STALE_TO_KEEP = 64
 """Ended fetches that may lie in the heap of deadlines before it is cleaned for their sake."""
 
 
-class WaitingFetch(Generic[Query, Result]):
+class Waiting(Generic[Result]):
+    """Whoever asked waits; when the broker hands this back (`take_answered`), `result` is there."""
+
+    __slots__ = ("result",)
+
+    def __init__(self) -> None:
+        self.result: Result | None = None
+
+
+class WaitingFetch(Waiting[Result], Generic[Query, Result]):
     """One fetch that waits: what it asks for, and what it gets once it is over.
 
     `keys` are the partitions whose growth may end it.
     """
 
-    __slots__ = ("deadline_ms", "is_over", "is_woken", "keys", "query", "result")
+    __slots__ = ("deadline_ms", "is_over", "is_woken", "keys", "query")
 
     def __init__(self, query: Query, keys: Sequence[Hashable], deadline_ms: float) -> None:
+        super().__init__()
         self.query = query
         self.keys = keys
         self.deadline_ms = deadline_ms
         self.is_woken = False
         self.is_over = False
-        self.result: Result | None = None
 
 
 class WaitingRoom(Generic[Query, Result]):

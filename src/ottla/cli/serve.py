@@ -11,6 +11,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.config.group import with_local_defaults
 from ottla.embedded.flusher import Flusher
 from ottla.embedded.log import open_broker, parse_address, start_server
 from ottla.server.listener import Server
@@ -41,7 +42,7 @@ def serve_command(
     started = time.monotonic()
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
     host, port = parse_address(listen)
-    values = dict(parse_setting(text) for text in settings)
+    values = with_local_defaults(dict(parse_setting(text) for text in settings), host)
     clock = SystemClock()
     broker = open_broker(data_dirs, values, clock=clock)
     lock = threading.RLock()

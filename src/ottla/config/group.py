@@ -3,6 +3,7 @@
 Kafka's counterparts: `GroupCoordinatorConfig`, `GroupConfig`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +20,10 @@ and only lose the three seconds.
 """
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is reached from its own machine only."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+def with_local_defaults(values: Mapping[str, str], host: str = "localhost") -> dict[str, str]:
+    """Settings as they are meant where clients come to `host`; what is given stays."""
+    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
+    return {**LOCAL_DEFAULTS, **values} if is_loopback else dict(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ into the machine, and only then answers. Kafka's counterpart: `CoordinatorResult
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.moment import Moment
@@ -16,7 +16,7 @@ from ottla.codec.schema import Message
 class Answer(Protocol):
     """What somebody is told."""
 
-    def refused(self, code: ErrorCode) -> "Answer":
+    def refused(self, code: ErrorCode) -> Self:
         """What they are told instead when the records cannot be appended."""
 
 

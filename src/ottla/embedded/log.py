@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from ottla.base.clock import Clock, SystemClock
+from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
@@ -20,6 +20,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.opening import BrokerOptions
 from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
+from ottla.config.group import with_local_defaults
 from ottla.embedded.flusher import Flusher
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -74,7 +75,7 @@ def open(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None
     `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
     """
-    texts = {name: _text(value) for name, value in (settings or {}).items()}
+    texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
     clock = SystemClock()
     return Log(open_broker([os.fspath(path)], texts, clock=clock), clock)
 
@@ -256,7 +257,7 @@ class Log:
     def _tick(self) -> None:
         while not self._is_closed.wait(1.0):
             with self._lock:
-                self.broker.run_due_jobs(self._clock.monotonic_ms())
+                self.broker.run_due_jobs(read_clock(self._clock))
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():

@@ -4,39 +4,71 @@ Kafka's counterpart: `RequestContext`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
+from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.protocol.headers import RequestHeader
+
+ResultT = TypeVar("ResultT")
+
+
+class Peer(NamedTuple):
+    """The two ends of a client's connection: where it found us, and the host it comes from."""
+
+    local_address: tuple[str, int]
+    host: str
 
 
 class Call:
     """One request at work. `address` is where this client is sent back to."""
 
-    __slots__ = ("address", "api_version", "broker", "client_id", "monotonic_ms", "now_ms")
+    __slots__ = (
+        "address",
+        "api_version",
+        "at",
+        "broker",
+        "client_host",
+        "client_id",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.address: tuple[str, int] = ("", 0)
         self.api_version = 0
+        self.client_host = ""
         self.client_id: str | None = None
-        self.now_ms = 0
-        self.monotonic_ms = 0.0
+        self.at = Moment(now_ms=0, monotonic_ms=0.0)
 
 
 class Later:
     """An answer that is not known yet: `ticket` is what the broker will hand back.
 
-    The connection is held until then; `finish` makes the response of the ticket.
+    The connection is held until then.
     """
 
-    __slots__ = ("finish", "header", "ticket")
+    __slots__ = ("_respond", "header", "ticket")
 
-    def __init__(self, ticket: object, finish: Callable[[], Message]) -> None:
-        self.ticket = ticket
-        self.finish = finish
+    def __init__(self, ticket: Waiting[ResultT], respond: Callable[[ResultT], Message]) -> None:
+        self.ticket: Waiting[Any] = ticket
+        self._respond: Callable[[Any], Message] = respond
         self.header: RequestHeader | None = None
+
+    def finish(self) -> Message:
+        """The response, when the ticket has come back."""
+        assert self.ticket.result is not None, "the broker hands back only what is over"
+        return self._respond(self.ticket.result)
+
+
+def respond(
+    answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
+) -> Message | Later:
+    """The response to an answer, now or when it comes."""
+    if isinstance(answer, Waiting):
+        return Later(answer, make_response)
+    return make_response(answer)
 
 
 Handler = Callable[[Any, Call], Message | Later | None]

@@ -12,7 +12,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.protocol.framing import FrameReader
-from ottla.server.call import Later
+from ottla.server.call import Later, Peer
 from ottla.server.outbox import Outbox
 
 MAX_SEND_FILE_SIZE = 1 << 30
@@ -35,7 +35,7 @@ class SocketSink:
 
 
 class Connection:
-    """`local_address` is where the client found us, which Metadata advertises.
+    """`peer` tells handlers who asks; `peer_name` is for people.
 
     `is_ending`: a request broke the rules; the answers before it still go, then it is closed.
     """
@@ -51,8 +51,8 @@ class Connection:
         "is_touched",
         "last_active_ms",
         "later",
-        "local_address",
         "output",
+        "peer",
         "peer_name",
         "reader",
         "socket",
@@ -61,7 +61,7 @@ class Connection:
     def __init__(self, peer: socket.socket, peer_name: str, max_request_size: int) -> None:
         self.socket = peer
         self.peer_name = peer_name
-        self.local_address = _host_and_port(peer.getsockname())
+        self.peer = Peer(_host_and_port(peer.getsockname()), peer_name.rpartition(":")[0])
         self.reader = FrameReader(max_request_size)
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()

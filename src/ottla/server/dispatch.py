@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.base.errors import ProtocolError, UserError
 from ottla.base.files import Buffer
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -16,7 +17,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS
-from ottla.server.call import Call, Handler, Later
+from ottla.server.call import Call, Handler, Later, Peer
 
 
 class Route:
@@ -40,14 +41,11 @@ class Dispatcher:
         self._call = Call(broker)
         self._advertised = advertised_address(broker.config.advertised_listeners)
 
-    def set_time(self, now_ms: int, monotonic_ms: float) -> None:
-        """One reading of the clock serves a whole round."""
-        self._call.now_ms = now_ms
-        self._call.monotonic_ms = monotonic_ms
+    def set_time(self, at: Moment) -> None:
+        """One reading of the clocks serves a whole round."""
+        self._call.at = at
 
-    def dispatch(
-        self, frame: Buffer, local_address: tuple[str, int], output: Output
-    ) -> Later | None:
+    def dispatch(self, frame: Buffer, peer: Peer, output: Output) -> Later | None:
         """Answers one request into `output`, or returns what its answer waits for.
 
         Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
@@ -65,7 +63,8 @@ class Dispatcher:
         call = self._call
         call.api_version = api_version
         call.client_id = header.client_id
-        call.address = self._advertised or local_address
+        call.client_host = peer.host
+        call.address = self._advertised or peer.local_address
         answer = route.handle(request, call)
         if answer is None:
             return None

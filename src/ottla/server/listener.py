@@ -17,8 +17,9 @@ from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
 
-from ottla.base.clock import Clock
-from ottla.base.errors import ProtocolError, StorageError
+from ottla.base.clock import Clock, read_clock
+from ottla.base.errors import ProtocolError, StorageError, UserError
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
@@ -93,10 +94,11 @@ class Server:
     # The loop
 
     def start(self) -> None:
-        """Begins to listen; raises `OSError` when the address cannot be had."""
+        """Begins to listen; raises `OSError` when the address cannot be had, and `UserError`."""
         try:
+            self._broker.groups.load(read_clock(self._clock))
             self._listener = _listening_socket(*self._wanted_address)
-        except OSError:
+        except (OSError, UserError):
             self._close_all()
             raise
         self._wake_receiver.setblocking(False)
@@ -111,7 +113,6 @@ class Server:
             while not self._is_stopping:
                 events = self._selector.select(timeout)
                 with self._lock:
-                    self._monotonic_ms = self._clock.monotonic_ms()
                     self._round(events)
                     timeout = self._timeout()
         finally:
@@ -133,8 +134,9 @@ class Server:
         return max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
 
     def _round(self, events: list[tuple[SelectorKey, int]]) -> None:
-        now_ms = self._clock.now_ms()
-        self._dispatcher.set_time(now_ms, self._monotonic_ms)
+        at = read_clock(self._clock)
+        self._monotonic_ms = at.monotonic_ms
+        self._dispatcher.set_time(at)
         ready, self._ready = self._ready, []
         for connection in ready:
             self._process(connection)
@@ -145,7 +147,7 @@ class Server:
                 self._drain_wake_ups()
             else:
                 self._accept()
-        self._settle()
+        self._settle(at)
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
 
@@ -182,7 +184,7 @@ class Server:
         output = connection.output
         try:
             for frame in connection.frames:
-                later = dispatch(frame, connection.local_address, output)
+                later = dispatch(frame, connection.peer, output)
                 if later is not None:
                     connection.later = later
                     self._holding[later.ticket] = connection
@@ -204,16 +206,16 @@ class Server:
         logger.exception("closing %s: a request could not be handled", connection.peer_name)
         connection.end()
 
-    def _settle(self) -> None:
+    def _settle(self, at: Moment) -> None:
         """Makes the round's appends readable, answers those who waited for them, and sends."""
         broker = self._broker
-        broker.run_due_jobs(self._monotonic_ms)
+        broker.run_due_jobs(at)
         while True:
             try:
                 broker.write_out()
             except StorageError as error:
                 self._drop_answers(error)
-            answered = broker.take_answered(self._monotonic_ms)
+            answered = broker.take_answered(at.monotonic_ms)
             if not answered:
                 break
             for ticket in answered:

@@ -10,7 +10,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.config.topic import TopicConfig
 from ottla.testing.crash_points import CrashPoint, every_crash_point
-from tests.brokers import disk, open_broker
+from tests.brokers import at, disk, open_broker
 
 PARTITION_COUNT, GROWN_COUNT = 1, 2
 DELAY_MS = 60_000
@@ -34,7 +34,7 @@ def make_and_delete(file_system: FileSystem, done: list[Any]) -> None:
     broker.delete_topic(topic)
     done.append("deleted")
     for time_ms in (0.0, float(DELAY_MS)):
-        broker.run_due_jobs(time_ms)
+        broker.run_due_jobs(at(time_ms))
 
 
 def check(point: CrashPoint) -> None:
@@ -61,7 +61,7 @@ def check(point: CrashPoint) -> None:
 def check_removals(broker: Broker, point: CrashPoint) -> None:
     """What was deleted before the crash goes after it, wherever its removal had come to."""
     for time_ms in (0.0, float(DELAY_MS)):
-        broker.run_due_jobs(time_ms)
+        broker.run_due_jobs(at(time_ms))
     names = point.file_system.list("/d")
     assert not [name for name in names if name.endswith("-delete")], point
 

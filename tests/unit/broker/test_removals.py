@@ -8,7 +8,7 @@ from ottla.broker.removals import FILES_PER_RUN
 from ottla.broker.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import batch, disk, open_broker
+from tests.brokers import at, batch, disk, open_broker
 
 DELAY_MS = 60_000
 
@@ -19,7 +19,7 @@ def partition_directories(file_system: FileSystem) -> list[str]:
 
 def with_deleted_topic(file_system: FileSystem, partition_count: int = 1) -> Broker:
     broker = open_broker(file_system, log_index_size_max_bytes="120")
-    broker.run_due_jobs(0.0)
+    broker.run_due_jobs(at(0.0))
     topic = broker.create_topic(NewTopic(name="t", partition_count=partition_count))
     broker.append("t", 0, batch(), now_ms=1)
     broker.delete_topic(topic)
@@ -32,19 +32,19 @@ def test_a_deleted_topics_files_stay_until_the_delay_is_over() -> None:
     names = partition_directories(file_system)
     assert len(names) == 2
     assert all(name.endswith("-delete") for name in names)
-    broker.run_due_jobs(1000.0)
-    broker.run_due_jobs(1000.0 + DELAY_MS - 1)
+    broker.run_due_jobs(at(1000.0))
+    broker.run_due_jobs(at(1000.0 + DELAY_MS - 1))
     assert partition_directories(file_system) == names
-    broker.run_due_jobs(1000.0 + DELAY_MS)
+    broker.run_due_jobs(at(1000.0 + DELAY_MS))
     assert partition_directories(file_system) == []
 
 
 def test_the_wait_is_asked_for_as_a_deadline() -> None:
     broker = with_deleted_topic(disk("/d"))
     assert broker.next_deadline_ms == 0.0, "the wait has not begun: nobody has told the time"
-    broker.run_due_jobs(1000.0)
+    broker.run_due_jobs(at(1000.0))
     assert broker.next_deadline_ms == min(1000.0 + DELAY_MS, 60_000.0)
-    broker.run_due_jobs(1000.0 + DELAY_MS)
+    broker.run_due_jobs(at(1000.0 + DELAY_MS))
     assert broker.next_deadline_ms == 1000.0 + 2 * DELAY_MS, "only the checkpoint is left"
 
 
@@ -54,10 +54,10 @@ def test_a_restart_begins_the_wait_anew() -> None:
     after = file_system.crash(CrashMode.KEEP)
     broker = open_broker(after)
     assert broker.topics.find("t") is None
-    broker.run_due_jobs(5.0)
-    broker.run_due_jobs(5.0 + DELAY_MS - 1)
+    broker.run_due_jobs(at(5.0))
+    broker.run_due_jobs(at(5.0 + DELAY_MS - 1))
     assert len(partition_directories(after)) == 1
-    broker.run_due_jobs(5.0 + DELAY_MS)
+    broker.run_due_jobs(at(5.0 + DELAY_MS))
     assert partition_directories(after) == []
 
 
@@ -65,7 +65,7 @@ def test_without_a_delay_files_go_with_the_next_jobs() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system, log_segment_delete_delay_ms="0")
     broker.delete_topic(broker.create_topic(NewTopic(name="t")))
-    broker.run_due_jobs(0.0)
+    broker.run_due_jobs(at(0.0))
     assert partition_directories(file_system) == []
 
 
@@ -75,21 +75,21 @@ def test_one_run_removes_only_some_files() -> None:
     (name,) = partition_directories(file_system)
     for number in range(FILES_PER_RUN):
         file_system.open(f"/d/{name}/more-{number}", create=True).close()
-    broker.run_due_jobs(0.0)
-    broker.run_due_jobs(float(DELAY_MS))
+    broker.run_due_jobs(at(0.0))
+    broker.run_due_jobs(at(DELAY_MS))
     assert partition_directories(file_system) == [name]
     assert broker.next_deadline_ms == float(DELAY_MS)
-    broker.run_due_jobs(float(DELAY_MS))
+    broker.run_due_jobs(at(DELAY_MS))
     assert partition_directories(file_system) == []
 
 
 def test_a_disk_that_fails_takes_its_removals_with_it() -> None:
     probe = FaultyFileSystem(disk("/d"))
-    with_deleted_topic(probe).run_due_jobs(0.0)
+    with_deleted_topic(probe).run_due_jobs(at(0.0))
     plan = FaultPlan(at_call=len(probe.calls), error=OSError(errno.EIO, "broken"))
     file_system = FaultyFileSystem(disk("/d"), plan)
     broker = with_deleted_topic(file_system)
     for time_ms in (0.0, float(DELAY_MS), float(DELAY_MS)):
-        broker.run_due_jobs(time_ms)
+        broker.run_due_jobs(at(time_ms))
     assert broker.directories[0].is_offline
     assert len(partition_directories(file_system)) == 1

@@ -12,7 +12,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class, response_class
 from ottla.server.apis import APIS
 from ottla.server.dispatch import Dispatcher, advertised_address, handler_of
-from tests.asking import ADDRESS, Asker
+from tests.asking import PEER, Asker
 from tests.brokers import batch, disk, open_broker
 from tests.random_messages import random_message
 
@@ -68,7 +68,7 @@ def test_random_bytes_are_a_protocol_error_or_a_request(
     for size in (0, 1, 5, 30, 200):
         frame = bytearray(start + bytes(1) + chance.randbytes(size))
         try:
-            later = dispatcher.dispatch(frame, ADDRESS, Output())
+            later = dispatcher.dispatch(frame, PEER, Output())
         except ProtocolError:
             continue
         finally:
@@ -84,7 +84,7 @@ def test_what_is_not_announced_is_not_answered(broker: Broker) -> None:
             continue
         frame = key.to_bytes(2, "big") + bytes(6) + b"\xff\xff" + bytes(20)
         with pytest.raises(ProtocolError, match="not supported"):
-            dispatcher.dispatch(frame, ADDRESS, Output())
+            dispatcher.dispatch(frame, PEER, Output())
 
 
 @pytest.mark.parametrize(

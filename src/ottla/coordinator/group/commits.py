@@ -4,7 +4,8 @@ Kafka's counterparts: `OffsetMetadataManager`, `ClassicGroup.validateOffsetCommi
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -37,10 +38,10 @@ class PartitionErrors:
     error: ErrorCode = ErrorCode.NONE
     partitions: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
-    def refused(self, code: ErrorCode) -> "PartitionErrors":
+    def refused(self, code: ErrorCode) -> Self:
         """The partitions that were in order are now in this error."""
-        return PartitionErrors(
-            error=self.error,
+        return replace(
+            self,
             partitions={
                 where: known if known else code for where, known in self.partitions.items()
             },

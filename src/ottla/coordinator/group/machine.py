@@ -17,7 +17,7 @@ from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
 from ottla.config.group import GroupConfig
-from ottla.coordinator.decision import Answer, Decision, Draft
+from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft
 from ottla.coordinator.group.commits import CommitRequest, Commits, PartitionErrors
 from ottla.coordinator.group.describing import describe, listing
 from ottla.coordinator.group.group import Group
@@ -68,11 +68,21 @@ class GroupMachine:
 
     # Replay
 
-    def replay(self, key: Message, value: Message | None, record_offset: int) -> None:
-        """Takes in a record of `__consumer_offsets`; kinds of other machines are left alone."""
+    def replay(
+        self,
+        key: Message,
+        value: Message | None,
+        record_offset: int,
+        *,
+        producer_id: int | None = None,
+    ) -> None:
+        """Takes in a record of `__consumer_offsets`; kinds of other machines are left alone.
+
+        `producer_id` is for records of a transaction that is still open.
+        """
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
-            self.offsets.replay(key, value, record_offset)
+            self.offsets.replay(key, value, record_offset, producer_id=producer_id)
         elif isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self._replay_group(key.group, value)
@@ -275,7 +285,9 @@ class GroupMachine:
 
     # When the log takes no records
 
-    def refused(self, decision: Decision[Answer], code: ErrorCode, at: Moment) -> Decision[Answer]:
+    def refused(
+        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
+    ) -> Decision[AnswerT]:
         """What to answer in place of a decision whose records could not be appended.
 
         A generation that cannot be written down is given up, and its members join again.

@@ -5,7 +5,7 @@ Handlers make them from requests of the wire and back; nothing here knows versio
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from ottla.base.error_codes import ErrorCode
 
@@ -21,8 +21,8 @@ class Acknowledgement:
 
     error: ErrorCode = ErrorCode.NONE
 
-    def refused(self, code: ErrorCode) -> "Acknowledgement":
-        return Acknowledgement(error=code)
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,8 @@ class JoinAnswer:
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
 
-    def refused(self, code: ErrorCode) -> "JoinAnswer":
-        return JoinAnswer(error=code)
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ class SyncAnswer:
     protocol: str | None = None
     assignment: bytes = b""
 
-    def refused(self, code: ErrorCode) -> "SyncAnswer":
-        return SyncAnswer(error=code)
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ class LeaveAnswer:
     error: ErrorCode = ErrorCode.NONE
     errors: tuple[ErrorCode, ...] = ()
 
-    def refused(self, code: ErrorCode) -> "LeaveAnswer":
-        return LeaveAnswer(error=code)
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

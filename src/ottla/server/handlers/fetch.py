@@ -8,12 +8,10 @@ replica.
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from collections.abc import Callable
-
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.broker import LongPoll
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -22,7 +20,7 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from ottla.server.call import Call, Later
+from ottla.server.call import Call, Later, respond
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
 from ottla.storage.partition_log import FetchData, Isolation
 
@@ -34,17 +32,15 @@ READ_COMMITTED = 1
 NO_SESSION = 0
 
 
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Later:
+def handle(request: FetchRequest, call: Call) -> Message | Later:
     if request.session_id != NO_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     query = _query(request, call)
     answering = _Answering(request, query, call)
     if request.max_wait_ms <= 0:
         return answering.answer(call.broker.fetch(query))
-    result = call.broker.fetch_or_wait(query, call.monotonic_ms + request.max_wait_ms)
-    if isinstance(result, FetchResult):
-        return answering.answer(result)
-    return Later(result, answering.finish(result))
+    result = call.broker.fetch_or_wait(query, call.at.monotonic_ms + request.max_wait_ms)
+    return respond(result, answering.answer)
 
 
 def _query(request: FetchRequest, call: Call) -> FetchQuery:
@@ -89,13 +85,6 @@ class _Answering:
         self._query = query
         self._broker = call.broker
         self._magic = MAGIC_BY_VERSION.get(call.api_version)
-
-    def finish(self, waiting: LongPoll) -> Callable[[], FetchResponse]:
-        def answer() -> FetchResponse:
-            assert waiting.result is not None, "the broker hands back only what is over"
-            return self.answer(waiting.result)
-
-        return answer
 
     def answer(self, result: FetchResult) -> FetchResponse:
         pairs = iter(zip(self._query.partitions, result.partitions, strict=True))

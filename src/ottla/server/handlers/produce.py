@@ -93,7 +93,7 @@ def _append(
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
     if call.api_version >= FIRST_BATCH_VERSION:
         _check_batch(records, call.api_version)
-    info = call.broker.append(name, data.index, records, now_ms=call.now_ms, acks=acks)
+    info = call.broker.append(name, data.index, records, now_ms=call.at.now_ms, acks=acks)
     return PartitionProduceResponse(
         index=data.index,
         base_offset=info.first_offset,

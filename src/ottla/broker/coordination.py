@@ -1,0 +1,242 @@
+"""Runs the group machine: decide, append to `__consumer_offsets`, replay, and only then answer.
+
+Whether the records reach the disk shows when the round is written out; the server lets no answer go
+before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, ProtocolError, StorageError, UserError
+from ottla.base.ids import Uuid
+from ottla.base.moment import Moment
+from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
+from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.waiting import Waiting
+from ottla.codec.compression import Compression
+from ottla.config.group import GroupConfig
+from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
+from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.offsets import CommittedOffsets, FetchedOffset, TopicPartition
+from ottla.coordinator.group.records import decode_key, decode_value, encode_key, encode_value
+from ottla.coordinator.group.requests import (
+    Acknowledgement,
+    GroupDescription,
+    GroupListing,
+    JoinAnswer,
+    JoinRequest,
+    LeaveAnswer,
+    Leaving,
+    MemberClaim,
+    SyncAnswer,
+    SyncRequest,
+)
+
+logger = logging.getLogger(__name__)
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+REFUSALS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.INVALID_REPLICATION_FACTOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What members are told when the log takes no records.
+
+Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
+"""
+
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class GroupCoordinator:
+    """The groups of this broker. What comes later comes through `take_answered`."""
+
+    def __init__(self, broker: Appender, config: GroupConfig, new_id: Callable[[], Uuid]) -> None:
+        self._machine = GroupMachine(config, CommittedOffsets(), new_id)
+        self._topic = InternalTopic(
+            broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
+        )
+        self._answered: list[Waiting[Any]] = []
+        self._gone_topics: set[str] = set()
+        self._is_loaded = False
+
+    def load(self, at: Moment) -> None:
+        """Replays the log, once; the first request does so by itself. Raises `UserError`."""
+        if self._is_loaded:
+            return
+        try:
+            for record in self._topic.read_all():
+                self._replay_stored(record)
+        except (CorruptionError, StorageError) as error:
+            raise UserError(
+                f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
+                "or move it away and have consumers begin anew"
+            ) from error
+        self._machine.loaded(at)
+        self._is_loaded = True
+
+    def _replay_stored(self, record: StoredRecord) -> None:
+        try:
+            key = decode_key(record.key)
+            value = None if key is None else decode_value(key, record.value)
+        except ProtocolError as error:
+            logger.error("%s, offset %d: %s", CONSUMER_OFFSETS, record.offset, error)
+            return
+        if key is not None:
+            self._machine.replay(key, value, record.offset, producer_id=record.producer_id)
+
+    # Members
+
+    def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
+        self.load(at)
+        waiting: Waiting[JoinAnswer] = Waiting()
+        answer = self._run(self._machine.join(request, waiting, at), at)
+        return waiting if answer is None else answer
+
+    def sync(self, request: SyncRequest, at: Moment) -> SyncAnswer | Waiting[SyncAnswer]:
+        self.load(at)
+        waiting: Waiting[SyncAnswer] = Waiting()
+        answer = self._run(self._machine.sync(request, waiting, at), at)
+        return waiting if answer is None else answer
+
+    def heartbeat(self, claim: MemberClaim, at: Moment) -> Acknowledgement:
+        self.load(at)
+        return self._run_now(self._machine.heartbeat(claim, at), at)
+
+    def leave(self, group_id: str, leaving: tuple[Leaving, ...], at: Moment) -> LeaveAnswer:
+        self.load(at)
+        return self._run_now(self._machine.leave(group_id, leaving, at), at)
+
+    # Offsets
+
+    def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
+        self.load(at)
+        decision = self._machine.commit(request, at)
+        return self._run_now(decision, at, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+
+    def fetch_offsets(
+        self, group_id: str, wanted: Iterable[TopicPartition] | None, at: Moment
+    ) -> dict[TopicPartition, FetchedOffset]:
+        """What was committed for some partitions, or with `None` for all that the group has."""
+        self.load(at)
+        return self._machine.fetch_offsets(group_id, wanted)
+
+    def delete_offsets(
+        self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
+    ) -> PartitionErrors:
+        self.load(at)
+        return self._run_now(self._machine.delete_offsets(group_id, wanted, at), at)
+
+    def topic_deleted(self, name: str) -> None:
+        """Offsets in a topic that is gone are forgotten with the next `advance`."""
+        self._gone_topics.add(name)
+
+    # Groups
+
+    def describe(self, group_id: str, at: Moment) -> GroupDescription | None:
+        self.load(at)
+        return self._machine.describe(group_id)
+
+    def list_groups(self, at: Moment) -> list[GroupListing]:
+        self.load(at)
+        return self._machine.list_groups()
+
+    def delete_group(self, group_id: str, at: Moment) -> Acknowledgement:
+        self.load(at)
+        return self._run_now(self._machine.delete_group(group_id, at), at)
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `advance` will have something to do, on the monotonic clock."""
+        return self._machine.next_deadline_ms
+
+    def advance(self, at: Moment) -> None:
+        """Does what is due; groups that nobody has asked for since the start can wait."""
+        if not self._is_loaded:
+            return
+        if self._gone_topics:
+            for decision in self._machine.forget_topics(self._gone_topics, at):
+                self._run(decision, at)
+            self._gone_topics.clear()
+        while (due := self._machine.advance(at)) is not None:
+            self._run(due, at)
+
+    @property
+    def has_answers(self) -> bool:
+        return bool(self._answered)
+
+    def take_answered(self) -> list[Waiting[Any]]:
+        """Those who have waited and now have their `result`."""
+        answered, self._answered = self._answered, []
+        return answered
+
+    # Running a decision
+
+    def _run_now(
+        self,
+        decision: Decision[AnswerT],
+        at: Moment,
+        *,
+        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+    ) -> AnswerT:
+        answer = self._run(decision, at, too_large=too_large)
+        assert answer is not None
+        return answer
+
+    def _run(
+        self,
+        decision: Decision[AnswerT],
+        at: Moment,
+        *,
+        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+    ) -> AnswerT | None:
+        if decision.records:
+            try:
+                first_offset = self._append(decision, at)
+            except ApiError as error:
+                logger.error("group %s: cannot write: %s", decision.key, error)
+                code = too_large if error.code in TOO_LARGE else REFUSALS.get(error.code)
+                refusal = code or ErrorCode.UNKNOWN_SERVER_ERROR
+                decision = self._machine.refused(decision, refusal, at)
+            else:
+                self._replay(decision.records, first_offset)
+        for reply in decision.replies:
+            assert isinstance(reply.ticket, Waiting)
+            reply.ticket.result = reply.answer
+            self._answered.append(reply.ticket)
+        return decision.answer
+
+    def _append(self, decision: Decision[Any], at: Moment) -> int:
+        encoded = [
+            EncodedRecord(
+                encode_key(record.key),
+                None if record.value is None else encode_value(record.value),
+            )
+            for record in decision.records
+        ]
+        return self._topic.append(decision.key, encoded, now_ms=at.now_ms)
+
+    def _replay(self, records: Sequence[CoordinatorRecord], first_offset: int) -> None:
+        for offset, record in enumerate(records, first_offset):
+            self._machine.replay(record.key, record.value, offset)
+
+
+def offsets_topic(config: GroupConfig) -> NewTopic:
+    """`__consumer_offsets` as Kafka makes it (`GroupCoordinator.groupMetadataTopicConfigs`)."""
+    return NewTopic(
+        name=CONSUMER_OFFSETS,
+        partition_count=config.offsets_topic_num_partitions,
+        replication_factor=config.offsets_topic_replication_factor,
+        overrides={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )

@@ -1,0 +1,144 @@
+"""An internal topic, as its coordinator writes it and reads it again at start.
+
+Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer
+from ottla.broker.topics import NewTopic, Topic, Topics
+from ottla.codec.compression import Compression
+from ottla.coordinator.placement import partition_for
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import parse_end_transaction_marker
+from ottla.record.record import read_records
+from ottla.storage.append import AppendInfo
+from ottla.storage.partition_log import Isolation, PartitionLog
+
+READ_SIZE = 1 << 20
+
+
+class Appender(Protocol):
+    """What a coordinator needs of the broker it belongs to."""
+
+    topics: Topics
+
+    def create_topic(self, new: NewTopic) -> Topic: ...
+
+    def append(self, topic: str, index: int, records: Buffer, *, now_ms: int) -> AppendInfo: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRecord:
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record that counts: `producer_id` is there if its transaction is still open."""
+
+    key: bytes
+    value: bytes
+    offset: int
+    producer_id: int | None = None
+
+
+class InternalTopic:
+    """A compacted topic that is made when the first record is written."""
+
+    def __init__(self, broker: Appender, new: NewTopic, compression: Compression) -> None:
+        self._broker = broker
+        self._new = new
+        self._compression = compression
+
+    def append(self, place: str, records: Sequence[EncodedRecord], *, now_ms: int) -> int:
+        """Appends to the partition that a group's or transaction's id stands for, in one batch.
+
+        Returns the first record's offset. Raises `ApiError`, and has then written nothing.
+        """
+        name = self._new.name
+        topic = self._broker.topics.find(name) or self._broker.create_topic(self._new)
+        builder = RecordBatchBuilder(compression=self._compression)
+        for record in records:
+            builder.append(record.key, record.value, now_ms)
+        index = partition_for(place, topic.partition_count)
+        batch = bytearray(builder.build())
+        return self._broker.append(name, index, batch, now_ms=now_ms).first_offset
+
+    def read_all(self) -> Iterator[StoredRecord]:
+        """The last record of every key in every partition, and those of open transactions.
+
+        Raises `StorageError`, and `CorruptionError` for what is no record.
+        """
+        topic = self._broker.topics.find(self._new.name)
+        if topic is None:
+            return
+        for _, partition in sorted(topic.partitions.items()):
+            yield from latest_records(partition.log)
+
+
+def latest_records(log: PartitionLog) -> Iterator[StoredRecord]:
+    """What compaction would leave of a log, without the tombstones, in order of offset."""
+    latest = _Latest()
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, READ_SIZE, Isolation.LOG_END)
+        region = data.records.read() if data.records else b""
+        if not region:
+            break
+        try:
+            for batch in iter_batches(region, allow_torn_tail=True):
+                latest.take(batch)
+                offset = batch.last_offset + 1
+        except InvalidBatchError as error:
+            raise CorruptionError(f"{log.directory} at offset {offset}", 0, str(error)) from error
+    return iter(latest.records())
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The last value of each key with its offset; a transaction's count when it is committed."""
+
+    values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
+    open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
+
+    def take(self, batch: Batch) -> None:
+        if batch.is_control:
+            self._end_transaction(batch)
+            return
+        values = self.values
+        if isinstance(batch, RecordBatch) and batch.is_transactional:
+            values = self.open.setdefault(batch.producer_id, {})
+        for record in read_records(batch):
+            if record.key is not None:
+                values[record.key] = (record.offset, record.value)
+
+    def _end_transaction(self, batch: Batch) -> None:
+        marker = parse_end_transaction_marker(batch)
+        values = None if marker is None else self.open.pop(batch.producer_id, None)
+        if values is None or marker is None or not marker.is_commit:
+            return
+        for key, (offset, value) in values.items():
+            known = self.values.get(key)
+            if known is None or known[0] < offset:
+                self.values[key] = (offset, value)
+
+    def records(self) -> list[StoredRecord]:
+        found = [
+            StoredRecord(key, value, offset)
+            for key, (offset, value) in self.values.items()
+            if value is not None
+        ]
+        for producer_id, values in self.open.items():
+            found += [
+                StoredRecord(key, value, offset, producer_id)
+                for key, (offset, value) in values.items()
+                if value is not None
+            ]
+        found.sort(key=lambda one: one.offset)
+        return found
