@@ -1,12 +1,18 @@
 """Writes the documents that are made from the code: `make docs`. `tests/docs` holds them to it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.setting import Setting, settings_of
+from ottla.config.topic import TopicConfig
+from ottla.config.without_effect import WITHOUT_EFFECT
 from ottla.protocol.messages import DECLARED, request_class
 from ottla.server.apis import APIS
 
 DOCS = Path(__file__).resolve().parent
 COMPATIBILITY = DOCS / "compatibility.md"
+CONFIGURATION = DOCS / "configuration.md"
 BEGIN = "<!-- made by `make docs` from src/ottla/server/apis.py -->"
 END = "<!-- end -->"
 
@@ -31,7 +37,86 @@ def with_table(text: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
+def configuration() -> str:
+    """The page of all settings."""
+    own = settings_of(BrokerConfig).values()
+    topic = settings_of(TopicConfig).values()
+    parts = [
+        CONFIGURATION_HEAD,
+        "## Settings of the broker\n",
+        "*while running*: a client may change it, and it holds at once.\n",
+        settings_table(["setting", "type", "default", "bounds", "while running", "meaning"], own),
+        "\n## Settings of topics\n",
+        "Each topic may have its own; the broker's setting, which may be changed while it runs, is "
+        "the default.\n",
+        topic_table(topic),
+        "\n## Kafka's settings that have no effect\n",
+        "Accepted, and named once in the log at the start.\n",
+        "| settings | why |",
+        "|---|---|",
+    ]
+    for reason, patterns in WITHOUT_EFFECT.items():
+        names = sorted(set(patterns) - settings_of(BrokerConfig).keys())
+        parts.append(f"| {', '.join(f'`{name}`' for name in names)} | {reason} |")
+    return "\n".join(parts) + "\n"
+
+
+def settings_table(columns: list[str], rows: Iterable[Setting]) -> str:
+    lines = [_row(columns), "|" + "---|" * len(columns)]
+    for row in sorted(rows, key=lambda one: one.name):
+        is_dynamic = "yes" if row.is_dynamic else ""
+        cells = [f"`{row.name}`", row.kind, _default(row), _bounds(row), is_dynamic, row.doc]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def topic_table(rows: Iterable[Setting]) -> str:
+    columns = ["setting", "the broker's", "type", "default", "bounds", "meaning"]
+    lines = [_row(columns), "|" + "---|" * len(columns)]
+    for row in sorted(rows, key=lambda one: one.name):
+        broker_name = f"`{row.broker_name}`" if row.broker_name else ""
+        cells = [f"`{row.name}`", broker_name, row.kind, _default(row), _bounds(row), row.doc]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _default(row: Setting) -> str:
+    text = row.format(row.default)
+    return f"`{text}`" if text else "none"
+
+
+def _bounds(row: Setting) -> str:
+    if row.one_of is not None:
+        return ", ".join(f"`{choice}`" for choice in row.one_of if choice) or "empty"
+    bounds = []
+    if row.at_least is not None:
+        bounds.append(f"at least {row.at_least}")
+    if row.at_most is not None:
+        bounds.append(f"at most {row.at_most}")
+    return ", ".join(bounds)
+
+
+CONFIGURATION_HEAD = """# Configuration
+
+<!-- made by `make docs` from src/ottla/config -->
+
+Names and defaults are Kafka's unless the table says otherwise. They are given
+
+- as a `server.properties`, taken as it is: `ottla serve --config server.properties`;
+- one by one, which counts before the file: `ottla serve -o log.segment.bytes=1048576`;
+- in process: `ottla.open(path, {"log.segment.bytes": 1 << 20})`;
+- by a client while the broker runs, which counts before all of these and is kept on the disks.
+
+A name that Kafka does not know either is refused, with the nearest one that it knows.
+"""
+
+
 def main() -> None:
+    CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
 
 

@@ -38,13 +38,18 @@ def _run(arguments: list[str], directory: Path | None) -> subprocess.CompletedPr
 
 
 @contextmanager
-def serving(data_dir: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`ottla serve` on a free port: its address and its process, stopped at the end."""
-    command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(data_dir)]
+def serving(data_dir: Path | None, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`ottla serve` on a free port: its address and its process, stopped at the end.
+
+    Without a directory the arguments say all.
+    """
+    command = [sys.executable, "-m", "ottla", "serve"]
+    if data_dir is not None:
+        command += ["--data-dir", str(data_dir), "--listen", "127.0.0.1:0"]
     # Not a pipe: nobody reads it while the server runs, and a full one would stop it.
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [*command, "--listen", "127.0.0.1:0", *arguments],
+            [*command, *arguments],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

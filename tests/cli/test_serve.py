@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.cli.support import run_ottla, serving
 
@@ -69,3 +70,78 @@ def test_an_unreadable_path_is_named(tmp_path: Path) -> None:
     result = run_ottla("serve", "-d", tmp_path / "file")
     assert result.returncode == 2
     assert "is a file; name a directory" in result.stderr
+
+
+SERVER_PROPERTIES = """\
+# Licensed to nobody in particular
+process.roles=broker,controller
+node.id=4
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+num.network.threads=3
+socket.send.buffer.bytes=102400
+log.dirs={directory}/a,{directory}/b
+num.partitions=3
+offsets.topic.replication.factor=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+zookeeper.connect = localhost:2181
+"""
+
+
+def test_a_server_properties_of_kafkas_is_taken_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1))
+    with serving(None, "--config", str(file), "-o", "num.partitions=2") as (address, _):
+        metadata = AdminClient({"bootstrap.servers": address}).list_topics("t", timeout=10)
+        (broker,) = metadata.brokers.values()
+        assert (broker.id, broker.host, broker.port) == (4, "127.0.0.1", 1)
+        assert len(metadata.topics["t"].partitions) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "server.properties"}
+
+
+def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1))
+    with serving(tmp_path / "other") as (address, _):
+        result = run_ottla("serve", "--config", file, "--listen", address)
+    warning, error = result.stderr.splitlines()
+    assert "cannot listen on" in error
+    for name in ("num.network.threads", "zookeeper.connect", "process.roles"):
+        assert name in warning
+    assert "num.partitions" not in warning
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "num.partition=1",
+            "num.partition: there is no such setting; did you mean num.partitions?",
+        ),
+        ("log.dirs=", "name a data directory: --data-dir DIR, or log.dirs in the --config file"),
+        ("authorizer.class.name=org.example.Acl", "authorizer.class.name=org.example.Acl"),
+        ("listeners=SASL_SSL://:9092", "only PLAINTEXT is spoken here"),
+        ("num.partitions=\\u12", "four hexadecimal digits"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line_and_exit_code_2(
+    tmp_path: Path, line: str, told: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path}/data\n{line}\n")
+    result = run_ottla("serve", "--config", file)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    result = run_ottla("serve", "--config", tmp_path / "none")
+    assert result.returncode == 2
+    assert "none: No such file or directory; name a server.properties file" in result.stderr

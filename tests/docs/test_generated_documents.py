@@ -3,7 +3,12 @@
 import re
 from pathlib import Path
 
-from docs.generate import COMPATIBILITY, api_table
+from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
+
+from ottla.config.broker import broker_settings
+from ottla.config.setting import settings_of
+from ottla.config.topic import TopicConfig
+from ottla.config.without_effect import WITHOUT_EFFECT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -11,6 +16,22 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 def test_the_table_of_apis_is_up_to_date() -> None:
     assert api_table() in COMPATIBILITY.read_text(), "run `make docs`"
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    assert configuration() == CONFIGURATION.read_text(), "run `make docs`"
+
+
+def test_the_page_of_settings_is_complete() -> None:
+    page = CONFIGURATION.read_text()
+    for row in [*broker_settings().values(), *settings_of(TopicConfig).values()]:
+        assert f"| `{row.name}` |" in page
+        assert row.doc in page
+    for name in [
+        *broker_settings(),
+        *(name for names in WITHOUT_EFFECT.values() for name in names),
+    ]:
+        assert f"`{name}`" in page, name
 
 
 def test_every_link_leads_to_a_page() -> None:

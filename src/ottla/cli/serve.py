@@ -5,16 +5,22 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.server_properties import read_server_properties
+from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.group import with_local_defaults
+from ottla.config.listeners import client_listeners
 from ottla.embedded.flusher import Flusher
 from ottla.embedded.log import open_broker, parse_address, start_server
 from ottla.server.listener import Server
+
+logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -25,43 +31,79 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     "-d",
     "data_dirs",
     multiple=True,
-    required=True,
     metavar="DIR",
     help="Kafka's log.dirs; made if missing. May be given several times.",
 )
-@click.option("--listen", default="127.0.0.1:9092", metavar="HOST:PORT", show_default=True)
+@click.option(
+    "--config",
+    "-c",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A server.properties as Kafka takes it; the other options count before it.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen; else the file's listeners, or 127.0.0.1:9092.",
+)
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what goes on, not only what goes wrong.")
 def serve_command(
-    data_dirs: tuple[str, ...], listen: str, settings: tuple[str, ...], verbose: bool
+    data_dirs: tuple[str, ...],
+    config_file: Path | None,
+    listen: str | None,
+    settings: tuple[str, ...],
+    verbose: bool,
 ) -> None:
-    """Serve DIR to every Kafka client.
+    """Serve the log directories DIR to every Kafka client.
 
     Prints "ready HOST:PORT ..." once it answers. SIGTERM and SIGINT stop it cleanly.
     """
     started = time.monotonic()
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
-    host, port = parse_address(listen)
-    values = with_local_defaults(dict(parse_setting(text) for text in settings), host)
+    values = read_server_properties(config_file) if config_file else {}
+    values.update(parse_setting(text) for text in settings)
+    if listen is not None:
+        values["listeners"] = listener_text(*parse_address(listen))
+    config = broker_config(values)
+    paths = data_dirs or log_directories(config)
+    listener = client_listeners(config)[0]
+    if config.without_effect:
+        logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     clock = SystemClock()
-    broker = open_broker(data_dirs, values, clock=clock)
+    host, port = listener.address
+    broker = open_broker(paths, with_local_defaults(values, host), clock=clock)
     lock = threading.RLock()
     server = Server(broker, host=host, port=port, clock=clock, lock=lock)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
     try:
-        start_server(server, listen)
+        start_server(server, f"{host}:{port}")
         stop_on_signals(server)
         address_host, address_port = server.address
         took_ms = (time.monotonic() - started) * 1000
         click.echo(
             f"ready {address_host}:{address_port} pid={os.getpid()} topics={len(broker.topics)} "
-            f"data={','.join(data_dirs)} after={took_ms:.0f}ms"
+            f"data={','.join(paths)} after={took_ms:.0f}ms"
         )
         flusher.start()
         server.run()
         flusher.stop()
     finally:
         broker.close()
+
+
+def log_directories(config: BrokerConfig) -> tuple[str, ...]:
+    """The log directories that the settings name; raises `UserError` when they name none."""
+    paths = config.log_dirs or ((config.log_dir,) if config.log_dir else ())
+    if not paths:
+        raise UserError("name a data directory: --data-dir DIR, or log.dirs in the --config file")
+    return paths
+
+
+def listener_text(host: str, port: int) -> str:
+    """An address as `listeners` has it."""
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
 
 
 def parse_setting(text: str) -> tuple[str, str]:

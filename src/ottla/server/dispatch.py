@@ -7,12 +7,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ottla.base.errors import ProtocolError, UserError
+from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
+from ottla.config.listeners import client_listeners
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
@@ -39,7 +40,7 @@ class Dispatcher:
         self._broker = broker
         self._routes: dict[tuple[int, int], Route] = {}
         self._call = Call(broker)
-        self._advertised = advertised_address(broker.config.advertised_listeners)
+        self._advertised = client_listeners(broker.config)[0].advertised
 
     def set_time(self, at: Moment) -> None:
         """One reading of the clocks serves a whole round."""
@@ -121,16 +122,3 @@ def name_of(api_key: int) -> str:
         return f"{ApiKey(api_key).name} ({api_key})"
     except ValueError:
         return str(api_key)
-
-
-def advertised_address(listeners: tuple[str, ...]) -> tuple[str, int] | None:
-    """The host and port of `advertised.listeners`; raises `UserError` when it is none."""
-    if not listeners:
-        return None
-    text = listeners[0].partition("://")[2] or listeners[0]
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
-        raise UserError(
-            f"advertised.listeners={listeners[0]}: must look like PLAINTEXT://host:9092"
-        )
-    return host.strip("[]"), int(port)

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from ottla.base.errors import ProtocolError, UserError
+from ottla.base.errors import ProtocolError
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.codec.primitives import Output
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class, response_class
 from ottla.server.apis import APIS
-from ottla.server.dispatch import Dispatcher, advertised_address, handler_of
+from ottla.server.dispatch import Dispatcher, handler_of
 from tests.asking import PEER, Asker
 from tests.brokers import batch, disk, open_broker
 from tests.random_messages import random_message
@@ -85,24 +85,3 @@ def test_what_is_not_announced_is_not_answered(broker: Broker) -> None:
         frame = key.to_bytes(2, "big") + bytes(6) + b"\xff\xff" + bytes(20)
         with pytest.raises(ProtocolError, match="not supported"):
             dispatcher.dispatch(frame, PEER, Output())
-
-
-@pytest.mark.parametrize(
-    ("listeners", "address"),
-    [
-        ((), None),
-        (("PLAINTEXT://broker.example:9092",), ("broker.example", 9092)),
-        (("broker.example:9092",), ("broker.example", 9092)),
-        (("PLAINTEXT://[::1]:9092",), ("::1", 9092)),
-    ],
-)
-def test_advertised_listeners_are_read(
-    listeners: tuple[str, ...], address: tuple[str, int] | None
-) -> None:
-    assert advertised_address(listeners) == address
-
-
-@pytest.mark.parametrize("listener", ["PLAINTEXT://host", "host", ":1", "PLAINTEXT://host:port"])
-def test_advertised_listeners_that_name_no_place_are_refused(listener: str) -> None:
-    with pytest.raises(UserError, match="must look like"):
-        advertised_address((listener,))

@@ -1,0 +1,104 @@
+"""Where a broker listens, and where it sends its clients: `listeners` and what belongs to it.
+
+Listeners for controllers are passed over; any other must speak PLAINTEXT. Kafka's counterparts:
+`EndPoint`, `SocketServerConfigs.listenerListToEndPoints`.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.setting import SettingError
+
+Address = tuple[str, int]
+"""Host and port."""
+
+EVERY_ADDRESS = "0.0.0.0"
+
+MAX_PORT = 65535
+PLAINTEXT = "PLAINTEXT"
+
+_ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One address to listen on; `advertised` is where its clients are sent, if that is elsewhere.
+
+    Without it they are sent to where they came from.
+    """
+
+    name: str
+    address: Address
+    advertised: Address | None = None
+
+
+def client_listeners(config: BrokerConfig) -> list[Listener]:
+    """What clients may connect to, in the order given; raises `SettingError`."""
+    controllers = {name.upper() for name in config.controller_listener_names}
+    protocols = _protocols(config)
+    advertised = _advertised(config, controllers)
+    found: dict[str, Listener] = {}
+    for text in config.listeners:
+        name, address = _parse("listeners", text)
+        if name in controllers:
+            continue
+        if name in found:
+            raise _error("listeners", text, f"{name} is named twice")
+        protocol = protocols.get(name)
+        if protocol is None:
+            raise _error("listeners", text, f"listener.security.protocol.map does not know {name}")
+        if protocol != PLAINTEXT:
+            raise _error("listeners", text, f"only {PLAINTEXT} is spoken here, not {protocol}")
+        found[name] = Listener(
+            name=name,
+            address=(address[0] or EVERY_ADDRESS, address[1]),
+            advertised=advertised.get(name),
+        )
+    if not found:
+        raise _error("listeners", ",".join(config.listeners), "no listener is for clients")
+    return _with_lone_advertisement(list(found.values()), advertised)
+
+
+def _with_lone_advertisement(
+    listeners: list[Listener], advertised: dict[str, Address]
+) -> list[Listener]:
+    """One listener and one advertisement belong together, whatever they are called."""
+    if len(listeners) == len(advertised) == 1 and listeners[0].advertised is None:
+        (one,) = listeners
+        (elsewhere,) = advertised.values()
+        return [Listener(name=one.name, address=one.address, advertised=elsewhere)]
+    return listeners
+
+
+def _advertised(config: BrokerConfig, controllers: set[str]) -> dict[str, Address]:
+    found = {}
+    for text in config.advertised_listeners:
+        name, address = _parse("advertised.listeners", text)
+        if not address[0]:
+            raise _error("advertised.listeners", text, "must look like PLAINTEXT://host:9092")
+        if name not in controllers:
+            found[name] = address
+    return found
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    protocols = {}
+    for text in config.listener_security_protocol_map:
+        name, colon, protocol = text.partition(":")
+        if not colon:
+            raise _error("listener.security.protocol.map", text, "must look like NAME:PLAINTEXT")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _parse(setting: str, text: str) -> tuple[str, Address]:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match[3]) > MAX_PORT:
+        raise _error(setting, text, "must look like PLAINTEXT://host:9092")
+    return (match[1] or PLAINTEXT).upper(), (match[2].strip("[]"), int(match[3]))
+
+
+def _error(setting: str, text: str, reason: str) -> SettingError:
+    message = f"{setting}={text}: {reason}"
+    return SettingError(setting, message, message)

@@ -1,0 +1,73 @@
+"""Listeners: which are for clients, where they are, and where clients are sent."""
+
+import pytest
+
+from ottla.config.broker import broker_config
+from ottla.config.listeners import Address, Listener, client_listeners
+from ottla.config.setting import SettingError
+
+
+def listeners(**values: str) -> list[Listener]:
+    return client_listeners(
+        broker_config({name.replace("_", "."): text for name, text in values.items()})
+    )
+
+
+def test_without_settings_the_loopback_is_listened_on() -> None:
+    assert listeners() == [Listener(name="PLAINTEXT", address=("127.0.0.1", 9092))]
+
+
+def test_the_listeners_of_a_combined_node_of_kafka_are_understood() -> None:
+    assert listeners(
+        listeners="PLAINTEXT://:9092,CONTROLLER://:9093",
+        advertised_listeners="PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        controller_listener_names="CONTROLLER",
+        listener_security_protocol_map="CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    ) == [Listener(name="PLAINTEXT", address=("0.0.0.0", 9092), advertised=("localhost", 9092))]
+
+
+def test_each_listener_has_its_own_advertisement() -> None:
+    found = listeners(
+        listeners="INSIDE://0.0.0.0:29092,outside://0.0.0.0:9092",
+        advertised_listeners="OUTSIDE://kafka.example:9092,INSIDE://broker:29092",
+        listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    )
+    assert [(one.name, one.address, one.advertised) for one in found] == [
+        ("INSIDE", ("0.0.0.0", 29092), ("broker", 29092)),
+        ("OUTSIDE", ("0.0.0.0", 9092), ("kafka.example", 9092)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("PLAINTEXT://broker.example:9092", ("broker.example", 9092)),
+        ("broker.example:9092", ("broker.example", 9092)),
+        ("OTHER://broker.example:9092", ("broker.example", 9092)),
+        ("PLAINTEXT://[::1]:9092", ("::1", 9092)),
+    ],
+)
+def test_a_lone_advertisement_is_that_of_the_lone_listener(text: str, address: Address) -> None:
+    assert listeners(advertised_listeners=text)[0].advertised == address
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"listeners": "PLAINTEXT://host"}, "must look like"),
+        ({"listeners": "PLAINTEXT://host:port"}, "must look like"),
+        ({"listeners": "PLAINTEXT://host:65536"}, "must look like"),
+        ({"listeners": "PLAINTEXT://a:b:9092"}, "must look like"),
+        ({"listeners": ""}, "no listener is for clients"),
+        ({"listeners": "CONTROLLER://:1", "controller_listener_names": "CONTROLLER"}, "no listen"),
+        ({"listeners": "SSL://:9093"}, "only PLAINTEXT is spoken here, not SSL"),
+        ({"listeners": "INSIDE://:9093"}, "does not know INSIDE"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "named twice"),
+        ({"advertised_listeners": ":1"}, "must look like"),
+        ({"advertised_listeners": "host"}, "must look like"),
+        ({"listener_security_protocol_map": "A"}, "must look like NAME:PLAINTEXT"),
+    ],
+)
+def test_listeners_that_make_no_sense_are_refused(values: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingError, match=told):
+        listeners(**values)
