@@ -9,6 +9,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -20,6 +21,7 @@ from ottla.broker.cluster_file import ClusterState
 from ottla.broker.cluster_store import ClusterStore, read_cluster_state
 from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.jobs import Jobs
 from ottla.broker.opening import (
     BrokerOptions,
     OpenedDirectories,
@@ -76,7 +78,9 @@ class Broker:
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
-        self._next_checkpoint_ms: float | None = None
+        self._jobs = Jobs()
+        self._jobs.add(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
+        self._jobs.add(self.config.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._store.load(opened)
         self.admin = Admin(
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
@@ -325,7 +329,7 @@ class Broker:
         deadlines = [
             self._waiting.next_deadline_ms,
             self.groups.next_deadline_ms,
-            self._next_checkpoint_ms,
+            self._jobs.next_deadline_ms,
         ]
         if self._store.removals:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
@@ -346,21 +350,21 @@ class Broker:
         ]
 
     def run_due_jobs(self, at: Moment) -> None:
-        """Ends the sessions of members, removes the files of deleted topics and writes checkpoints,
-        each when it is time."""
+        """Ends the sessions of members, removes the files of deleted topics, and runs the jobs
+        whose time has come."""
         self.groups.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)
-        interval_ms = self.config.log_flush_offset_checkpoint_interval_ms
-        if self._next_checkpoint_ms is None:
-            self._next_checkpoint_ms = monotonic_ms + interval_ms
-        if monotonic_ms < self._next_checkpoint_ms:
-            return
-        self._next_checkpoint_ms = monotonic_ms + max(interval_ms, 1)
+        self._jobs.advance(at)
+
+    def _write_checkpoints(self, _: Moment) -> None:
         for directory in self.directories:
             if not directory.is_offline:
-                try:
+                with suppress(StorageError):  # logged where the directory went offline
                     directory.checkpoint()
-                except StorageError:
-                    continue  # logged where the directory went offline
+
+    def _expire_producers(self, at: Moment) -> None:
+        for directory in self.directories:
+            for log in directory.logs.values():
+                log.producers.expire(at.now_ms, self.config.producer_id_expiration_ms)

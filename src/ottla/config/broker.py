@@ -203,6 +203,21 @@ class BrokerConfig(GroupConfig):
         at_least=1,
         is_dynamic=False,
     )
+    producer_id_expiration_check_interval_ms: int = setting(
+        "producer.id.expiration.check.interval.ms",
+        "int",
+        600_000,
+        "How often producers that are no longer heard of are looked for.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms",
+        "int",
+        86_400_000,
+        "A producer unheard of for this long is forgotten, unless it is in a transaction.",
+        at_least=1,
+    )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
         "int",
