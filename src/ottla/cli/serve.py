@@ -12,6 +12,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.recovery_progress import RecoveryProgress
 from ottla.cli.server_properties import read_server_properties
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.group import with_local_defaults
@@ -73,7 +74,12 @@ def serve_command(
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     clock = SystemClock()
     host, port = listener.address
-    broker = open_broker(paths, with_local_defaults(values, host), clock=clock)
+    broker = open_broker(
+        paths,
+        with_local_defaults(values, host),
+        clock=clock,
+        on_progress=RecoveryProgress(clock),
+    )
     lock = threading.RLock()
     server = Server(broker, host=host, port=port, clock=clock, lock=lock)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)

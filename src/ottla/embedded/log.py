@@ -7,7 +7,7 @@ that has returned: it survives the death of the process; `flush` makes it surviv
 import os
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -58,6 +58,7 @@ def open_broker(
     *,
     clock: Clock,
     file_system: FileSystem | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> Broker:
     """A broker over log directories with the machine's clock and chance; raises `UserError`."""
     options = BrokerOptions(
@@ -65,6 +66,7 @@ def open_broker(
         new_id=new_id,
         random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
         cluster_id=uuid_text(new_id()),
+        on_progress=on_progress,
     )
     return Broker.open(paths, file_system or OsFileSystem(), broker_config(settings), options)
 
