@@ -12,23 +12,33 @@ from ottla.protocol.api_keys import ApiKey
 class Api:
     """One request, and the oldest and newest version of it that are answered.
 
-    `is_told`: ApiVersions names it, so that clients use it.
+    `is_told`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether what was
+    appended before must be written out for it.
     """
 
     key: ApiKey
     oldest: int
     newest: int
     is_told: bool = True
+    looks_into_logs: bool = True
 
 
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, 0, 13),
+        Api(ApiKey.PRODUCE, 0, 13, looks_into_logs=False),
         Api(ApiKey.FETCH, 0, 18),
         Api(ApiKey.LIST_OFFSETS, 0, 11),
         Api(ApiKey.METADATA, 0, 13),
+        Api(ApiKey.OFFSET_COMMIT, 0, 10, looks_into_logs=False),
+        Api(ApiKey.OFFSET_FETCH, 0, 10, looks_into_logs=False),
         Api(ApiKey.FIND_COORDINATOR, 0, 6),
+        Api(ApiKey.JOIN_GROUP, 0, 9, looks_into_logs=False),
+        Api(ApiKey.HEARTBEAT, 0, 4, looks_into_logs=False),
+        Api(ApiKey.LEAVE_GROUP, 0, 5, looks_into_logs=False),
+        Api(ApiKey.SYNC_GROUP, 0, 5, looks_into_logs=False),
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 6, looks_into_logs=False),
+        Api(ApiKey.LIST_GROUPS, 0, 5, looks_into_logs=False),
         Api(ApiKey.API_VERSIONS, 0, 4),
         Api(ApiKey.CREATE_TOPICS, 0, 7),
         Api(ApiKey.DELETE_TOPICS, 0, 6),
@@ -44,10 +54,12 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3),
         Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3),
+        Api(ApiKey.DELETE_GROUPS, 0, 2, looks_into_logs=False),
         Api(ApiKey.ELECT_LEADERS, 0, 2),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
+        Api(ApiKey.OFFSET_DELETE, 0, 0, looks_into_logs=False),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),

@@ -17,20 +17,20 @@ from ottla.config.listeners import client_listeners
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, Api
 from ottla.server.call import Call, Handler, Later, Peer
 
 
 class Route:
     """One API in one version: how to read it and who answers it."""
 
-    __slots__ = ("handle", "is_produce", "read")
+    __slots__ = ("handle", "looks_into_logs", "read")
 
-    def __init__(self, api_key: ApiKey, api_version: int) -> None:
+    def __init__(self, api: Api, api_version: int) -> None:
         self.read: Callable[[Buffer, int], tuple[Any, int]]
-        self.read = reader(request_class(api_key), api_version)
-        self.handle = handler_of(api_key)
-        self.is_produce = api_key is ApiKey.PRODUCE
+        self.read = reader(request_class(api.key), api_version)
+        self.handle = handler_of(api.key)
+        self.looks_into_logs = api.looks_into_logs
 
 
 class Dispatcher:
@@ -59,7 +59,7 @@ class Dispatcher:
         if route is None:
             route, header = self._find_route(header)
         request, _ = route.read(frame, position)
-        if not route.is_produce and self._broker.has_pending:
+        if route.looks_into_logs and self._broker.has_pending:
             self._broker.write_out()  # what a client has sent before, it must be able to read
         call = self._call
         call.api_version = api_version
@@ -87,7 +87,7 @@ class Dispatcher:
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
-            route = self._routes[key, version] = Route(api.key, version)
+            route = self._routes[key, version] = Route(api, version)
             return route, header
         if key != ApiKey.API_VERSIONS:
             raise ProtocolError(f"request {name_of(key)} has no version {version} here")
@@ -100,7 +100,7 @@ class _UnsupportedApiVersions(Route):
     def __init__(self) -> None:
         self.read = lambda _, position: (None, position)
         self.handle = _answer_unsupported
-        self.is_produce = False
+        self.looks_into_logs = False
 
 
 def _answer_unsupported(_: None, call: Call) -> Message:

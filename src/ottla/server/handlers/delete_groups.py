@@ -1,0 +1,23 @@
+"""DeleteGroups, 0 to 2: removes groups without members, with their offsets (KIP-229).
+
+Kafka's counterpart: `KafkaApis.handleDeleteGroupsRequest`.
+"""
+
+from ottla.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ottla.server.call import Call
+
+
+def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    groups = call.broker.groups
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(
+                group_id=group_id, error_code=groups.delete_group(group_id, call.at).error
+            )
+            for group_id in dict.fromkeys(request.groups_names)
+        ]
+    )

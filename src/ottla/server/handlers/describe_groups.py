@@ -1,0 +1,59 @@
+"""DescribeGroups, 0 to 6: state and members of classic groups.
+
+A group that does not exist is "Dead", and from version 6 also an error (KIP-1043).
+Kafka's counterpart: `KafkaApis.handleDescribeGroupsRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.group.requests import GroupDescription
+from ottla.coordinator.group.state import GroupState
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.server.call import Call
+from ottla.server.operations import GROUP_OPERATIONS
+
+FIRST_NOT_FOUND_VERSION = 6
+
+
+def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    response = DescribeGroupsResponse(groups=[_describe(one, call) for one in request.groups])
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return response
+
+
+def _describe(group_id: str, call: Call) -> DescribedGroup:
+    found = call.broker.groups.describe(group_id, call.at)
+    if found is not None:
+        return _group(found)
+    group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    if call.api_version >= FIRST_NOT_FOUND_VERSION:
+        group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        group.error_message = f"Group {group_id} not found."
+    return group
+
+
+def _group(found: GroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=found.group_id,
+        group_state=found.state,
+        protocol_type=found.protocol_type,
+        protocol_data=found.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment,
+            )
+            for one in found.members
+        ],
+    )

@@ -1,0 +1,18 @@
+"""Heartbeat, 0 to 4: a member is alive, and learns from the error whether to join again.
+
+Kafka's counterpart: `KafkaApis.handleHeartbeatRequest`.
+"""
+
+from ottla.coordinator.group.requests import MemberClaim
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.server.call import Call
+
+
+def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    claim = MemberClaim(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id,
+    )
+    return HeartbeatResponse(error_code=call.broker.groups.heartbeat(claim, call.at).error)

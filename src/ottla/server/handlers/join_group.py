@@ -1,0 +1,66 @@
+"""JoinGroup, 0 to 9: enters a group, and is answered when all its members have.
+
+Version 0 has one timeout for both purposes. From version 4 a new member is first told its id
+(KIP-394), from version 9 a static leader that comes back need not assign (KIP-814).
+Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
+"""
+
+from ottla.codec.schema import Message
+from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
+from ottla.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from ottla.server.call import Call, Later, respond
+
+FIRST_REBALANCE_TIMEOUT_VERSION = 1
+FIRST_MEMBER_ID_REQUIRED_VERSION = 4
+FIRST_NULL_PROTOCOL_VERSION = 7
+FIRST_SKIP_ASSIGNMENT_VERSION = 9
+
+
+def handle(request: JoinGroupRequest, call: Call) -> Message | Later:
+    answer = call.broker.groups.join(_request(request, call), call.at)
+    no_protocol = None if call.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
+    return respond(answer, lambda known: _response(known, no_protocol))
+
+
+def _request(request: JoinGroupRequest, call: Call) -> JoinRequest:
+    has_both_timeouts = call.api_version >= FIRST_REBALANCE_TIMEOUT_VERSION
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=call.client_id or "",
+        client_host=f"/{call.client_host}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms
+        if has_both_timeouts
+        else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols={one.name: one.metadata for one in request.protocols},
+        requires_member_id=call.api_version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
+        can_skip_assignment=call.api_version >= FIRST_SKIP_ASSIGNMENT_VERSION,
+        reason=request.reason,
+    )
+
+
+def _response(answer: JoinAnswer, no_protocol: str | None) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=no_protocol if answer.protocol is None else answer.protocol,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                metadata=one.metadata,
+            )
+            for one in answer.members
+        ],
+    )

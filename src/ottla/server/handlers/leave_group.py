@@ -1,0 +1,35 @@
+"""LeaveGroup, 0 to 5: one member goes, or from version 3 several are removed at once (KIP-345).
+
+Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
+"""
+
+from ottla.coordinator.group.requests import Leaving
+from ottla.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from ottla.server.call import Call
+
+FIRST_BATCH_VERSION = 3
+
+
+def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    if call.api_version < FIRST_BATCH_VERSION:
+        only = Leaving(member_id=request.member_id)
+        answer = call.broker.groups.leave(request.group_id, (only,), call.at)
+        return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
+    leaving = tuple(
+        Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
+        for one in request.members
+    )
+    answer = call.broker.groups.leave(request.group_id, leaving, call.at)
+    return LeaveGroupResponse(
+        error_code=answer.error,
+        members=[
+            MemberResponse(
+                member_id=one.member_id, group_instance_id=one.instance_id, error_code=code
+            )
+            for one, code in zip(leaving, answer.errors, strict=False)
+        ],
+    )

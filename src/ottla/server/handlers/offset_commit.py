@@ -1,0 +1,102 @@
+"""OffsetCommit, 0 to 10: stores how far a group has read.
+
+Version 0, which wrote to ZooKeeper once, is a commit from outside the group. Clients chose the
+commit's time in version 1 and how long it is kept in versions 2 to 4 (KIP-211).
+Kafka's counterpart: `KafkaApis.handleOffsetCommitRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.group.commits import CommitRequest
+from ottla.coordinator.group.offsets import NewOffset, TopicPartition
+from ottla.coordinator.group.requests import MemberClaim
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.server.call import Call
+
+NONE_GIVEN = -1
+FIRST_GROUP_NOT_FOUND_VERSION = 9
+FIRST_TOPIC_ID_VERSION = 10
+
+
+def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+    names = [_known_name(topic, call) for topic in request.topics]
+    offsets: dict[TopicPartition, NewOffset] = {}
+    for name, topic in zip(names, request.topics, strict=True):
+        if name is not None:
+            offsets.update(((name, one.partition_index), _offset(one)) for one in topic.partitions)
+    errors = _commit(request, offsets, call) if offsets else {}
+    return OffsetCommitResponse(
+        topics=[
+            _topic(topic, name, errors, call)
+            for name, topic in zip(names, request.topics, strict=True)
+        ]
+    )
+
+
+def _known_name(topic: OffsetCommitRequestTopic, call: Call) -> str | None:
+    """`None` for a topic that does not exist."""
+    topics = call.broker.topics
+    if call.api_version >= FIRST_TOPIC_ID_VERSION:
+        known = topics.find_by_id(topic.topic_id)
+    else:
+        known = topics.find(topic.name)
+    return known.name if known else None
+
+
+def _offset(partition: OffsetCommitRequestPartition) -> NewOffset:
+    commit_ms = partition.commit_timestamp
+    return NewOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_ms=None if commit_ms == NONE_GIVEN else commit_ms,
+    )
+
+
+def _commit(
+    request: OffsetCommitRequest, offsets: dict[TopicPartition, NewOffset], call: Call
+) -> dict[TopicPartition, ErrorCode]:
+    retention_ms = request.retention_time_ms
+    commit = CommitRequest(
+        claim=MemberClaim(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            generation=request.generation_id_or_member_epoch,
+            instance_id=request.group_instance_id,
+        ),
+        offsets=offsets,
+        retention_ms=None if retention_ms == NONE_GIVEN else retention_ms,
+    )
+    errors = dict(call.broker.groups.commit(commit, call.at).partitions)
+    if call.api_version < FIRST_GROUP_NOT_FOUND_VERSION:
+        for where, code in errors.items():
+            if code is ErrorCode.GROUP_ID_NOT_FOUND:
+                errors[where] = ErrorCode.ILLEGAL_GENERATION
+    return errors
+
+
+def _topic(
+    topic: OffsetCommitRequestTopic,
+    name: str | None,
+    errors: dict[TopicPartition, ErrorCode],
+    call: Call,
+) -> OffsetCommitResponseTopic:
+    by_id = call.api_version >= FIRST_TOPIC_ID_VERSION
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=one.partition_index,
+                error_code=unknown if name is None else errors[name, one.partition_index],
+            )
+            for one in topic.partitions
+        ],
+    )

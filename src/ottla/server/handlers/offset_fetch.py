@@ -1,0 +1,177 @@
+"""OffsetFetch, 0 to 10: how far a group, or from version 8 several groups, have read (KIP-709).
+
+Nothing committed is offset -1 and no error. With `require_stable` an offset that an open
+transaction is about to move is refused (KIP-447).
+Kafka's counterpart: `KafkaApis.handleOffsetFetchRequest`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.coordinator.group.offsets import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    FetchedOffset,
+    TopicPartition,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ottla.server.call import Call
+
+FIRST_GROUPS_VERSION = 8
+FIRST_TOPIC_ID_VERSION = 10
+
+NOTHING = FetchedOffset(committed=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """Partitions of one topic; `name` is `None` for an id that nobody knows."""
+
+    name: str | None
+    topic_id: Uuid = ZERO_UUID
+    indexes: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a partition is answered with, whichever version it goes into."""
+
+    index: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
+
+
+def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.api_version >= FIRST_GROUPS_VERSION:
+        return OffsetFetchResponse(groups=[_group(one, request, call) for one in request.groups])
+    wanted = None
+    if request.topics is not None:
+        wanted = [_Wanted(name=one.name, indexes=one.partition_indexes) for one in request.topics]
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name or "", partitions=[_old_partition(one) for one in found]
+            )
+            for topic, found in _fetch(request.group_id, wanted, request, call)
+        ]
+    )
+
+
+def _group(
+    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
+) -> OffsetFetchResponseGroup:
+    wanted = None
+    if group.topics is not None:
+        wanted = [
+            _Wanted(
+                name=_known_name(one.topic_id, call)
+                if call.api_version >= FIRST_TOPIC_ID_VERSION
+                else one.name,
+                topic_id=one.topic_id,
+                indexes=one.partition_indexes,
+            )
+            for one in group.topics
+        ]
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+                partitions=[_partition(one) for one in found],
+            )
+            for topic, found in _fetch(group.group_id, wanted, request, call)
+        ],
+    )
+
+
+def _known_name(topic_id: Uuid, call: Call) -> str | None:
+    known = call.broker.topics.find_by_id(topic_id)
+    return known.name if known else None
+
+
+def _fetch(
+    group_id: str, wanted: list[_Wanted] | None, request: OffsetFetchRequest, call: Call
+) -> Iterable[tuple[_Wanted, list[_Found]]]:
+    """What each topic is answered with; `None` asks for all that the group has committed."""
+    places = None
+    if wanted is not None:
+        places = [(one.name, index) for one in wanted if one.name for index in one.indexes]
+    fetched = call.broker.groups.fetch_offsets(group_id, places, call.at)
+    if wanted is None:
+        wanted = _all_topics(fetched, call)
+    return [(one, _find(one, fetched, request.require_stable)) for one in wanted]
+
+
+def _all_topics(fetched: Iterable[TopicPartition], call: Call) -> list[_Wanted]:
+    """The topics of a group's offsets; by id only those that still exist."""
+    indexes: dict[str, list[int]] = {}
+    for topic, index in fetched:
+        indexes.setdefault(topic, []).append(index)
+    if call.api_version < FIRST_TOPIC_ID_VERSION:
+        return [_Wanted(name=topic, indexes=some) for topic, some in indexes.items()]
+    known = ((call.broker.topics.find(topic), some) for topic, some in indexes.items())
+    return [
+        _Wanted(name=topic.name, topic_id=topic.topic_id, indexes=some)
+        for topic, some in known
+        if topic is not None
+    ]
+
+
+def _find(
+    wanted: _Wanted, fetched: Mapping[TopicPartition, FetchedOffset], require_stable: bool
+) -> list[_Found]:
+    found = []
+    for index in wanted.indexes:
+        if wanted.name is None:
+            found.append(_Found(index=index, error=ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        one = fetched.get((wanted.name, index), NOTHING)
+        committed = one.committed
+        if one.is_unstable and require_stable:
+            found.append(_Found(index=index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        elif committed is None:
+            found.append(_Found(index=index))
+        else:
+            found.append(
+                _Found(
+                    index=index,
+                    offset=committed.offset,
+                    leader_epoch=committed.leader_epoch,
+                    metadata=committed.metadata,
+                )
+            )
+    return found
+
+
+def _old_partition(found: _Found) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=found.index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=found.error,
+    )
+
+
+def _partition(found: _Found) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=found.index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=found.error,
+    )

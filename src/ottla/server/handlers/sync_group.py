@@ -1,0 +1,44 @@
+"""SyncGroup, 0 to 5: the leader hands in the assignment, everybody gets their part of it.
+
+From version 5 a member must say which protocol it thinks is used (KIP-559).
+Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.codec.schema import Message
+from ottla.coordinator.group.requests import MemberClaim, SyncAnswer, SyncRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.server.call import Call, Later, respond
+
+FIRST_PROTOCOL_VERSION = 5
+
+
+def handle(request: SyncGroupRequest, call: Call) -> Message | Later:
+    says_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if call.api_version >= FIRST_PROTOCOL_VERSION and not says_protocol:
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    answer = call.broker.groups.sync(_request(request), call.at)
+    return respond(answer, _response)
+
+
+def _request(request: SyncGroupRequest) -> SyncRequest:
+    return SyncRequest(
+        claim=MemberClaim(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            generation=request.generation_id,
+            instance_id=request.group_instance_id,
+        ),
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments={one.member_id: one.assignment for one in request.assignments},
+    )
+
+
+def _response(answer: SyncAnswer) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol,
+        assignment=answer.assignment,
+    )
