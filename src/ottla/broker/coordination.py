@@ -57,7 +57,7 @@ class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`."""
 
     def __init__(self, broker: Appender, config: GroupConfig, new_id: Callable[[], Uuid]) -> None:
-        self._machine = GroupMachine(config, CommittedOffsets(), new_id)
+        self.machine = GroupMachine(config, CommittedOffsets(), new_id)
         self._topic = InternalTopic(
             broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
         )
@@ -77,7 +77,7 @@ class GroupCoordinator:
                 f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
                 "or move it away and have consumers begin anew"
             ) from error
-        self._machine.loaded(at)
+        self.machine.loaded(at)
         self._is_loaded = True
 
     def _replay_stored(self, record: StoredRecord) -> None:
@@ -88,35 +88,35 @@ class GroupCoordinator:
             logger.error("%s, offset %d: %s", CONSUMER_OFFSETS, record.offset, error)
             return
         if key is not None:
-            self._machine.replay(key, value, record.offset, producer_id=record.producer_id)
+            self.machine.replay(key, value, record.offset, producer_id=record.producer_id)
 
     # Members
 
     def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
         self.load(at)
         waiting: Waiting[JoinAnswer] = Waiting()
-        answer = self._run(self._machine.join(request, waiting, at), at)
+        answer = self._run(self.machine.join(request, waiting, at), at)
         return waiting if answer is None else answer
 
     def sync(self, request: SyncRequest, at: Moment) -> SyncAnswer | Waiting[SyncAnswer]:
         self.load(at)
         waiting: Waiting[SyncAnswer] = Waiting()
-        answer = self._run(self._machine.sync(request, waiting, at), at)
+        answer = self._run(self.machine.sync(request, waiting, at), at)
         return waiting if answer is None else answer
 
     def heartbeat(self, claim: MemberClaim, at: Moment) -> Acknowledgement:
         self.load(at)
-        return self._run_now(self._machine.heartbeat(claim, at), at)
+        return self._run_now(self.machine.heartbeat(claim, at), at)
 
     def leave(self, group_id: str, leaving: tuple[Leaving, ...], at: Moment) -> LeaveAnswer:
         self.load(at)
-        return self._run_now(self._machine.leave(group_id, leaving, at), at)
+        return self._run_now(self.machine.leave(group_id, leaving, at), at)
 
     # Offsets
 
     def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
         self.load(at)
-        decision = self._machine.commit(request, at)
+        decision = self.machine.commit(request, at)
         return self._run_now(decision, at, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def fetch_offsets(
@@ -124,13 +124,13 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, FetchedOffset]:
         """What was committed for some partitions, or with `None` for all that the group has."""
         self.load(at)
-        return self._machine.fetch_offsets(group_id, wanted)
+        return self.machine.fetch_offsets(group_id, wanted)
 
     def delete_offsets(
         self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
     ) -> PartitionErrors:
         self.load(at)
-        return self._run_now(self._machine.delete_offsets(group_id, wanted, at), at)
+        return self._run_now(self.machine.delete_offsets(group_id, wanted, at), at)
 
     def topic_deleted(self, name: str) -> None:
         """Offsets in a topic that is gone are forgotten with the next `advance`."""
@@ -140,32 +140,32 @@ class GroupCoordinator:
 
     def describe(self, group_id: str, at: Moment) -> GroupDescription | None:
         self.load(at)
-        return self._machine.describe(group_id)
+        return self.machine.describe(group_id)
 
     def list_groups(self, at: Moment) -> list[GroupListing]:
         self.load(at)
-        return self._machine.list_groups()
+        return self.machine.list_groups()
 
     def delete_group(self, group_id: str, at: Moment) -> Acknowledgement:
         self.load(at)
-        return self._run_now(self._machine.delete_group(group_id, at), at)
+        return self._run_now(self.machine.delete_group(group_id, at), at)
 
     # Time
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` will have something to do, on the monotonic clock."""
-        return self._machine.next_deadline_ms
+        return self.machine.next_deadline_ms
 
     def advance(self, at: Moment) -> None:
         """Does what is due; groups that nobody has asked for since the start can wait."""
         if not self._is_loaded:
             return
         if self._gone_topics:
-            for decision in self._machine.forget_topics(self._gone_topics, at):
+            for decision in self.machine.forget_topics(self._gone_topics, at):
                 self._run(decision, at)
             self._gone_topics.clear()
-        while (due := self._machine.advance(at)) is not None:
+        while (due := self.machine.advance(at)) is not None:
             self._run(due, at)
 
     @property
@@ -204,7 +204,7 @@ class GroupCoordinator:
                 logger.error("group %s: cannot write: %s", decision.key, error)
                 code = too_large if error.code in TOO_LARGE else REFUSALS.get(error.code)
                 refusal = code or ErrorCode.UNKNOWN_SERVER_ERROR
-                decision = self._machine.refused(decision, refusal, at)
+                decision = self.machine.refused(decision, refusal, at)
             else:
                 self._replay(decision.records, first_offset)
         for reply in decision.replies:
@@ -225,7 +225,7 @@ class GroupCoordinator:
 
     def _replay(self, records: Sequence[CoordinatorRecord], first_offset: int) -> None:
         for offset, record in enumerate(records, first_offset):
-            self._machine.replay(record.key, record.value, offset)
+            self.machine.replay(record.key, record.value, offset)
 
 
 def offsets_topic(config: GroupConfig) -> NewTopic:
