@@ -17,6 +17,7 @@ SUBJECTS = {
     "append": "appends to a log, beside bare writes of the same bytes",
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
+    "requests": "one-record produce requests, at depth 1 and pipelined",
 }
 """Name -> what it measures; the file is named likewise."""
 
