@@ -18,6 +18,8 @@ SUBJECTS = {
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
     "requests": "one-record produce requests, at depth 1 and pipelined",
+    "throughput": "librdkafka producing and consuming, beside other brokers",
+    "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""
 

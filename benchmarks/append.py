@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
-from benchmarks.logs import append_all, batch_of, batch_of_size, new_log, now_ms, open_logs
+from benchmarks.logs import append_all, batch_of, batch_of_size, new_id, new_log, now_ms, open_logs
 from benchmarks.measuring import MEGABYTE, Samples, Scale, sampled, seconds_of, touch_file
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.config.topic import TopicConfig
@@ -175,7 +175,7 @@ def _many_segments(scale: Scale, logs: LogDirectory) -> Report:
 
 def _log_of_segments(logs: LogDirectory, number: int) -> PartitionLog:
     """Its last segment has room for all that is measured, and its pages are there."""
-    log = logs.create_log(f"segments-{number}", 0, logs.properties.directory_id)
+    log = logs.create_log(f"segments-{number}", 0, new_id())
     batch = batch_of_size(SMALL_SEGMENT // 2)
     log.reconfigure(TopicConfig(segment_bytes=SMALL_SEGMENT))
     while len(log.segments) < number:
@@ -186,7 +186,7 @@ def _log_of_segments(logs: LogDirectory, number: int) -> PartitionLog:
 
 
 def _roll(scale: Scale, logs: LogDirectory) -> Samples:
-    log = logs.create_log("rolled", 0, logs.properties.directory_id)
+    log = logs.create_log("rolled", 0, new_id())
     batch = batch_of(1, 100)
     seconds = []
     for _ in range(scale.of(50, 2)):

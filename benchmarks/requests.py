@@ -49,12 +49,12 @@ def run(scale: Scale) -> Iterator[Report]:
             "Processor time is the broker's own, in steps of 10 ms; the client has the other core."
         )
         for title, count, exchange in (
-            ("one connection, one request in flight", scale.of(20_000, 20), _one_by_one),
+            ("one connection, one request in flight", scale.of(20_000, 20), one_by_one),
             (f"{CONNECTIONS} connections, one in flight each", scale.of(100_000, 64), _spread),
             ("one connection, pipelined", scale.of(200_000, 2 * BLOCK), _pipelined),
         ):
             contestants = {
-                broker.name: lambda broker=broker: _measure(broker, exchange, count)  # type: ignore[misc]  # noqa: B023
+                broker.name: lambda broker=broker: _measure(broker, exchange, count)  # noqa: B023
                 for broker in brokers
             }
             warm_memory(directory, scale.of(WARM_SIZE, 1))
@@ -88,7 +88,8 @@ def _measure(
     )
 
 
-def _one_by_one(producing: Producing, count: int) -> list[float]:
+def one_by_one(producing: Producing, count: int) -> list[float]:
+    """The seconds that each took, with one request in flight."""
     (peer,) = producing.sockets(1)
     frame, size = producing.frame, producing.answer_size
     latencies = []
@@ -112,12 +113,12 @@ def _spread(producing: Producing, count: int) -> list[float]:
         sent, received = len(peers), 0
         while received < count * size:
             for key, _ in selector.select():
-                peer = key.fileobj
-                assert isinstance(peer, socket.socket)
+                answered = key.fileobj
+                assert isinstance(answered, socket.socket)
                 # Answers this small come whole.
-                received += _received(peer, size)
+                received += _received(answered, size)
                 if sent < count:
-                    peer.sendall(frame)
+                    answered.sendall(frame)
                     sent += 1
     return []
 

@@ -39,9 +39,8 @@ class WireClient:
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._newest = {
-            api.api_key: api.max_version for api in self.ask(ApiVersionsRequest(), 0).api_keys
-        }
+        known = self.ask(ApiVersionsRequest(), 0).api_keys
+        self._newest: dict[int, int] = {api.api_key: api.max_version for api in known}
 
     def __enter__(self) -> "WireClient":
         return self

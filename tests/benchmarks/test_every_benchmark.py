@@ -1,0 +1,41 @@
+"""Every benchmark runs; what it measures with sizes this small means nothing."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.__main__ import SUBJECTS, main
+
+SHOWN = {
+    "start-up": "ottla serve, ready",
+    "append": "share of the bare rate",
+    "read": "one batch behind the other",
+    "recovery": "opening after a clean stop",
+    "requests": "one connection, pipelined",
+    "throughput": "messages of 10,000 bytes",
+    "latency": "Produce to a waiting consumer",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_benchmark_prints_its_tables(subject: str, tmp_path: Path) -> None:
+    arguments = [subject, "--tiny", "--no-peers", "--directory", str(tmp_path)]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert SHOWN[subject] in result.output
+    assert list(tmp_path.iterdir()) == [], "a benchmark left something behind"
+
+
+@pytest.mark.slow
+def test_tables_can_be_put_into_a_document(tmp_path: Path) -> None:
+    arguments = ["recovery", "--tiny", "--markdown", "--directory", str(tmp_path)]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert "| measured" in result.output
+
+
+def test_an_unknown_subject_is_refused() -> None:
+    result = CliRunner().invoke(main, ["speed"])
+    assert result.exit_code == 2
+    assert "'speed' is not one of" in result.output
