@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ottla.base.clock import Clock
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -9,6 +10,7 @@ from ottla.protocol.headers import RequestHeader, encode_request, read_response_
 from ottla.protocol.messages import response_class
 from ottla.server.call import Later, Peer
 from ottla.server.dispatch import Dispatcher
+from ottla.testing.clock import FakeClock
 from tests.brokers import at
 
 ADDRESS = ("10.0.0.1", 9092)
@@ -19,10 +21,10 @@ CORRELATION_ID = 77
 class Asker:
     """One client of a broker; the clock stands still unless `monotonic_ms` is moved."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
         self.monotonic_ms = 0.0
-        self._dispatcher = Dispatcher(broker)
+        self._dispatcher = Dispatcher(broker, clock or FakeClock())
 
     def send(self, request: Message, version: int) -> tuple[Later | None, Output]:
         """Dispatches a request and writes out what it appended."""

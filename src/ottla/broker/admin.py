@@ -1,4 +1,4 @@
-"""What admin clients change of a running broker: sizes and settings of topics, its own settings.
+"""What admin clients change of a running broker: its topics, its settings, its clients' quotas.
 
 Every change is on the disks when the call returns, and holds from then on. Refusals are `ApiError`
 and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
@@ -10,8 +10,11 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
+from ottla.broker.cluster_file import QuotaEntity
 from ottla.broker.cluster_store import ClusterStore
 from ottla.broker.config_changes import Alteration
+from ottla.broker.quota_changes import QuotaAlteration, QuotaFilter
+from ottla.broker.quotas import ClientQuotas
 from ottla.broker.settings import BrokerSettings, ConfigSource, check_dynamic
 from ottla.broker.topic_store import TopicStore, storage_failures_answered
 from ottla.broker.topics import INTERNAL_TOPICS, TopicGrowth, check_growth
@@ -29,6 +32,7 @@ class Configured(Protocol):
 
     node_id: int
     config: BrokerConfig
+    quotas: ClientQuotas
 
 
 class Admin:
@@ -90,6 +94,23 @@ class Admin:
         self._settings.follow(self._cluster.state, config)
         self._broker.config = config
         self._store.change_defaults(config.topic_defaults)
+
+    # Quotas
+
+    def alter_quotas(self, alteration: QuotaAlteration, *, validate_only: bool = False) -> None:
+        """Changes the quotas of one entity."""
+        state = self._cluster.state
+        new = dataclasses.replace(state, quotas=alteration.apply(state.quotas))
+        if validate_only:
+            return
+        with storage_failures_answered():
+            self._cluster.replace(new)
+        self._broker.quotas.change(self._cluster.state.quotas)
+
+    def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
+        """The quotas that a filter lets through."""
+        wanted.check()
+        return list(wanted.select(self._cluster.state.quotas))
 
     # Records
 

@@ -29,7 +29,9 @@ from ottla.broker.opening import (
     open_directories,
 )
 from ottla.broker.partition import Partition
+from ottla.broker.pauses import Pauses
 from ottla.broker.producer_ids import ProducerIds, write_producer_ids
+from ottla.broker.quotas import ClientQuotas
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_store import TopicStore
 from ottla.broker.topics import NewTopic, Topic, partition_count_of
@@ -77,6 +79,11 @@ class Broker:
         self._file_system = file_system
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
+        self.pauses = Pauses()
+        self.quotas = ClientQuotas(
+            self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
+        )
+        self.quotas.change(cluster.quotas)
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
         self._jobs = Jobs()
         self._jobs.add(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
@@ -245,8 +252,10 @@ class Broker:
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """Whoever has waited and now has a `result`: fetches that have found enough or waited long
-        enough, and members of groups."""
+        enough, and members of groups; and the pauses that are over."""
         answered = self.groups.take_answered()
+        if self.pauses:
+            answered += self.pauses.take_over(monotonic_ms)
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
@@ -330,6 +339,7 @@ class Broker:
             self._waiting.next_deadline_ms,
             self.groups.next_deadline_ms,
             self._jobs.next_deadline_ms,
+            self.pauses.next_deadline_ms,
         ]
         if self._store.removals:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))

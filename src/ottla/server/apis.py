@@ -60,6 +60,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
         Api(ApiKey.OFFSET_DELETE, 0, 0, looks_into_logs=False),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),

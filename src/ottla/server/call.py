@@ -46,18 +46,20 @@ class Call:
 class Later:
     """An answer that is not known yet: `ticket` is what the broker will hand back.
 
-    The connection is held until then.
+    The connection is held until then. `response` is one that goes before that all the same.
     """
 
     __slots__ = ("_respond", "header", "ticket")
+
+    response: Message | None = None
 
     def __init__(self, ticket: Waiting[ResultT], respond: Callable[[ResultT], Message]) -> None:
         self.ticket: Waiting[Any] = ticket
         self._respond: Callable[[Any], Message] = respond
         self.header: RequestHeader | None = None
 
-    def finish(self) -> Message:
-        """The response, when the ticket has come back."""
+    def finish(self) -> "Message | Later | None":
+        """What a handler returns, when the ticket has come back."""
         assert self.ticket.result is not None, "the broker hands back only what is over"
         return self._respond(self.ticket.result)
 

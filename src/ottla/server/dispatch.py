@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.moment import Moment
@@ -36,8 +37,10 @@ class Route:
 class Dispatcher:
     """Decodes requests, calls handlers, encodes answers. Raises `ProtocolError`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self._broker = broker
+        self._clock = clock or SystemClock()
+        self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
         self._call = Call(broker)
         self._advertised = client_listeners(broker.config)[0].advertised
@@ -45,6 +48,9 @@ class Dispatcher:
     def set_time(self, at: Moment) -> None:
         """One reading of the clocks serves a whole round."""
         self._call.at = at
+        if self._broker.quotas.is_active is not self._is_metering:
+            self._is_metering = self._broker.quotas.is_active
+            self._routes.clear()
 
     def dispatch(self, frame: Buffer, peer: Peer, output: Output) -> Later | None:
         """Answers one request into `output`, or returns what its answer waits for.
@@ -70,15 +76,26 @@ class Dispatcher:
         if answer is None:
             return None
         if isinstance(answer, Later):
-            answer.header = header
-            return answer
+            return self._begin(answer, header, output)
         encode_response(header, answer, output)
         return None
 
-    def finish(self, later: Later, output: Output) -> None:
-        """Encodes an answer that had to wait."""
-        assert later.header is not None
-        encode_response(later.header, later.finish(), output)
+    def finish(self, later: Later, output: Output) -> Later | None:
+        """Encodes an answer that had to wait, or returns what it waits for now."""
+        header = later.header
+        assert header is not None
+        answer = later.finish()
+        if isinstance(answer, Later):
+            return self._begin(answer, header, output)
+        if answer is not None:
+            encode_response(header, answer, output)
+        return None
+
+    def _begin(self, later: Later, header: RequestHeader, output: Output) -> Later:
+        later.header = header
+        if later.response is not None:
+            encode_response(header, later.response, output)
+        return later
 
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
         """The route, and the header to answer with."""
@@ -88,6 +105,11 @@ class Dispatcher:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
             route = self._routes[key, version] = Route(api, version)
+            if self._is_metering:
+                # Not before there are quotas: most brokers never have one.
+                from ottla.server.metering import metered
+
+                route.handle = metered(route.handle, self._clock.monotonic_ms)
             return route, header
         if key != ApiKey.API_VERSIONS:
             raise ProtocolError(f"request {name_of(key)} has no version {version} here")

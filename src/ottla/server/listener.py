@@ -21,6 +21,7 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, StorageError, UserError
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
+from ottla.server.call import Later
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
 from ottla.server.outbox import TruncatedFileError
@@ -53,7 +54,7 @@ class Server:
         self._clock = clock
         self._lock = lock if lock is not None else RLock()
         self._wanted_address = (host, port)
-        self._dispatcher = Dispatcher(broker)
+        self._dispatcher = Dispatcher(broker, clock)
         self._selector = DefaultSelector()
         self._listener: socket.socket | None = None
         self._is_accepting = False
@@ -186,8 +187,7 @@ class Server:
             for frame in connection.frames:
                 later = dispatch(frame, connection.peer, output)
                 if later is not None:
-                    connection.later = later
-                    self._holding[later.ticket] = connection
+                    self._hold(connection, later)
                     return
                 if len(output.data) > MAX_OUTPUT_SIZE or len(output.slices) > MAX_OUTPUT_SLICES:
                     return
@@ -233,15 +233,22 @@ class Server:
         connection = self._holding.pop(ticket, None)
         if connection is None or connection.later is None:
             return
-        later, connection.later = connection.later, None
+        over, connection.later = connection.later, None
         connection.is_muted = False
         self._touch(connection)
         try:
-            self._dispatcher.finish(later, connection.output)
+            later = self._dispatcher.finish(over, connection.output)
         except Exception:
             self._end_after_mistake(connection)
             return
+        if later is not None:
+            self._hold(connection, later)
+            return
         self._process(connection)
+
+    def _hold(self, connection: Connection, later: Later) -> None:
+        connection.later = later
+        self._holding[later.ticket] = connection
 
     def _flush(self, connection: Connection) -> None:
         if connection.is_closed:

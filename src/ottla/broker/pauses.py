@@ -1,0 +1,46 @@
+"""Clients that are held back for a while because they were faster than their quota.
+
+Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
+"""
+
+from heapq import heappop, heappush
+from itertools import count
+
+from ottla.broker.waiting import Waiting
+
+
+class Pause(Waiting[None]):
+    """One client held back until a time on the monotonic clock."""
+
+    __slots__ = ("until_ms",)
+
+    def __init__(self, until_ms: float) -> None:
+        super().__init__()
+        self.until_ms = until_ms
+
+
+class Pauses:
+    """All of them, by the time of their end."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Pause]] = []
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, until_ms: float) -> Pause:
+        pause = Pause(until_ms)
+        heappush(self._heap, (until_ms, next(self._numbers), pause))
+        return pause
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        return self._heap[0][0] if self._heap else None
+
+    def take_over(self, monotonic_ms: float) -> list[Pause]:
+        """Those that are over; of clients that have gone, too."""
+        over = []
+        while self._heap and self._heap[0][0] <= monotonic_ms:
+            over.append(heappop(self._heap)[2])
+        return over

@@ -1,0 +1,50 @@
+"""AlterClientQuotas, 0 to 1: sets and removes quotas of users and clients, which hold at once.
+
+Left out: quotas of addresses (`connection_creation_rate`) and of changes to topics
+(`controller_mutation_rate`), which are refused. Kafka's counterpart: `ClientQuotaControlManager`
+(KIP-546).
+"""
+
+from collections import Counter
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.quota_changes import QuotaAlteration
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryData,
+    EntryResult,
+)
+from ottla.server.call import Call
+
+Names = tuple[tuple[str, str | None], ...]
+
+
+def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
+    counts = Counter(_names(entry) for entry in request.entries)
+    results = []
+    for entry in request.entries:
+        result = EntryResult(error_message=None, entity=entry.entity)
+        try:
+            if counts[_names(entry)] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")
+            call.broker.admin.alter_quotas(_alteration(entry), validate_only=request.validate_only)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    return AlterClientQuotasResponse(entries=results)
+
+
+def _names(entry: EntryData) -> Names:
+    pairs = [(one.entity_type, one.entity_name) for one in entry.entity]
+    return tuple(sorted(pairs, key=lambda pair: (pair[0], pair[1] or "")))
+
+
+def _alteration(entry: EntryData) -> QuotaAlteration:
+    limits = {op.key: None if op.remove else op.value for op in entry.ops}
+    if len(limits) < len(entry.ops):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "A quota is named twice; the entity is not changed"
+        )
+    return QuotaAlteration(names=_names(entry), limits=limits)

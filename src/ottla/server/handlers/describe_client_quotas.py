@@ -1,0 +1,41 @@
+"""DescribeClientQuotas, 0 to 1: the quotas of users and clients that match a filter (KIP-546).
+
+Left out: quotas of addresses. Kafka's counterpart: `ClientQuotasImage.describe`.
+"""
+
+from ottla.base.errors import ApiError
+from ottla.broker.quota_changes import Component, QuotaFilter
+from ottla.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from ottla.server.call import Call
+
+
+def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+    wanted = QuotaFilter(
+        components=[
+            Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
+            for one in request.components
+        ],
+        is_strict=request.strict,
+    )
+    try:
+        found = call.broker.admin.select_quotas(wanted)
+    except ApiError as error:
+        return DescribeClientQuotasResponse(
+            error_code=error.code, error_message=error.message, entries=None
+        )
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in limits.items()],
+            )
+            for entity, limits in found
+        ],
+    )
