@@ -18,6 +18,7 @@ class FlushPlan:
 
     log: PartitionLog
     until_offset: int
+    cut_count: int
     paths: tuple[str, ...]
 
 
@@ -28,11 +29,17 @@ def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
         return None
     paths = [
         path
-        for segment in log.segments.from_offset(recovery_point)
+        # The one of the last flushed record too: if it has been ended since, its indexes changed.
+        for segment in log.segments.from_offset(recovery_point - 1)
         if segment.base_offset < until_offset
         for path in segment.files()
     ]
-    return FlushPlan(log=log, until_offset=until_offset, paths=tuple(paths))
+    return FlushPlan(
+        log=log,
+        until_offset=until_offset,
+        cut_count=log.offsets.cut_count,
+        paths=tuple(paths),
+    )
 
 
 def due_flush(log: PartitionLog, now_ms: int) -> FlushPlan | None:
@@ -64,7 +71,8 @@ def carry_out(plan: FlushPlan, file_system: FileSystem) -> None:
 
 
 def finish(plan: FlushPlan, now_ms: int) -> None:
-    """Moves the recovery point; the log may have been cut since, and then only to its end."""
+    """Moves the recovery point, unless the log was cut since: what is there now may be new."""
     log = plan.log
-    log.offsets.flushed(min(plan.until_offset, log.log_end_offset))
+    if log.offsets.cut_count == plan.cut_count:
+        log.offsets.flushed(plan.until_offset)
     log.last_flush_ms = now_ms

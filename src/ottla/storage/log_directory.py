@@ -21,6 +21,7 @@ from ottla.storage.clean_shutdown import (
 )
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.filenames import (
+    CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
@@ -94,6 +95,10 @@ class LogDirectory:
         self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
         self._log_starts = OffsetCheckpoint(file_system, join(path, CHECKPOINT_LOG_START))
         self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
+        self._checkpointed_strangers: set[TopicPartition] = set()
+        """Logs that are gone but may be in the checkpoints, where a new one of the name must not
+        find the recovery point and the start of the old one."""
+        self._cleaned = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
@@ -114,12 +119,18 @@ class LogDirectory:
             raise UserError(
                 f"{path} is in use by another process; stop it, or name another directory"
             )
+        health = DirectoryHealth(path)
         try:
-            properties = _read_or_make_properties(file_system, path, options)
-            directory = cls(path, file_system, options, lock=lock, properties=properties)
-            directory._load_logs()
+            with health.guarding():
+                properties = _read_or_make_properties(file_system, path, options)
         except BaseException:
             lock.release()
+            raise
+        directory = cls(path, file_system, options, lock=lock, properties=properties)
+        try:
+            directory._load_logs()
+        except BaseException:
+            directory.abandon()
             raise
         return directory
 
@@ -143,20 +154,47 @@ class LogDirectory:
         remove_clean_shutdown(self._file_system, marker)
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_starts = self._read_checkpoint(self._log_starts)
-        for name in self._file_system.list(self.path):
-            parsed = parse_directory_name(name)
-            if parsed is not None and parsed.state is DirectoryState.DELETE:
-                self.deleted_paths.append(join(self.path, name))
-            if parsed is None or parsed.state is not DirectoryState.LIVE:
-                continue
-            key = (parsed.topic, parsed.partition)
-            self._take_topic_id(parsed.topic, join(self.path, name))
+        cleaned_until = self._read_checkpoint(self._cleaned)
+        for topic, partition in self._partitions():
+            key = (topic, partition)
+            self._take_topic_id(topic, self.log_path(topic, partition))
             self._load_log(
                 key,
                 was_clean_stop=was_clean,
                 recovery_point=recovery_points.get(key, 0),
                 log_start_offset=log_starts.get(key, 0),
+                cleaned_until=cleaned_until.get(key, 0),
             )
+        self._checkpointed_strangers = (
+            recovery_points.keys() | log_starts.keys()
+        ) - self.logs.keys()
+
+    def _partitions(self) -> list[TopicPartition]:
+        """The partitions that are here; what waits to be removed is put down in `deleted_paths`."""
+        found = []
+        for name in self._file_system.list(self.path):
+            parsed = parse_directory_name(name)
+            path = join(self.path, name)
+            if parsed is None:
+                continue
+            if parsed.state is DirectoryState.DELETE:
+                self.deleted_paths.append(path)
+            elif parsed.state is DirectoryState.LIVE and not self._undo_creation(path):
+                found.append((parsed.topic, parsed.partition))
+        return found
+
+    def _undo_creation(self, path: str) -> bool:
+        """Removes a partition whose `create_log` a crash cut off before it had its topic's id.
+
+        The next one of that name would otherwise stand beside others of its topic without the id.
+        """
+        names = self._file_system.list(path)
+        if any(name != PARTITION_METADATA + ".tmp" for name in names):
+            return False
+        for name in names:
+            self._file_system.remove(join(path, name))
+        self._file_system.remove_directory(path)
+        return True
 
     def _read_checkpoint(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
         """A damaged checkpoint costs a longer recovery, never data (as in Kafka)."""
@@ -176,8 +214,9 @@ class LogDirectory:
         key: TopicPartition,
         *,
         was_clean_stop: bool,
-        recovery_point: int,
-        log_start_offset: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        cleaned_until: int = 0,
     ) -> PartitionLog:
         topic, partition = key
         directory = self.log_path(topic, partition)
@@ -191,6 +230,7 @@ class LogDirectory:
                 was_clean_stop=was_clean_stop,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
+                cleaned_until=cleaned_until,
                 on_progress=self._options.on_progress,
             )
         )
@@ -202,6 +242,7 @@ class LogDirectory:
             health=self.health,
             random_below=self._options.random_below,
         )
+        log.on_cut = self.checkpoint
         self.logs[key] = log
         return log
 
@@ -212,13 +253,13 @@ class LogDirectory:
     def create_log(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
         """Makes a partition's directory and its empty log."""
         assert (topic, partition) not in self.logs
+        if (topic, partition) in self._checkpointed_strangers:
+            self.checkpoint()
         directory = self.log_path(topic, partition)
         make_durable_directory(self._file_system, directory)
         write_topic_id(self._file_system, join(directory, PARTITION_METADATA), topic_id)
         self.topic_ids[topic] = topic_id
-        return self._load_log(
-            (topic, partition), was_clean_stop=False, recovery_point=0, log_start_offset=0
-        )
+        return self._load_log((topic, partition), was_clean_stop=False)
 
     @touches_disk
     def delete_log(self, topic: str, partition: int) -> str:
@@ -228,6 +269,7 @@ class LogDirectory:
         path = join(self.path, delete_directory_name(topic, partition, self._options.new_id()))
         self._file_system.rename(log.directory, path)
         self._file_system.sync_directory(self.path)
+        self._checkpointed_strangers.add((topic, partition))
         if not any(other == topic for other, _ in self.logs):
             self.topic_ids.pop(topic, None)
         return path
@@ -254,7 +296,8 @@ class LogDirectory:
     def checkpoint(self) -> None:
         """Records recovery points, log starts and high watermarks for the next start."""
         logs = self.logs.items()
-        self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
+        # The starts first: a recovery point is at least the start, whatever is flushed, and would
+        # keep a crash in between from recovering what the older start still shows.
         self._log_starts.write(
             {
                 key: log.log_start_offset
@@ -262,7 +305,9 @@ class LogDirectory:
                 if log.log_start_offset > log.segments.first.base_offset
             }
         )
+        self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
         self._high_watermarks.write({key: log.high_watermark for key, log in logs})
+        self._checkpointed_strangers.clear()
 
     def close(self) -> None:
         """Flushes and closes every log; the clean-shutdown file is the last thing written.

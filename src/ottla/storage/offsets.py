@@ -14,6 +14,7 @@ class LogOffsets:
     """
 
     __slots__ = (
+        "cut_count",
         "first_unstable_offset",
         "high_watermark",
         "log_end_offset",
@@ -27,6 +28,8 @@ class LogOffsets:
         self.high_watermark = log_start_offset
         self.first_unstable_offset: int | None = None
         self.recovery_point = recovery_point
+        self.cut_count = 0
+        """How often the log was cut from behind: what was known of its offsets is void then."""
         self.check()
 
     @property
@@ -66,6 +69,7 @@ class LogOffsets:
 
     def truncated(self, log_end_offset: int) -> None:
         """The log was cut from behind: nothing may point beyond its new end."""
+        self.cut_count += 1
         self.log_end_offset = log_end_offset
         self.high_watermark = min(self.high_watermark, log_end_offset)
         self.recovery_point = min(self.recovery_point, log_end_offset)
@@ -74,6 +78,7 @@ class LogOffsets:
 
     def restarted(self, offset: int) -> None:
         """The log was emptied and goes on at `offset`."""
+        self.cut_count += 1
         self.log_start_offset = self.high_watermark = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.first_unstable_offset = None

@@ -72,6 +72,10 @@ class FoundOffset:
     leader_epoch: int
 
 
+def _nobody_asks() -> None:
+    pass
+
+
 class PartitionLog:
     def __init__(
         self,
@@ -88,6 +92,8 @@ class PartitionLog:
         self.config = config
         self.health = health
         self._random_below = random_below
+        self.on_cut: Callable[[], None] = _nobody_asks
+        """Called when the log was cut and its recovery point went back (`truncation`)."""
         self._roll_limits = self._new_roll_limits()
         self.rolled_until = 0
         self.last_flush_ms = 0
@@ -275,20 +281,24 @@ class PartitionLog:
         """Ends the active segment and starts one at `base_offset` (the log's end by default).
 
         The ended segment is not flushed here, but is from now on due to be (`flushing.due_flush`).
+        Only a compacted log is, for recovery cannot tell a hole that a lost tail leaves between two
+        segments from one that compaction made. Kafka flushes always, but in the background, and
+        so would go on behind the hole.
         """
         active = self.segments.active
         start = self.offsets.log_end_offset if base_offset is None else base_offset
         assert start >= self.offsets.log_end_offset
         if start == active.base_offset:
             # KAFKA-6388: an index without room for one entry makes an empty segment look full.
+            # Kafka removes it and makes a new one; a crash between would forget where the log is.
             assert active.size == 0, "a segment that holds records cannot be made anew"
-            self.segments.remove([active])
-            active.delete()
-        else:
-            self.producers.map_end_offset = start
-            self.snapshots.take(self.producers)
-            active.log.write_out()
-            active.become_inactive()
+            return active
+        self.producers.map_end_offset = start
+        self.snapshots.take(self.producers)
+        active.log.write_out()
+        active.become_inactive()
+        if self.config.is_compacted:
+            self._sync_from_recovery_point()
         segment = self.new_segment(start, now_ms)
         self.segments.add(segment)
         self.rolled_until = start
@@ -415,7 +425,7 @@ class PartitionLog:
             case -5:
                 # Nothing is tiered, so no offset is the latest one that is.
                 return FoundOffset(-1, NO_TIMESTAMP, -1)
-        for segment in self.segments.values:
+        for segment in self.segments.from_offset(self.log_start_offset):
             if segment.largest.timestamp_ms >= timestamp_ms:
                 record = segment.find_timestamp(timestamp_ms, self.log_start_offset)
                 if record is not None and record.offset < self.high_watermark:
@@ -427,7 +437,8 @@ class PartitionLog:
         return FoundOffset(offset, timestamp_ms, -1 if epoch is None else epoch)
 
     def _find_max_timestamp(self) -> FoundOffset | None:
-        latest = max(self.segments.values, key=lambda one: one.largest.timestamp_ms)
+        readable = self.segments.from_offset(self.log_start_offset)
+        latest = max(readable, key=lambda one: one.largest.timestamp_ms)
         if latest.largest.timestamp_ms < 0:
             return None
         record = latest.find_timestamp(latest.largest.timestamp_ms, self.log_start_offset)
@@ -439,21 +450,29 @@ class PartitionLog:
     def flush(self) -> None:
         """fsyncs all that was appended, and only then moves the recovery point."""
         self.write_out()
-        end = self.offsets.log_end_offset
-        if end == self.offsets.recovery_point:
-            return
-        for segment in self.segments.from_offset(self.offsets.recovery_point):
+        if self.offsets.log_end_offset > self.offsets.recovery_point:
+            self._sync_from_recovery_point()
+
+    def _sync_from_recovery_point(self) -> None:
+        # The one of the last flushed record too: if it has been ended since, its indexes changed.
+        for segment in self.segments.from_offset(self.offsets.recovery_point - 1):
             segment.sync()
+        self.sync_directory()
+        self.offsets.flushed(self.offsets.log_end_offset)
+
+    def sync_directory(self) -> None:
+        """Makes it durable which files there are."""
         self._file_system.sync_directory(self.directory)
-        self.offsets.flushed(end)
 
     @touches_disk
     def close(self) -> None:
-        """Flushes, takes a producer snapshot, trims and closes; for a clean stop."""
-        self.flush()
+        """Takes a producer snapshot, trims, flushes and closes; for a clean stop."""
+        self.write_out()
         self.snapshots.take(self.producers)
-        for segment in self.segments.values:
-            segment.close()
+        self.segments.active.become_inactive()
+        # After a clean stop nothing is recovered, so the indexes must be durable as well.
+        self._sync_from_recovery_point()
+        self.abandon()
 
     def abandon(self) -> None:
         """Closes the files without a word, as a crash would."""

@@ -43,12 +43,18 @@ def rebuild_producers(
     log_start_offset: int,
     until_offset: int,
 ) -> None:
-    """Makes `state` that of `until_offset`; snapshots beyond it are removed."""
-    snapshots.remove_outside(0, until_offset)
+    """Makes `state` that of `until_offset`; snapshots outside the log are removed.
+
+    Those before the log's start too: their segments are gone or going, so that a later recovery
+    would not have them, and it must come to the same state. (Kafka drops one *at* the start too.)
+    """
+    snapshots.remove_outside(log_start_offset, until_offset)
     snapshots.load_newest(state, log_start_offset=log_start_offset)
     if state.map_end_offset < until_offset:
         for segment in segments.from_offset(state.map_end_offset):
-            _replay_segment(state, segment, until_offset)
+            # What lies behind may be damaged still: recovery goes from the first to the last.
+            if segment.base_offset < until_offset:
+                _replay_segment(state, segment, until_offset)
     state.map_end_offset = max(state.map_end_offset, until_offset)
 
 

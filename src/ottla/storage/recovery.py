@@ -4,22 +4,26 @@
 2. `finish_swaps`: what compaction had already decided is carried out.
 3. `open_segments`: every `.log` becomes a segment; orphaned indexes go; a missing index is rebuilt.
 4. `recover_segments`: after an unclean stop every segment from the recovery point is checked batch
-   by batch, its indexes rebuilt, its torn tail cut; segments behind a cut are dropped.
+   by batch and its indexes rebuilt; segments behind damage or a hole are dropped, the last first,
+   and then the damage is cut off.
 5. `reconcile`: leader epochs and producer state are cut to the log and rebuilt to its end.
 
 Kafka's counterpart: `LogLoader`. Recovering twice changes nothing.
 """
 
 import logging
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
+from ottla.storage.epoch_replay import complete_epochs
 from ottla.storage.filenames import (
     LEADER_EPOCHS,
+    MAX_OFFSET,
     FileKind,
     FileName,
     FileSuffix,
@@ -49,6 +53,8 @@ class LoadRequest:
     was_clean_stop: bool
     recovery_point: int
     log_start_offset: int
+    cleaned_until: int = 0
+    """Below it compaction may have left gaps between segments."""
     on_progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -67,7 +73,12 @@ class RecoveredLog:
 
 def recover(request: LoadRequest) -> RecoveredLog:
     """Loads a partition directory, mending what a crash left; raises `OSError` as it comes."""
-    return _Loader(request).load()
+    loader = _Loader(request)
+    try:
+        return loader.load()
+    except BaseException:
+        loader.abandon()
+        raise
 
 
 class _Loader:
@@ -92,6 +103,10 @@ class _Loader:
             self._segments.add(self._open_segment(request.log_start_offset, create=True))
             log_end_offset = request.log_start_offset
         return self._reconcile(log_end_offset, recovery_point)
+
+    def abandon(self) -> None:
+        for segment in self._segments.values:
+            segment.close_files()
 
     def _path(self, name: str) -> str:
         return join(self._directory, name)
@@ -156,11 +171,23 @@ class _Loader:
                 remove_if_present(self._files, self._path(one.text))
             elif one.offset in indexes:
                 indexes[one.offset].add(one.kind)
+        recovered_from = self._first_to_recover(sorted(logs))
         for base_offset in sorted(logs):
             segment = self._open_segment(base_offset)
+            self._segments.add(segment)
+            # Those to be recovered are left for later: what lies before them may be damaged yet.
+            if base_offset >= recovered_from:
+                continue
             if not self._has_sane_indexes(segment, indexes[base_offset]):
                 self._recover_segment(segment)
-            self._segments.add(segment)
+                segment.sync()
+
+    def _first_to_recover(self, base_offsets: list[int]) -> int:
+        """The base offset of the segment that holds the recovery point, after an unclean stop."""
+        if self._request.was_clean_stop:
+            return MAX_OFFSET
+        index = bisect_right(base_offsets, self._request.recovery_point) - 1
+        return base_offsets[index] if index >= 0 else 0
 
     def _open_segment(self, base_offset: int, *, create: bool = False) -> Segment:
         return Segment(
@@ -192,22 +219,45 @@ class _Loader:
         if self._request.was_clean_stop:
             return
         unflushed = self._segments.from_offset(self._request.recovery_point)
+        end = None
         for done, segment in enumerate(unflushed):
             self._request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
-            removed = self._recover_segment(segment)
-            if removed:
-                logger.warning("%s: %d damaged bytes were cut off", segment.log.path, removed)
-                self._drop(unflushed[done + 1 :])
+            if end is not None and self._is_hole(end, segment.base_offset):
+                logger.warning("%s begins behind a hole at %d", segment.log.path, end)
+                self._drop(unflushed[done:])
+                break
+            is_whole, end = self._recover_segment(segment, behind=unflushed[done + 1 :])
+            if not is_whole:
                 break
 
-    def _drop(self, segments: tuple[Segment, ...]) -> None:
-        for segment in segments:
+    def _is_hole(self, end: int, base_offset: int) -> bool:
+        """Whether the segment before lost its tail, at a batch's end and so without a trace.
+
+        A power failure can take what was written last to one file and keep the next file. Where
+        compaction works there are such gaps for good reasons, so `roll` prevents the bad ones.
+        Kafka does not look.
+        """
+        if self._request.config.is_compacted or base_offset <= self._request.cleaned_until:
+            return False
+        return base_offset != end
+
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        """Removes the last first: what a crash leaves of the log is then without a hole."""
+        for segment in reversed(segments):
             logger.warning("%s lies behind a cut and is removed", segment.log.path)
             segment.delete()
         self._segments.remove(segments)
+        if segments:
+            self._files.sync_directory(self._directory)
 
-    def _recover_segment(self, segment: Segment) -> int:
-        """Replays one segment on top of the producer state at its start."""
+    def _recover_segment(
+        self, segment: Segment, *, behind: Sequence[Segment] = ()
+    ) -> tuple[bool, int]:
+        """Replays one segment on top of the producer state at its start.
+
+        Cuts off what is damaged, and drops the segments behind it. Returns whether nothing was, and
+        the offset behind the last record.
+        """
         snapshots = SnapshotFiles(self._files, self._directory)
         state = ProducerState()
         self._rebuild_producers(state, snapshots, segment.base_offset)
@@ -216,9 +266,15 @@ class _Loader:
             self._take_epoch(batch)
             replay_batch(state, batch, segment)
 
-        removed = segment.recover(on_batch)
+        valid = segment.recover(on_batch)
+        damaged = segment.size - valid
+        if damaged:
+            # First, so that a crash in between leaves the damage to be found again.
+            self._drop(behind)
+            logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
+            segment.log.truncate_to(valid)
         snapshots.take(state)
-        return removed
+        return damaged == 0, state.map_end_offset
 
     def _take_epoch(self, batch: Batch) -> None:
         epoch = batch.partition_leader_epoch
@@ -248,9 +304,14 @@ class _Loader:
     def _reconcile(self, log_end_offset: int, recovery_point: int) -> RecoveredLog:
         request = self._request
         self._segments.active.become_active()
+        log_start_offset = self._log_start_offset()
+        complete_epochs(
+            self._epochs, self._segments, start_offset=log_start_offset, end_offset=log_end_offset
+        )
+        # In this order an epoch that only begins at the end of an empty log goes at once; in
+        # Kafka's it goes at the second start.
+        self._epochs.truncate_from_start(log_start_offset)
         self._epochs.truncate_from_end(log_end_offset)
-        log_start_offset = max(request.log_start_offset, self._segments.first.base_offset)
-        self._epochs.truncate_from_start(request.log_start_offset)
         snapshots = SnapshotFiles(self._files, self._directory)
         snapshots.remove_strays({one.base_offset for one in self._segments.values})
         snapshots.remove_outside(log_start_offset, log_end_offset)
@@ -278,6 +339,10 @@ class _Loader:
             state,
             snapshots,
             self._segments,
-            log_start_offset=self._request.log_start_offset,
+            log_start_offset=self._log_start_offset(),
             until_offset=until_offset,
         )
+
+    def _log_start_offset(self) -> int:
+        """Where the log starts: as recorded, unless retention has removed more since."""
+        return max(self._request.log_start_offset, self._segments.first.base_offset)

@@ -240,9 +240,10 @@ class Segment:
     # Mending and ending
 
     def recover(self, on_batch: Callable[[Batch], None]) -> int:
-        """Checks every batch, rebuilds the indexes, cuts what is damaged; returns bytes cut.
+        """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
-        `on_batch` sees each valid batch in order (for producer state and epochs). Kafka:
+        `on_batch` sees each valid batch in order (for producer state and epochs). What lies behind
+        them is for the caller to cut off, once the segments behind this one are gone. Kafka:
         `LogSegment.recover`.
         """
         # Whatever they hold is not to be trusted: they are made anew.
@@ -256,9 +257,8 @@ class Segment:
             valid = self._recover_batches(view, on_batch)
         finally:
             view.release()
-        removed = self.log.truncate_to(valid)
         self.close_indexes_off()
-        return removed
+        return valid
 
     def _recover_batches(self, view: memoryview, on_batch: Callable[[Batch], None]) -> int:
         valid = last_entry = 0
@@ -343,16 +343,6 @@ class Segment:
                 filenames.log_file_name,
             )
         ]
-
-    def close(self) -> None:
-        """Trims the indexes if they are open, and closes every file."""
-        if self._offset_index is not None and self._time_index is not None:
-            self.close_indexes_off()
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.close()
-        self.log.trim()
-        self.close_files()
 
     def close_files(self) -> None:
         """Lets go of every file as it is: of a directory that went offline, or before a delete."""

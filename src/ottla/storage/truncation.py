@@ -28,7 +28,10 @@ def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
     with log.disk():
         behind = [one for one in log.segments.values if one.base_offset > offset]
         _remove(log, behind)
+        # A later segment that came back behind a cut one would make one log of two histories.
+        log.sync_directory()
         log.segments.active.truncate_to(offset)
+        log.segments.active.log.sync()
         end = log.segments.active.next_offset()
         log.epochs.truncate_from_end(end)
         log.offsets.truncated(end)
@@ -42,6 +45,7 @@ def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
         log.producers.high_watermark_moved(log.high_watermark)
         log.offsets.first_unstable_offset = log.producers.first_unstable_offset
         log.offsets.check()
+        _keep_cut(log)
     return True
 
 
@@ -50,13 +54,24 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, *, now_ms: int) 
     log.write_out()
     with log.disk():
         _remove(log, list(log.segments.values))
-        log.segments.add(log.new_segment(offset, now_ms))
         log.epochs.clear()
-        log.snapshots.remove_outside(offset, offset)
         for snapshot in list(log.snapshots.offsets):
             log.snapshots.remove(snapshot)
+        # Last, or what is still there of the old log would be taken for the new one's.
+        log.segments.add(log.new_segment(offset, now_ms))
         log.producers.clear(offset)
         log.offsets.restarted(offset)
+        _keep_cut(log)
+
+
+def _keep_cut(log: PartitionLog) -> None:
+    """Makes what was removed stay removed, before anything is written in its place.
+
+    A producer snapshot of the old history would be taken for one of the new, and a recovery point
+    from before the cut would vouch for batches that were never flushed.
+    """
+    log.sync_directory()
+    log.on_cut()
 
 
 def _remove(log: PartitionLog, segments: list[Segment]) -> None:
@@ -105,4 +120,7 @@ def delete_segments_below_start(log: PartitionLog) -> int:
             segment.delete()
             if segment.base_offset in log.snapshots.offsets:
                 log.snapshots.remove(segment.base_offset)
+        if gone:
+            # The next checkpoint leaves out a start that the first file's name tells.
+            log.sync_directory()
     return len(gone)

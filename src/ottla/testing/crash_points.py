@@ -39,12 +39,13 @@ def every_crash_point(
     *,
     make_file_system: Callable[[], FakeFileSystem] = FakeFileSystem,
     seeds: int = 4,
+    first_seed: int = 0,
 ) -> Iterator[CrashPoint]:
     """Crashes before each call, in the middle of each write, and when all is done.
 
     Each time the power fails with everything unsynced lost, with `seeds` mixtures, and the process
     alone is killed. `make_file_system` hands out the disk to start from, alike every time, and the
-    workload must make the same calls every time.
+    workload must make the same calls every time. Another `first_seed` gives other mixtures.
     """
     whole = FaultyFileSystem(make_file_system())
     workload(whole, [])
@@ -57,7 +58,7 @@ def every_crash_point(
             acknowledged = _run(workload, faulty)
             made = whole.calls[: at_call + 1]
             assert faulty.calls == made, f"the workload made other calls than before: {made[-1:]}"
-            for mode, seed in _crashes(at_call, seeds):
+            for mode, seed in _crashes(first_seed + at_call * seeds, seeds):
                 yield CrashPoint(
                     at_call=at_call,
                     effect=effect,
@@ -78,8 +79,8 @@ def _run(workload: Workload, file_system: FaultyFileSystem) -> list[Any]:
     return acknowledged
 
 
-def _crashes(at_call: int, seeds: int) -> Iterator[tuple[CrashMode, int]]:
+def _crashes(first_seed: int, seeds: int) -> Iterator[tuple[CrashMode, int]]:
     yield CrashMode.STRICT, 0
     yield CrashMode.KEEP, 0
     for number in range(seeds):
-        yield CrashMode.RANDOM, at_call * seeds + number
+        yield CrashMode.RANDOM, first_seed + number

@@ -7,6 +7,7 @@ import pytest
 from ottla.base.errors import StorageError
 from ottla.config.topic import TopicConfig
 from ottla.storage.flushing import carry_out, due_flush, finish, plan_flush
+from ottla.storage.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem, FaultPlan, FaultyFileSystem, IoKind
 from tests.log_support import NOW_MS, append, fill, open_log, values
 
@@ -77,3 +78,32 @@ def test_a_failed_fsync_takes_the_directory_offline_and_is_not_tried_again() -> 
         with pytest.raises(StorageError, match="broken disk"):
             refused()
     assert not faulty.retried_failed_syncs
+
+
+def test_a_flush_vouches_for_nothing_when_the_log_was_cut_meanwhile() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    fill(log, 10)
+    plan = plan_flush(log, 20)
+    assert plan is not None
+    carry_out(plan, file_system)
+    truncate_to(log, 4, now_ms=NOW_MS)
+    fill(log, 10)
+    finish(plan, NOW_MS)
+    assert log.offsets.recovery_point <= 4
+
+
+def test_a_segment_that_was_ended_behind_a_flush_is_synced_with_the_next_one() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    append(log, b"a")
+    log.flush()
+    log.roll(NOW_MS)
+    append(log, b"b")
+    plan = plan_flush(log, log.high_watermark)
+    assert plan is not None
+    carry_out(plan, file_system)
+    after = file_system.crash(CrashMode.STRICT)
+    assert after.status("data/t-0/00000000000000000000.timeindex") == (
+        file_system.crash(CrashMode.KEEP).status("data/t-0/00000000000000000000.timeindex")
+    )

@@ -188,3 +188,11 @@ def test_no_seed_is_used_at_two_calls() -> None:
     seen = {(point.at_call, point.seed) for point in points if point.mode is CrashMode.RANDOM}
     assert len(seen) == 7 * 3
     assert len({seed for _, seed in seen}) == len(seen)
+
+
+def test_another_first_seed_gives_other_mixtures() -> None:
+    def seeds(first_seed: int) -> set[int]:
+        points = every_crash_point(replace_often, seeds=2, first_seed=first_seed)
+        return {point.seed for point in points if point.mode is CrashMode.RANDOM}
+
+    assert seeds(1000) == {1000 + seed for seed in seeds(0)}

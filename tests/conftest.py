@@ -1,0 +1,33 @@
+"""Options and fixtures for all tests."""
+
+import pytest
+
+ORDINARY_TIMEOUT_SECONDS = 240
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--crash-seconds",
+        type=float,
+        default=0.0,
+        help="how long the crash tests go on with new seeds after their fixed ones, all together",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shares `--crash-seconds` out, and gives who loops the time to do so."""
+    looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]
+    share = config.getoption("--crash-seconds") / max(1, len(looping))
+    config.stash[SHARE] = share
+    if share:
+        for item in looping:
+            item.add_marker(pytest.mark.timeout(ORDINARY_TIMEOUT_SECONDS + share))
+
+
+SHARE = pytest.StashKey[float]()
+
+
+@pytest.fixture
+def crash_seconds(request: pytest.FixtureRequest) -> float:
+    """How long this test goes on with seeds of its own choice, once it has done its fixed part."""
+    return request.config.stash[SHARE]

@@ -1,0 +1,89 @@
+"""A log directory that is cut off at every single call it makes to its disk, and opened again.
+
+Each workload is run once for every call and every kind of crash; what is left is recovered and held
+against what the workload had been promised. A failure prints the `CrashPoint`, which is all that
+it takes to have it again: `disk.crash(mode, seed)` after that call.
+"""
+
+import time
+
+import pytest
+
+from ottla.base.files import join
+from ottla.config.topic import TopicConfig
+from ottla.storage.filenames import CLEAN_SHUTDOWN
+from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point
+from tests.crash.cases import CASES, Case
+from tests.crash.checking import (
+    all_files,
+    check_consistency,
+    check_goes_on,
+    check_promise,
+    remove_derived_files,
+    reopened,
+    stored_batches,
+)
+from tests.crash.expected import Expected
+from tests.crash.history import promise_of
+from tests.log_support import DIRECTORY
+
+CLEAN_MARK = join(DIRECTORY, CLEAN_SHUTDOWN)
+
+
+def check(point: CrashPoint, config: TopicConfig) -> None:
+    """Recovers what a crash left, and holds it against everything that was promised."""
+    promise = promise_of(point.acknowledged)
+    disk = point.file_system
+    was_clean = CLEAN_MARK in all_files(disk)
+    may_be_new = not promise.is_created or promise.restart is not None
+    log = reopened(disk, config, may_be_new=may_be_new)
+    required = promise.written_end if point.mode is CrashMode.KEEP else promise.flushed_end
+    expected = check_promise(log, promise, required)
+    check_consistency(log, expected)
+    found = stored_batches(log)
+    if not was_clean:
+        # After a clean stop the first start has more to go by than the second, which recovers: the
+        # stop's snapshot knows producers whose records are all deleted.
+        check_a_second_recovery_changes_nothing(disk.crash(CrashMode.KEEP), config)
+
+    check_a_rebuild_finds_the_same(disk.crash(CrashMode.KEEP), found, expected, config)
+    check_goes_on_from(disk.crash(CrashMode.RANDOM, point.seed), config)
+
+
+def check_a_rebuild_finds_the_same(
+    disk: FakeFileSystem, found: list[bytes], expected: Expected, config: TopicConfig
+) -> None:
+    remove_derived_files(disk)
+    log = reopened(disk, config)
+    assert stored_batches(log) == found
+    check_consistency(log, expected)
+
+
+def check_a_second_recovery_changes_nothing(disk: FakeFileSystem, config: TopicConfig) -> None:
+    files = all_files(disk)
+    reopened(disk, config)
+    assert all_files(disk.crash(CrashMode.KEEP)) == files
+
+
+def check_goes_on_from(disk: FakeFileSystem, config: TopicConfig) -> None:
+    """What is flushed after a recovery outlives the next power failure."""
+    durable = check_goes_on(disk, config)
+    assert stored_batches(reopened(disk.crash(CrashMode.STRICT), config)) == durable
+
+
+def check_all(case: Case, *, seeds: int, first_seed: int = 0) -> None:
+    for point in every_crash_point(case, seeds=seeds, first_seed=first_seed):
+        try:
+            check(point, case.config)
+        except Exception as error:
+            error.add_note(f"at {point}")
+            raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_log_keeps_its_promises_at_every_crash_point(case: Case, crash_seconds: float) -> None:
+    check_all(case, seeds=1)
+    until = time.monotonic() + crash_seconds
+    while time.monotonic() < until:
+        check_all(case, seeds=4, first_seed=time.time_ns())

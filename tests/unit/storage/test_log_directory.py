@@ -1,0 +1,123 @@
+"""A log directory as a whole: what it clears up, what it refuses, what it leaves behind."""
+
+import errno
+
+import pytest
+
+from ottla.base.errors import StorageError, UserError
+from ottla.base.files import FileSystem, replace_file
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.truncation import delete_records_before
+from ottla.testing import (
+    CrashMode,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    IoKind,
+)
+from ottla.testing.file_system import FakeFile
+from tests.log_support import TOPIC_ID, append, fill, open_directory, values
+
+
+def directory_with_log(file_system: FileSystem) -> LogDirectory:
+    directory = open_directory(file_system)
+    fill(directory.create_log("t", 0, TOPIC_ID), 10)
+    return directory
+
+
+def test_a_second_opener_is_refused_until_the_first_is_gone() -> None:
+    file_system = FakeFileSystem()
+    first = open_directory(file_system)
+    with pytest.raises(UserError, match="in use by another process"):
+        open_directory(file_system)
+    first.close()
+    open_directory(file_system)
+
+
+def test_a_folder_of_other_files_is_refused_and_left_alone() -> None:
+    file_system = FakeFileSystem()
+    file_system.make_directory("data")
+    replace_file(file_system, "data/letter.txt", b"Dear")
+    with pytest.raises(UserError, match=r"no Kafka log \(letter.txt\)"):
+        open_directory(file_system)
+    assert file_system.list("data") == ["letter.txt"]
+
+
+def test_a_deletion_that_a_crash_cut_off_is_noted_for_the_job_that_removes() -> None:
+    file_system = FakeFileSystem()
+    directory_with_log(file_system)
+    left = "data/t-0.0123456789abcdef0123456789abcdef-delete"
+    file_system.rename("data/t-0", left)
+    assert open_directory(file_system.crash(CrashMode.KEEP)).logs == {}
+    again = file_system.crash(CrashMode.KEEP)
+    directory = open_directory(again)
+    assert directory.deleted_paths == [left]
+
+
+def test_a_creation_that_a_crash_cut_off_is_undone_at_the_next_start() -> None:
+    file_system = FakeFileSystem()
+    directory_with_log(file_system)
+    file_system.make_directory("data/t-1")
+    file_system.open("data/t-1/partition.metadata.tmp", create=True).close()
+    again = file_system.crash(CrashMode.KEEP)
+    assert list(open_directory(again).logs) == [("t", 0)]
+    assert again.status("data/t-1") is None
+
+
+def test_a_log_made_anew_knows_nothing_of_the_one_before_it() -> None:
+    file_system = FakeFileSystem()
+    directory = directory_with_log(file_system)
+    delete_records_before(directory.logs["t", 0], 15)
+    directory.logs["t", 0].flush()
+    directory.checkpoint()
+    directory.delete_log("t", 0)
+    append(directory.create_log("t", 0, TOPIC_ID), b"new")
+    log = open_directory(file_system.crash(CrashMode.KEEP)).logs["t", 0]
+    assert (log.log_start_offset, log.offsets.recovery_point) == (0, 0)
+    assert values(log) == [b"new"]
+
+
+def test_a_disk_that_fails_while_a_directory_is_opened_is_named_and_the_lock_let_go() -> None:
+    disk = FakeFileSystem()
+    directory_with_log(disk).close()
+    recording = FaultyFileSystem(disk.crash(CrashMode.KEEP))
+    open_directory(recording)
+    for at_call in range(len(recording.calls)):
+        plan = FaultPlan(at_call=at_call, error=OSError(errno.EIO, "a fault of the test"))
+        copy = disk.crash(CrashMode.KEEP)
+        with pytest.raises((StorageError, UserError), match="data"):
+            open_directory(FaultyFileSystem(copy, plan))
+        assert values(open_directory(copy).logs["t", 0]) == [b"%d" % one for one in range(20)]
+
+
+class FileSystemThatKeepsFiles(FakeFileSystem):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[FakeFile] = []
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> FakeFile:
+        file = super().open(path, writable=writable, create=create)
+        self.opened.append(file)
+        return file
+
+
+def test_a_failed_start_leaves_no_file_open() -> None:
+    disk = FileSystemThatKeepsFiles()
+    directory_with_log(disk).close()
+    fault = FaultPlan(at_call=3, error=OSError(errno.EIO, "a fault of the test"))
+    with pytest.raises(StorageError):
+        open_directory(FaultyFileSystem(disk, fault))
+    for file in [one for one in disk.opened if not one.path.endswith(".lock")]:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            file.size()
+
+
+def test_a_new_directory_whose_properties_cannot_be_written_is_offline_at_once() -> None:
+    recording = FaultyFileSystem(FakeFileSystem())
+    open_directory(recording)
+    at_call = next(
+        number for number, call in enumerate(recording.calls) if call.kind is IoKind.RENAME
+    )
+    plan = FaultPlan(at_call=at_call, error=OSError(errno.ENOSPC, "a fault of the test"))
+    with pytest.raises(StorageError, match="data"):
+        open_directory(FaultyFileSystem(FakeFileSystem(), plan))
