@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help run test check format docs bench crash clean
+.PHONY: help run test check format docs bench compat crash clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
+	@echo "make compat  the test suites that others wrote for Kafka, against ottla serve"
 	@echo "make crash   the long crash loops"
 	@echo "make clean   remove the environment and the demo's data"
 
@@ -45,6 +46,10 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
+
+compat: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
+	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
