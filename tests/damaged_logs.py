@@ -40,13 +40,16 @@ class Files:
         self.content[name] = content
 
     def disk(self, now_ms: int = NOW_MS) -> FakeFileSystem:
-        """A disk with the content, whose files were all written at that time."""
+        """A disk with the content, synced; its files were all written at that time."""
         disk = FakeFileSystem(FakeClock(now_ms))
         for path, content in self.content.items():
             disk.make_directory(path.rpartition("/")[0])
             file = disk.open(path, create=True)
             file.pwrite(bytes(content), 0)
+            file.sync()
             file.close()
+        for directory in (".", "data", *(path.rpartition("/")[0] for path in self.content)):
+            disk.sync_directory(directory)
         return disk
 
     @property
@@ -187,6 +190,13 @@ def offset_too_high(files: Files) -> Place:
     position = files.positions(-1)[0]
     files[files.log(-1)][position + 5] ^= 1
     return files.log(-1), position
+
+
+def offset_of_the_next_batch(files: Files) -> Place:
+    second, third = files.positions(0)[1:3]
+    content = files[files.log(0)]
+    content[second : second + 8] = content[third : third + 8]
+    return files.log(0), second
 
 
 def offset_of_another_segment(files: Files) -> Place:
@@ -401,8 +411,6 @@ LOG_CASES = [
     Case(zeros_behind, FindingKind.LOG_DAMAGE, "4096 zero bytes"),
     Case(torn_old_segment, FindingKind.LOG_DAMAGE, "cut short"),
     Case(hole_in_old_segment, FindingKind.LOG_DAMAGE, "the log goes on at byte"),
-    Case(offset_too_high, FindingKind.LOG_DAMAGE, "out of place"),
-    Case(offset_of_another_segment, FindingKind.LOG_DAMAGE, "the segment ends before offset"),
     Case(repeated_batch, FindingKind.LOG_DAMAGE, "out of place"),
     Case(bad_length, FindingKind.LOG_DAMAGE, "cut short"),
     Case(too_many_records, FindingKind.LOG_DAMAGE, "200 records in 2 offsets"),
@@ -411,6 +419,9 @@ LOG_CASES = [
 """Damage to a log that takes records away."""
 
 DERIVED_CASES = [
+    Case(offset_too_high, FindingKind.BATCH_OFFSET, "it fits from offset 30 on"),
+    Case(offset_of_the_next_batch, FindingKind.BATCH_OFFSET, "it fits from offset 2 on"),
+    Case(offset_of_another_segment, FindingKind.BATCH_OFFSET, "the segment ends before offset 12"),
     Case(index_offset, FindingKind.OFFSET_INDEX, "offset"),
     Case(index_position, FindingKind.OFFSET_INDEX, "is not where a batch begins"),
     Case(index_order, FindingKind.OFFSET_INDEX, "does not come after"),
@@ -430,8 +441,8 @@ DERIVED_CASES = [
     Case(epochs_garbled, FindingKind.LEADER_EPOCHS, "line 4"),
     Case(epochs_descend, FindingKind.LEADER_EPOCHS, "does not come after epoch 1"),
     Case(epochs_missing, FindingKind.LEADER_EPOCHS, "is missing"),
-    Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "epoch 1 begins at offset 7"),
-    Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at 5000"),
+    Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "gives epoch 1 to offset"),
+    Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, behind"),
     Case(metadata_garbled, FindingKind.PARTITION_METADATA, "is not a Kafka id"),
     Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "waits to replace"),
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),
@@ -441,5 +452,9 @@ DERIVED_CASES = [
 
 OTHER_CASES = [
     Case(lost_log, FindingKind.ORPHAN_INDEX, "its segment's records are gone"),
-    Case(epoch_goes_back, FindingKind.BATCH_EPOCH, "leader epoch 0 comes after 1"),
+    Case(
+        epoch_goes_back,
+        FindingKind.BATCH_EPOCH,
+        "leader epoch 0 of offset 36 is out of order, where epoch 1 is due",
+    ),
 ]

@@ -34,8 +34,8 @@ def check_command(directory: str, deep: bool, as_json: bool) -> None:
         sys.exit(EXIT_FINDINGS)
 
 
-def write_report(report: CheckReport, *, as_json: bool) -> None:
-    for finding in report.findings:
+def write_report(report: CheckReport, *, as_json: bool, only_summary: bool = False) -> None:
+    for finding in () if only_summary else report.findings:
         click.echo(json.dumps(finding_fields(finding)) if as_json else finding_text(finding))
     summary = summary_fields(report)
     click.echo(json.dumps(summary) if as_json else summary_text(report))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"'}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
 def time_text(timestamp_ms: int) -> str:
@@ -29,11 +29,15 @@ def counted(count: object, noun: str) -> str:
 
 
 def text_of_bytes(value: bytes | None) -> str:
-    """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none."""
+    """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none.
+
+    As in Python, quotes inside are left alone where the other kind can stand around them.
+    """
     if value is None:
         return "null"
     text = value.decode("utf-8", "surrogateescape")
-    return '"' + "".join(map(_escape, text)) + '"'
+    quote = "'" if '"' in text and "'" not in text else '"'
+    return quote + "".join(map(_escape, text)).replace(quote, f"\\{quote}") + quote
 
 
 def _escape(character: str) -> str:

@@ -104,4 +104,6 @@ def test_texts() -> None:
     assert offsets_text(3, 3) == "3"
     assert offsets_text(3, 9) == "3–9"
     assert offsets_text(None, 9) == "?–9"
-    assert text_of_bytes('é "x"\\\t\u200b'.encode()) == r'"é \"x\"\\\t\xe2\x80\x8b"'
+    assert text_of_bytes("é\\\t\u200b".encode()) == r'"é\\\t\xe2\x80\x8b"'
+    assert text_of_bytes(b'{"a": 1}') == """'{"a": 1}'"""
+    assert text_of_bytes(b"""'a' "b\"""") == r'''"'a' \"b\""'''

@@ -4,8 +4,8 @@ Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkp
 before the logs, so that on a live directory they can only lie behind.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, parent_directory
@@ -73,12 +73,8 @@ def check(
     *,
     deep: bool = False,
     is_locked_by_us: bool = False,
-    on_partition: Callable[[str], None] = lambda _: None,
 ) -> CheckReport:
-    """Checks a log directory or one partition's; raises `UserError` and `OSError`.
-
-    `on_partition` hears the path of each partition before it is read.
-    """
+    """Checks a log directory or one partition's; raises `UserError` and `OSError`."""
     status = file_system.status(path)
     if status is None or not status.is_directory:
         raise UserError(f"{path} is no directory; name one of log.dirs, or one partition's")
@@ -89,9 +85,10 @@ def check(
     report = CheckReport(path, kind, is_live)
     options = CheckOptions(deep=deep, is_live=is_live)
     if is_whole:
-        _DirectoryCheck(file_system, report, options, on_partition).run()
+        _DirectoryCheck(file_system, report, options).run()
+        if not is_live and not is_locked_by_us:
+            report.own_findings += _clean_stop_findings(file_system, path)
     else:
-        on_partition(path)
         report.partitions.append(check_partition(file_system, path, options))
         report.own_findings += _topic_id_findings(file_system, path)
     return report
@@ -116,19 +113,13 @@ def is_in_use(file_system: FileSystem, directory: str) -> bool:
 
 
 class _DirectoryCheck:
-    def __init__(
-        self,
-        file_system: FileSystem,
-        report: CheckReport,
-        options: CheckOptions,
-        on_partition: Callable[[str], None],
-    ) -> None:
+    def __init__(self, file_system: FileSystem, report: CheckReport, options: CheckOptions) -> None:
         self._files = file_system
         self._path = report.path
         self._report = report
         self._options = options
-        self._on_partition = on_partition
         self._ids: dict[str, tuple[Uuid, str]] = {}
+        self._unread_ids: list[tuple[str, Finding]] = []
 
     def run(self) -> None:
         checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
@@ -142,8 +133,8 @@ class _DirectoryCheck:
             if parsed is None or parsed.state is not DirectoryState.LIVE:
                 self._add(_judge_directory(name, path, parsed.state if parsed else None))
                 continue
-            self._on_partition(path)
             logs[parsed.topic, parsed.partition] = self._check_partition(parsed.topic, path)
+        self._add(self._check_topic_ids())
         for name, entries in checkpoints.items():
             self._add(self._check_entries(name, entries, logs))
         self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
@@ -154,26 +145,26 @@ class _DirectoryCheck:
     def _check_partition(self, topic: str, path: str) -> PartitionReport:
         report = check_partition(self._files, path, self._options)
         self._report.partitions.append(report)
-        found = list(_topic_id_findings(self._files, path))
-        self._add(iter(found))
         metadata_path = join(path, filenames.PARTITION_METADATA)
+        found = list(_topic_id_findings(self._files, path))
+        self._unread_ids.extend((topic, one) for one in found)
         topic_id = None if found else read_topic_id(self._files, metadata_path)
         if topic_id is not None:
             known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
             if known != topic_id:
-                self._report.own_findings.append(
-                    Finding(
-                        kind=FindingKind.PARTITION_METADATA,
-                        path=metadata_path,
-                        position=None,
-                        reason=f"has another topic id than {known_path}",
-                    )
-                )
+                reason = f"has another topic id than {known_path}"
+                kind = FindingKind.PARTITION_METADATA
+                self._add(iter([_finding(kind, metadata_path, None, reason)]))
         return report
 
+    def _check_topic_ids(self) -> Iterator[Finding]:
+        """Unreadable ones; all partitions of a topic have the same, so another one can help."""
+        for topic, finding in self._unread_ids:
+            topic_id = self._ids.get(topic, (None, ""))[0]
+            yield replace(finding, topic_id=topic_id)
+
     def _check_own_files(self) -> Iterator[Finding]:
-        names = self._files.list(self._path)
-        for name in names:
+        for name in self._files.list(self._path):
             path = join(self._path, name)
             if is_directory(self._files, path) or name in OLD_FILES:
                 continue
@@ -187,9 +178,6 @@ class _DirectoryCheck:
             elif described.role is Role.UNKNOWN:
                 yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
         yield from self._check_meta_properties()
-        if filenames.CLEAN_SHUTDOWN not in names and not self._options.is_live:
-            reason = "was not stopped cleanly: the next start recovers it"
-            yield _finding(FindingKind.STATE, self._path, None, reason)
 
     def _check_broker_file(self, path: str) -> Iterator[Finding]:
         for row in dump_file(self._files, path):
@@ -255,6 +243,12 @@ class _DirectoryCheck:
             if recorded is not None and recorded < log.end_offset:
                 reason = f"ends at offset {log.end_offset}, but at {recorded} when it was stopped"
                 yield _finding(FindingKind.STATE, log.path, None, reason)
+
+
+def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    if file_system.status(join(directory, filenames.CLEAN_SHUTDOWN)) is None:
+        reason = "was not stopped cleanly: the next start recovers it"
+        yield _finding(FindingKind.STATE, directory, None, reason)
 
 
 def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

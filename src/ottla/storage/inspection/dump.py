@@ -119,7 +119,7 @@ def _log_rows(file_system: FileSystem, path: str, base_offset: int, *, deep: boo
 def _damage_rows(region: DamagedRegion) -> Iterator[Row]:
     """A whole batch whose content is wrong is still shown as one."""
     batch = region.batch
-    if region.is_zero:
+    if region.is_zero and region.is_tail:
         yield FreeRow(position=region.position, size=region.size)
     elif batch is not None and batch.size == region.size:
         yield batch_row(region.position, batch, error=region.reason)

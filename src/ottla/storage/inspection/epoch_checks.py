@@ -6,6 +6,7 @@ can only be ahead.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file
@@ -16,90 +17,120 @@ from ottla.storage.inspection.log_scan import ScannedBatch
 from ottla.storage.leader_epochs import EpochEntry, parse_epoch_entry
 
 
-@dataclass(frozen=True, slots=True)
-class EpochBegin:
-    """The first batch of an epoch: its entry begins behind `before` and not behind `offset`."""
+@dataclass(slots=True)
+class EpochRun:
+    """Batches of one epoch, one behind the other; `path` and `position` are of the first."""
 
     epoch: int
-    before: int
-    offset: int
-    place: str
+    first_offset: int
+    last_offset: int
+    path: str
+    position: int
+    batch_count: int = 1
 
 
 class EpochCheck:
-    """Collects where the batches' epochs begin, and compares at the end."""
+    """Collects the runs of epochs in a log, and compares them at the end."""
 
     def __init__(self) -> None:
-        self._begins: dict[int, EpochBegin] = {}
-        self._latest = NO_LEADER_EPOCH
-        self._last_offset = -1
-        self._backward: list[Finding] = []
+        self.runs: list[EpochRun] = []
 
     def take(self, path: str, scanned: ScannedBatch) -> None:
         batch = scanned.batch
         epoch = batch.partition_leader_epoch
-        if epoch > self._latest:
-            place = f"{path} at byte {scanned.position}"
-            begin = EpochBegin(epoch, self._last_offset, batch.base_offset, place)
-            self._begins[epoch] = begin
-            self._latest = epoch
-        elif batch.magic >= 2 and epoch < self._latest:
-            reason = f"leader epoch {epoch} comes after {self._latest}"
-            self._backward.append(
-                Finding(
-                    kind=FindingKind.BATCH_EPOCH,
-                    path=path,
-                    position=scanned.position,
-                    reason=f"{reason} (offset {batch.base_offset})",
-                )
-            )
-        self._last_offset = batch.last_offset
+        if self.runs and self.runs[-1].epoch == epoch:
+            self.runs[-1].last_offset = batch.last_offset
+            self.runs[-1].batch_count += 1
+        elif batch.magic >= 2 or epoch != NO_LEADER_EPOCH:
+            first = batch.base_offset
+            self.runs.append(EpochRun(epoch, first, batch.last_offset, path, scanned.position))
+
+    @property
+    def is_ascending(self) -> bool:
+        epochs = [NO_LEADER_EPOCH, *(run.epoch for run in self.runs)]
+        return all(one <= other for one, other in pairwise(epochs))
 
     def findings(
-        self, file_system: FileSystem, path: str, *, is_growing: bool
+        self, file_system: FileSystem, path: str, *, end_offset: int, is_growing: bool
     ) -> Iterator[Finding]:
-        """`path` is that of the checkpoint."""
-        yield from self._backward
+        """`path` is that of the checkpoint, `end_offset` where the log ends."""
+        entries: list[EpochEntry] | None = None
         try:
             entries = read_epoch_entries(file_system, path)
         except FileNotFoundError:
-            if self._begins:
+            if any(run.epoch >= 0 for run in self.runs):
                 yield _wrong(path, None, "is missing, though batches have leader epochs")
-            return
         except CorruptionError as error:
             yield _wrong(path, error.position, error.reason)
-            return
-        reason = self._contradiction(entries, is_growing=is_growing)
-        if reason is not None and not self._backward:
-            yield _wrong(path, None, reason)
+        if entries is not None:
+            yield from self._contradictions(path, entries)
+            last = entries[-1] if entries else None
+            if last is not None and last.start_offset > end_offset and not is_growing:
+                reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
+                yield _wrong(path, None, f"{reason}behind the log's end at {end_offset}")
+        elif not self.is_ascending:
+            yield from self._backward(None)
 
-    def _contradiction(self, entries: list[EpochEntry], *, is_growing: bool) -> str | None:
-        """The first one: an entry that is off moves all that follow."""
-        first = entries[0] if entries else None
-        starts = {entry.epoch: entry.start_offset for entry in entries}
-        for begin in self._begins.values():
-            start = starts.get(begin.epoch)
-            if (
-                first is not None
-                and begin.epoch <= first.epoch
-                and begin.offset <= first.start_offset
-            ):
-                # What lies before the log's start has no entry any more, or one that begins there.
-                continue
-            if start is None:
-                return f"has no epoch {begin.epoch}, which {begin.place} has"
-            if not begin.before < start <= begin.offset:
-                return (
-                    f"epoch {begin.epoch} begins at offset {start} instead of {begin.offset} "
-                    f"({begin.place})"
-                )
-        for entry in entries:
-            if entry.epoch not in self._begins and not is_growing:
-                later = (one.before for one in self._begins.values() if one.epoch > entry.epoch)
-                last_offset = min(later, default=self._last_offset)
-                if not last_offset < entry.start_offset <= self._last_offset + 1:
-                    return f"epoch {entry.epoch} begins at {entry.start_offset}, where none does"
-        return None
+    def _contradictions(self, path: str, entries: list[EpochEntry]) -> Iterator[Finding]:
+        """One batch against both the checkpoint and its neighbours is wrong; else it is the file.
+
+        Unless the batches disagree among themselves: then nothing can be told.
+        """
+        wrong = [run for run in self.runs if not _agrees(run, entries)]
+        is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
+        if is_alone and epoch_of(wrong[0].first_offset, entries) is not None:
+            yield from self._backward(epoch_of(wrong[0].first_offset, entries), wrong)
+        elif not self.is_ascending:
+            yield from self._backward(None)
+        elif wrong:
+            run = wrong[0]
+            stated = epoch_of(run.first_offset, entries)
+            offset = run.first_offset
+            if stated == run.epoch:
+                stated, offset = epoch_of(run.last_offset, entries), run.last_offset
+            says = "no epoch" if stated is None else f"epoch {stated}"
+            yield _wrong(
+                path,
+                None,
+                f"gives {says} to offset {offset}, whose batches have epoch {run.epoch} "
+                f"(from {run.path} at byte {run.position} on)",
+            )
+
+    def _backward(self, epoch: int | None, runs: list[EpochRun] | None = None) -> Iterator[Finding]:
+        """Batches whose epoch is wrong; `epoch` is what it should be, if that is known."""
+        if runs is None:
+            pairs = pairwise(self.runs)
+            runs = [later for earlier, later in pairs if later.epoch < earlier.epoch]
+        for run in runs:
+            should = "" if epoch is None else f", where epoch {epoch} is due"
+            yield Finding(
+                kind=FindingKind.BATCH_EPOCH,
+                path=run.path,
+                position=run.position,
+                reason=f"leader epoch {run.epoch} of offset {run.first_offset} is out of "
+                f"order{should}",
+                epoch=epoch,
+            )
+
+
+def _agrees(run: EpochRun, entries: list[EpochEntry]) -> bool:
+    """Records before the log's start have no entry any more, or one that begins there."""
+    for offset in (run.first_offset, run.last_offset):
+        is_early = bool(entries) and offset < entries[0].start_offset
+        if is_early and run.epoch <= entries[0].epoch:
+            continue
+        stated = epoch_of(offset, entries)
+        if (NO_LEADER_EPOCH if stated is None else stated) != run.epoch:
+            return False
+    return True
+
+
+def epoch_of(offset: int, entries: list[EpochEntry]) -> int | None:
+    found = None
+    for entry in entries:
+        if entry.start_offset <= offset:
+            found = entry.epoch
+    return found
 
 
 def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:

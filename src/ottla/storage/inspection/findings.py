@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from ottla.base.ids import Uuid
+
 
 class FindingKind(Enum):
     """By what would mend it; the values are the names in `ottla log check --json`."""
 
     LOG_DAMAGE = "log_damage"
     """Bytes of a log that are no batch, or one in the wrong place."""
+    BATCH_OFFSET = "batch_offset"
+    """A batch that is sound but for its base offset, which no checksum covers."""
     OFFSET_INDEX = "offset_index"
     TIME_INDEX = "time_index"
     TRANSACTION_INDEX = "transaction_index"
@@ -19,8 +23,10 @@ class FindingKind(Enum):
     LEADER_EPOCHS = "leader_epochs"
     """The checkpoint is unreadable, or contradicts batches that agree among themselves."""
     BATCH_EPOCH = "batch_epoch"
-    """A batch's leader epoch, which no checksum covers, goes back."""
+    """A batch's leader epoch, which no checksum covers, is out of order."""
     UNFINISHED_SWAP = "unfinished_swap"
+    DAMAGED_SWAP = "damaged_swap"
+    """The same, with damage in the log that waits."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"
@@ -69,9 +75,17 @@ class Finding:
     reason: str
     size: int | None = None
     """Bytes concerned, for `LOG_DAMAGE`."""
+    is_zero: bool = False
+    """Whether all of them are zero."""
+    offset: int | None = None
+    """What it should be, for `BATCH_OFFSET`."""
     lost: LostOffsets | None = None
     entry: tuple[str, int, int] | None = None
     """Topic, partition and the offset to put instead, for `CHECKPOINT_ENTRY`."""
+    epoch: int | None = None
+    """What it should be, for `BATCH_EPOCH`."""
+    topic_id: Uuid | None = None
+    """That of the topic's other partitions, for `PARTITION_METADATA`."""
 
     @property
     def is_note(self) -> bool:

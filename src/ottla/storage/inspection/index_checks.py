@@ -140,8 +140,14 @@ class TimeIndexCheck:
             self._wrong.add(self._content.excess_position, reason)
 
     def take(self, scanned: ScannedBatch) -> None:
-        self._largest_ms = max(self._largest_ms, scanned.batch.max_timestamp_ms)
         entries = self._content.entries
+        if self._is_damaged:
+            # What an entry stands for may be gone; the batches before it are a lower bound.
+            first = offset_in_header(scanned.batch)
+            while self._next < len(entries) and entries[self._next][1] < first:
+                self._largest_ms = max(self._largest_ms, entries[self._next][0])
+                self._next += 1
+        self._largest_ms = max(self._largest_ms, scanned.batch.max_timestamp_ms)
         while self._next < len(entries) and entries[self._next][1] <= scanned.batch.last_offset:
             timestamp_ms, offset = entries[self._next]
             is_believed = self._is_damaged and timestamp_ms > self._largest_ms

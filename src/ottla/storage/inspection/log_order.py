@@ -21,8 +21,8 @@ def in_order(
 ) -> Iterator[ScannedBatch | DamagedRegion]:
     """Passes on what ascends; the rest becomes damage with the reason.
 
-    When a batch does not come after the one before it, either can be the wrong one: it is the
-    earlier if the later would fit without it.
+    When a batch does not come after the one before it, either can be the wrong one: see
+    `_is_ahead`.
     """
     held: ScannedBatch | None = None
     last = bounds.start - 1
@@ -30,7 +30,7 @@ def in_order(
         refused = one if isinstance(one, DamagedRegion) else _out_of_bounds(one, bounds)
         if refused is None and isinstance(one, ScannedBatch):
             first = offset_in_header(one.batch)
-            if held is not None and last < first < offset_in_header(held.batch):
+            if held is not None and _is_ahead(held.batch, last, first):
                 yield _refused(held, bounds, f"the next batch begins at offset {first}")
                 held = one
                 continue
@@ -48,6 +48,16 @@ def in_order(
         yield held
 
 
+def _is_ahead(batch: Batch, last: int, following: int) -> bool:
+    """Whether it is this batch that is wrong, between offset `last` and a batch at `following`.
+
+    The two overlap, and the one behind would fit without this one, which lies ahead of it or has
+    left a gap.
+    """
+    first = offset_in_header(batch)
+    return last < following <= batch.last_offset and (following < first or first != last + 1)
+
+
 def _out_of_bounds(one: ScannedBatch, bounds: SegmentBounds) -> DamagedRegion | None:
     if offset_in_header(one.batch) < bounds.start:
         return _refused(one, bounds, f"the segment begins at offset {bounds.start}")
@@ -63,6 +73,7 @@ def _refused(one: ScannedBatch, bounds: SegmentBounds, reason: str) -> DamagedRe
         reason=f"a batch of {offsets_of(one.batch)} is out of place: {reason}",
         batch=one.batch,
         is_tail=one.end == bounds.size,
+        is_misplaced=True,
     )
 
 

@@ -59,6 +59,8 @@ class DamagedRegion:
     """Whether nothing follows."""
     is_zero: bool = False
     """Whether all its bytes are zero: room made ahead of the batches, or blocks never written."""
+    is_misplaced: bool = False
+    """Whether `batch` is sound, and only its offset cannot be (see `log_order`)."""
 
     @property
     def end(self) -> int:
@@ -107,8 +109,8 @@ class _Scan:
 
     def _damage(self, position: int, batch: Batch | None, reason: str) -> DamagedRegion:
         end = self._end
-        is_zero = self._next_not_zero(position) == end
-        if is_zero:
+        nonzero = self._next_not_zero(position)
+        if nonzero == end:
             reason = f"{end - position} zero bytes to the end of the file"
         else:
             end = self._end_of_damage(position, batch)
@@ -118,7 +120,7 @@ class _Scan:
             reason=reason,
             batch=batch,
             is_tail=end == self._end,
-            is_zero=is_zero,
+            is_zero=nonzero >= end,
         )
 
     def _end_of_damage(self, position: int, batch: Batch | None) -> int:

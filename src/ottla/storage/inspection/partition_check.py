@@ -25,7 +25,7 @@ from ottla.storage.inspection.log_scan import (
     offset_in_header,
     scan_log,
 )
-from ottla.storage.inspection.producer_checks import ProducerReplay, SnapshotToCheck
+from ottla.storage.inspection.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
 from ottla.storage.inspection.roles import (
     SEGMENT_ROLES,
     FileDescription,
@@ -59,7 +59,6 @@ class PartitionReport:
     size: int = 0
     start_offset: int = 0
     end_offset: int = 0
-    has_transactions: bool = False
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
@@ -80,6 +79,8 @@ class _PartitionCheck:
         }
         self._epochs = EpochCheck()
         self._last_offset = -1
+        self._gaps: list[tuple[int, int]] = []
+        self._is_compacted = False
 
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
@@ -88,9 +89,14 @@ class _PartitionCheck:
         if bases:
             report.start_offset = bases[0]
             self._check_segments(bases)
-        epochs_path = self._at(filenames.LEADER_EPOCHS)
-        is_live = self._options.is_live
-        self._add(self._epochs.findings(self._files, epochs_path, is_growing=is_live))
+        self._add(
+            self._epochs.findings(
+                self._files,
+                self._at(filenames.LEADER_EPOCHS),
+                end_offset=report.end_offset,
+                is_growing=self._options.is_live,
+            )
+        )
         report.findings.sort(key=lambda one: (base_name(one.path), one.position or 0))
         return report
 
@@ -111,10 +117,12 @@ class _PartitionCheck:
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
         for name, described in self._names.items():
-            found = _judge_name(described, bases)
+            found = _judge_name(name, described, bases)
             if found is not None:
                 kind, reason = found
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
+            if described.suffix is FileSuffix.SWAP and described.role is Role.LOG:
+                yield from self._check_swap(self._at(name), described.offset)
         for base_offset in sorted(bases)[:-1]:
             for index_kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
                 name = FileName(offset=base_offset, kind=index_kind).text
@@ -126,6 +134,22 @@ class _PartitionCheck:
                         reason="is missing beside its log, which takes no more appends",
                     )
 
+    def _check_swap(self, path: str, base_offset: int) -> Iterator[Finding]:
+        """What waits to replace sound segments must be sound itself."""
+        file = self._files.open(path)
+        try:
+            damage = (one for one in scan_log(file, base_offset) if isinstance(one, DamagedRegion))
+            region = next(damage, None)
+        finally:
+            file.close()
+        if region is not None:
+            yield Finding(
+                kind=FindingKind.DAMAGED_SWAP,
+                path=path,
+                position=region.position,
+                reason=region.reason,
+            )
+
     # Segments
 
     def _check_segments(self, bases: list[int]) -> None:
@@ -134,6 +158,8 @@ class _PartitionCheck:
         replay = ProducerReplay(bases[0], start, newest)
         self._last_offset = bases[0] - 1
         for number, base_offset in enumerate(bases):
+            if base_offset > self._last_offset + 1:
+                self._gaps.append((base_offset, self._last_offset + 1))
             limit = bases[number + 1] if number + 1 < len(bases) else base_offset + MAX_OFFSETS
             is_active = number + 1 == len(bases)
             segment = _SegmentCheck(self._files, self._path, base_offset, is_active=is_active)
@@ -146,7 +172,9 @@ class _PartitionCheck:
                 replay.skip()
                 continue
             self._check_segment(segment, limit, replay)
-        report.end_offset = self._last_offset + 1
+        report.end_offset = max(self._last_offset + 1, bases[-1])
+        if not self._is_compacted:
+            self._add(self._gap_notes())
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
@@ -167,10 +195,17 @@ class _PartitionCheck:
         self._flush(segment, regions, None if segment.is_active else limit - 1)
         report.segment_count += 1
         report.size += segment.size
-        self._add(segment.findings(replay, is_live=self._options.is_live))
+        end_offset = limit
+        if segment.is_active:
+            end_offset = self._last_offset + 1
+        else:
+            replay.segment_ended(limit)
+        is_live = self._options.is_live
+        self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
 
     def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:
         report, batch = self._report, found.batch
+        next_offset = self._last_offset + 1
         try:
             if self._options.deep:
                 _check_records(found)
@@ -190,8 +225,9 @@ class _PartitionCheck:
         else:
             segment.take(found)
             self._epochs.take(segment.log_path, found)
-        report.has_transactions |= batch.is_transactional
         report.batch_count += 1
+        is_first = found.position == 0
+        self._is_compacted |= is_compacted(batch, batch.base_offset if is_first else next_offset)
         self._last_offset = batch.last_offset
 
     def _flush(
@@ -206,16 +242,31 @@ class _PartitionCheck:
                 is_control=region.batch is not None and region.batch.is_control,
             )
             is_growing = self._options.is_live and segment.is_active and region.is_tail
+            offset = _fitting_offset(region, lost) if len(regions) == 1 else None
+            kind = FindingKind.LOG_DAMAGE if offset is None else FindingKind.BATCH_OFFSET
             finding = Finding(
-                kind=FindingKind.LIVE_TAIL if is_growing else FindingKind.LOG_DAMAGE,
+                kind=FindingKind.LIVE_TAIL if is_growing else kind,
                 path=segment.log_path,
                 position=region.position,
-                reason=_damage_text(region, lost),
+                reason=_damage_text(region, lost, offset),
                 size=region.size,
-                lost=lost,
+                is_zero=region.is_zero,
+                lost=lost if offset is None else None,
+                offset=offset,
             )
             self._report.findings.append(finding)
         regions.clear()
+
+    def _gap_notes(self) -> Iterator[Finding]:
+        """Compaction leaves gaps inside segments too; a lost file only between them."""
+        for base_offset, first in self._gaps:
+            yield Finding(
+                kind=FindingKind.STATE,
+                path=self._at(filenames.log_file_name(base_offset)),
+                position=None,
+                reason=f"offsets {first} to {base_offset - 1} before it are in no segment: "
+                "a file was lost, or a repair took them out",
+            )
 
     # Snapshots
 
@@ -304,7 +355,9 @@ class _SegmentCheck:
         if self._time_index is not None:
             self._time_index.skip(region)
 
-    def findings(self, replay: ProducerReplay, *, is_live: bool) -> Iterator[Finding]:
+    def findings(
+        self, replay: ProducerReplay, *, end_offset: int, is_live: bool
+    ) -> Iterator[Finding]:
         is_growing = is_live and self.is_active
         if self._offset_index is not None:
             yield from self._offset_index.findings(end=self.size, is_growing=is_growing)
@@ -315,7 +368,9 @@ class _SegmentCheck:
         try:
             if not is_growing:
                 index.sanity_check()
-            yield from replay.check_transactions(path, index.entries, is_growing=is_growing)
+            yield from replay.check_transactions(
+                path, index.entries, end_offset=end_offset, is_growing=is_growing
+            )
         except CorruptionError as error:
             yield Finding(
                 kind=FindingKind.TRANSACTION_INDEX,
@@ -327,8 +382,12 @@ class _SegmentCheck:
             index.close()
 
 
-def _judge_name(described: FileDescription, bases: set[int]) -> tuple[FindingKind, str] | None:
+def _judge_name(
+    name: str, described: FileDescription, bases: set[int]
+) -> tuple[FindingKind, str] | None:
     """What is to be said of a name alone."""
+    if name.endswith(".tmp"):
+        return FindingKind.LEFTOVER, "was being written"
     if described.role is Role.UNKNOWN:
         return FindingKind.STRANGER, "is no file of a log"
     if described.is_cut:
@@ -353,10 +412,22 @@ def _check_records(found: ScannedBatch) -> None:
         last = record.offset
 
 
-def _damage_text(region: DamagedRegion, lost: LostOffsets) -> str:
+def _fitting_offset(region: DamagedRegion, lost: LostOffsets) -> int | None:
+    """The base offset that a misplaced batch must have had: it fills the gap to the last offset."""
+    batch = region.batch
+    if not region.is_misplaced or batch is None or batch.magic < 2 or lost.last is None:
+        return None
+    is_exact = lost.last - lost.first == batch.last_offset_delta
+    return lost.first if is_exact else None
+
+
+def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -> str:
     """The reason, and what is behind the damage."""
+    if offset is not None:
+        return f"{region.reason}; it fits from offset {offset} on"
     if region.is_tail:
-        return f"{region.reason}; nothing that can be read follows offset {lost.first - 1}"
+        where = "" if lost.last is None else " in this segment"
+        return f"{region.reason}; nothing that can be read follows offset {lost.first - 1}{where}"
     return f"{region.reason}; the log goes on at byte {region.end}"
 
 

@@ -50,23 +50,23 @@ class ProducerReplay:
         newest: SnapshotToCheck | None,
     ) -> None:
         """`start` is the snapshot at the log's first offset; `None` when there is none."""
-        self._state = ProducerState()
-        self._state.load(map(producer_entry, start or ()), base_offset)
+        self.state = ProducerState()
+        self.state.load(map(producer_entry, start or ()), base_offset)
         self._newest = newest
         self._next_offset = base_offset
         self._aborted: list[AbortedTransaction] = []
         is_whole = start is not None or base_offset == 0
-        self._knowledge = Knowledge.ALL if is_whole else Knowledge.PART
+        self.knowledge = Knowledge.ALL if is_whole else Knowledge.PART
 
     def take(self, batch: Batch) -> Iterator[Finding]:
         """Raises `InvalidBatchError` for a marker that cannot be read."""
         if self._newest is not None and batch.last_offset >= self._newest.offset:
             yield from self.check_snapshot()
-        if self._knowledge is Knowledge.ALL and _is_compacted(batch, self._next_offset):
-            self._knowledge = Knowledge.PART
-        self._next_offset = batch.last_offset + 1
+        if self.knowledge is Knowledge.ALL and is_compacted(batch, self._next_offset):
+            self.knowledge = Knowledge.PART
+        self._next_offset = self.state.map_end_offset = batch.last_offset + 1
         if batch.producer_id != NO_PRODUCER_ID:
-            completed = take_batch(self._state, batch)
+            completed = take_batch(self.state, batch)
             if completed is not None:
                 self._complete(completed)
 
@@ -77,29 +77,42 @@ class ProducerReplay:
                     producer_id=completed.producer_id,
                     first_offset=completed.first_offset,
                     last_offset=completed.last_offset,
-                    last_stable_offset=self._state.last_stable_offset_after(completed),
+                    last_stable_offset=self.state.last_stable_offset_after(completed),
                 )
             )
-        self._state.complete(completed)
+        self.state.complete(completed)
 
     def skip(self) -> None:
-        self._knowledge = Knowledge.NONE
+        self.knowledge = Knowledge.NONE
 
     # Transaction indexes
 
+    def take_aborted(self) -> list[AbortedTransaction]:
+        """The transactions that were aborted since the last call."""
+        aborted, self._aborted = self._aborted, []
+        return aborted
+
+    def segment_ended(self, end_offset: int) -> None:
+        """The next segment begins there: what lies before it is missing."""
+        if self.knowledge is Knowledge.ALL and self._next_offset != end_offset:
+            self.knowledge = Knowledge.PART
+
     def check_transactions(
-        self, path: str, found: Sequence[AbortedTransaction], *, is_growing: bool
+        self, path: str, found: Sequence[AbortedTransaction], *, end_offset: int, is_growing: bool
     ) -> Iterator[Finding]:
-        """Compares a segment's index with what was aborted since the last call."""
-        expected, self._aborted = self._aborted, []
-        if self._knowledge is Knowledge.NONE:
+        """Compares a segment's index with what was aborted since the last call.
+
+        `end_offset` is where the segment ends.
+        """
+        expected = self.take_aborted()
+        if self.knowledge is Knowledge.NONE:
             return
         if is_growing:
             found = [one for one in found if one.last_offset < self._next_offset]
         by_key = {(one.producer_id, one.last_offset): one for one in expected}
         for number, one in enumerate(found):
             other = by_key.pop((one.producer_id, one.last_offset), None)
-            if self._is_contradiction(one, other):
+            if self._is_contradiction(one, other) or one.last_offset >= end_offset:
                 reason = f"{_text(one)} is not what the log says"
                 reason += f": {_text(other)}" if other else ""
                 yield self._wrong_transaction(path, number, reason)
@@ -109,7 +122,7 @@ class ProducerReplay:
             return
 
     def _is_contradiction(self, one: AbortedTransaction, other: AbortedTransaction | None) -> bool:
-        if self._knowledge is Knowledge.ALL:
+        if self.knowledge is Knowledge.ALL:
             return one != other
         return other is not None and one.first_offset > other.first_offset
 
@@ -126,7 +139,7 @@ class ProducerReplay:
     def check_snapshot(self) -> Iterator[Finding]:
         """Compares the newest snapshot with the state, which has come to its offset."""
         newest, self._newest = self._newest, None
-        if newest is None or self._knowledge is Knowledge.NONE:
+        if newest is None or self.knowledge is Knowledge.NONE:
             return
         reason = self._snapshot_contradiction(newest)
         if reason is not None:
@@ -139,7 +152,7 @@ class ProducerReplay:
 
     def _snapshot_contradiction(self, newest: SnapshotToCheck) -> str | None:
         expected = {
-            producer_id: snapshot_entry(entry) for producer_id, entry in self._state.entries.items()
+            producer_id: snapshot_entry(entry) for producer_id, entry in self.state.entries.items()
         }
         for entry in newest.entries:
             other = expected.pop(entry.producer_id, None)
@@ -159,8 +172,8 @@ class ProducerReplay:
         self, entry: ProducerSnapshotEntry, other: ProducerSnapshotEntry | None
     ) -> str | None:
         if other is None:
-            return "the log has none of it" if self._knowledge is Knowledge.ALL else None
-        if self._knowledge is Knowledge.PART:
+            return "the log has none of it" if self.knowledge is Knowledge.ALL else None
+        if self.knowledge is Knowledge.PART:
             if other.last_offset > entry.last_offset:
                 return f"last offset {entry.last_offset} instead of {other.last_offset}"
             return None
@@ -173,7 +186,7 @@ class ProducerReplay:
         return None
 
 
-def _is_compacted(batch: Batch, next_offset: int) -> bool:
+def is_compacted(batch: Batch, next_offset: int) -> bool:
     """Whether something is missing before the batch or in it."""
     if batch.magic < 2:
         return False

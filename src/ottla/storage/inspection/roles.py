@@ -60,7 +60,7 @@ NAMED_ROLES = {
 }
 
 _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")
-_CUT = re.compile(r"(.+)\.cut-[0-9]+")
+_CUT = re.compile(r"(.+)\.(?:cut-[0-9]+|damaged)")
 _ORDER = {role: place for place, role in enumerate(Role)}
 
 
