@@ -17,7 +17,7 @@ from ottla.broker.topic_file import TopicEntry, merge_entries, read_topic_file
 from ottla.broker.topics import topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.filenames import META_PROPERTIES, PARTITION_METADATA
-from ottla.storage.log_directory import LogDirectory, OpenOptions
+from ottla.storage.log_directory import LogDirectory, OpenOptions, run_in_turn
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id, write_topic_id
 
@@ -39,6 +39,7 @@ class BrokerOptions:
     is_node_id_wanted: bool = False
     cluster_id: str
     on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """The options of a broker that must be that node, whatever its directories are."""
@@ -108,6 +109,7 @@ def open_directories(
                 random_below=options.random_below,
                 topic_config=topic_configs.get,
                 on_progress=options.on_progress,
+                run_all=options.run_all,
             )
             directories.append(LogDirectory.open(path, file_system, open_options))
     except BaseException:

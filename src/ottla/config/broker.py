@@ -203,6 +203,14 @@ class BrokerConfig(GroupConfig):
         at_least=1,
         is_dynamic=False,
     )
+    num_recovery_threads_per_data_dir: int = setting(
+        "num.recovery.threads.per.data.dir",
+        "int",
+        2,
+        "How many partitions of a directory are loaded at a time when the broker starts.",
+        at_least=1,
+        is_dynamic=False,
+    )
     producer_id_expiration_check_interval_ms: int = setting(
         "producer.id.expiration.check.interval.ms",
         "int",

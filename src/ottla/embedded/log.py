@@ -8,7 +8,9 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -61,14 +63,23 @@ def open_broker(
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Broker:
     """A broker over log directories with the machine's clock and chance; raises `UserError`."""
+    config = broker_config(settings)
     options = BrokerOptions(
         now_ms=clock.now_ms(),
         new_id=new_id,
         random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
         cluster_id=uuid_text(new_id()),
         on_progress=on_progress,
+        run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
     )
-    return Broker.open(paths, file_system or OsFileSystem(), broker_config(settings), options)
+    return Broker.open(paths, file_system or OsFileSystem(), config, options)
+
+
+def run_in_threads(count: int, tasks: Sequence[Callable[[], object]]) -> None:
+    """Carries out tasks in up to `count` threads; raises the first error once all have ended."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()
 
 
 def open(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> "Log":

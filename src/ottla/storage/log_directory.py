@@ -6,8 +6,9 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
 from ottla.base.files import DiskSpace, FileLock, FileSystem, join, make_durable_directory
@@ -54,12 +55,18 @@ def _ignore_progress(_: str) -> None:
     pass
 
 
+def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
+    for task in tasks:
+        task()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
     """What a shell hands in: identity for a new directory, settings, chance, and a listener.
 
     `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
-    hears a line for each step of a long recovery.
+    hears a line for each step of a long recovery; `run_all` carries out the loading of all logs,
+    which do not touch each other, and returns or raises when the last is done.
     """
 
     now_ms: int
@@ -69,6 +76,7 @@ class OpenOptions:
     random_below: Callable[[int], int]
     topic_config: Callable[[str], TopicConfig]
     on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)
 
 
 class LogDirectory:
@@ -155,16 +163,24 @@ class LogDirectory:
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_starts = self._read_checkpoint(self._log_starts)
         cleaned_until = self._read_checkpoint(self._cleaned)
-        for topic, partition in self._partitions():
-            key = (topic, partition)
+        partitions = self._partitions()
+        for topic, partition in partitions:
             self._take_topic_id(topic, self.log_path(topic, partition))
-            self._load_log(
-                key,
-                was_clean_stop=was_clean,
-                recovery_point=recovery_points.get(key, 0),
-                log_start_offset=log_starts.get(key, 0),
-                cleaned_until=cleaned_until.get(key, 0),
-            )
+        self._options.run_all(
+            [
+                partial(
+                    self._load_log,
+                    key,
+                    was_clean_stop=was_clean,
+                    recovery_point=recovery_points.get(key, 0),
+                    log_start_offset=log_starts.get(key, 0),
+                    cleaned_until=cleaned_until.get(key, 0),
+                )
+                for key in partitions
+            ]
+        )
+        # Whichever was ready first: everything that goes through the logs does so in one order.
+        self.logs = {key: self.logs[key] for key in partitions}
         self._checkpointed_strangers = (
             recovery_points.keys() | log_starts.keys()
         ) - self.logs.keys()

@@ -101,3 +101,19 @@ def test_a_closed_log_says_so(tmp_path: Path) -> None:
     log.close()
     with pytest.raises(ottla.UserError, match="closed"):
         log.topics()
+
+
+def test_partitions_are_recovered_side_by_side_and_in_the_same_order(tmp_path: Path) -> None:
+    settings = {"num.recovery.threads.per.data.dir": 3}
+    log = ottla.open(tmp_path, settings)
+    log.create_topic("t", partitions=8)
+    for partition in range(8):
+        log.append("t", b"%d" % partition, partition=partition)
+    log.close()
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with ottla.open(tmp_path, settings) as again:
+        assert [key for directory in again.broker.directories for key in directory.logs] == [
+            ("t", partition) for partition in range(8)
+        ]
+        for partition in range(8):
+            assert [one.value for one in again.read("t", partition)] == [b"%d" % partition]
