@@ -20,6 +20,7 @@ from ottla.broker.admin import Admin
 from ottla.broker.cluster_file import ClusterState
 from ottla.broker.cluster_store import ClusterStore, read_cluster_state
 from ottla.broker.coordination import GroupCoordinator
+from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.jobs import Jobs
 from ottla.broker.opening import (
@@ -84,6 +85,10 @@ class Broker:
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
         self.quotas.change(cluster.quotas)
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots,
+            new_id=lambda: 1 + options.random_below(MAX_ID),
+        )
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
         self._jobs = Jobs()
         self._jobs.add(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
@@ -225,6 +230,8 @@ class Broker:
         if wanted.topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self.topics.partition(wanted.topic, wanted.index)
+        if wanted.topic_id not in (None, self.topics.get(wanted.topic).topic_id):
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         partition.check_leader_epoch(wanted.leader_epoch)
         try:
             return partition.log.read(

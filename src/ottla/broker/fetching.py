@@ -3,9 +3,11 @@
 Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
 from ottla.storage.partition_log import FetchData, Isolation
 
 
@@ -13,7 +15,8 @@ from ottla.storage.partition_log import FetchData, Isolation
 class PartitionQuery:
     """One partition of a fetch. A `topic` of `None` is one whose id nobody knows.
 
-    `leader_epoch` is the one that the client knows, -1 when it does not say.
+    `leader_epoch` is the one that the client knows, -1 when it does not say. With a `topic_id` the
+    topic must be that one still, and not a later one of the same name.
     """
 
     topic: str | None
@@ -21,13 +24,14 @@ class PartitionQuery:
     offset: int
     max_size: int
     leader_epoch: int = -1
+    topic_id: Uuid | None = None
 
 
 @dataclass(slots=True)
 class FetchQuery:
     """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74."""
 
-    partitions: list[PartitionQuery]
+    partitions: Sequence[PartitionQuery]
     max_size: int
     min_size: int = 1
     isolation: Isolation = Isolation.HIGH_WATERMARK

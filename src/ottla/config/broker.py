@@ -171,6 +171,14 @@ class BrokerConfig(GroupConfig):
         at_least=0,
         is_dynamic=False,
     )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        "int",
+        1000,
+        "How many fetch sessions are kept at most.",
+        at_least=0,
+        is_dynamic=False,
+    )
     node_id: int = setting(
         "node.id",
         "int",

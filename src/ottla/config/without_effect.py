@@ -117,7 +117,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
-        "max.incremental.fetch.session.cache.slots",
     ),
     "connections are not encrypted or authenticated, and nobody needs leave": (
         "allow.everyone.if.no.acl.found",

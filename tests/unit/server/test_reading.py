@@ -194,13 +194,6 @@ def test_a_refused_fetch_is_answered_at_once(
     assert data.high_watermark == -1
 
 
-def test_a_session_is_never_begun_and_so_never_known(asker: Asker, broker: Broker) -> None:
-    assert asker.ask(fetch(broker, 0, session_epoch=0), 12).session_id == 0
-    answer = asker.ask(fetch(broker, 0, session_id=7, session_epoch=1), 12)
-    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert answer.responses == []
-
-
 def list_offset(
     asker: Asker, timestamp_ms: int, version: int = 11, topic: str = "t", **fields: Any
 ) -> Any:

@@ -1,15 +1,17 @@
 """Fetch, 0 to 18: batches of many partitions, waiting up to `max_wait_ms` for `min_bytes` of them.
 
 Answers hold slices of files, never the records themselves, except for versions 0 to 3: those
-consumers know only the older formats, and get the records written anew. Every fetch is answered in
-full: a session (KIP-227) is never begun, which a client sees by the session id 0. Left out:
-followers, of which this broker has none, and with them `last_fetched_epoch` and the closest
-replica.
+consumers know only the older formats, and get the records written anew. From version 7 on a fetch
+may go on with a session (`broker/fetch_sessions.py`). Left out: followers, of which this broker has
+none, and with them `last_fetched_epoch` and the closest replica.
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from ottla.base.error_codes import ErrorCode
+from collections.abc import Sequence
+
 from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, PartitionKey, SessionFetch
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
@@ -17,7 +19,6 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from ottla.server.call import Call, Later, respond
@@ -29,35 +30,60 @@ FIRST_SOFT_LIMIT_VERSION = 3
 """From here on, a batch larger than all limits comes anyway if it is the first (KIP-74)."""
 
 READ_COMMITTED = 1
-NO_SESSION = 0
 
 
 def handle(request: FetchRequest, call: Call) -> Message | Later:
-    if request.session_id != NO_SESSION:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    query = _query(request, call)
-    answering = _Answering(request, query, call)
+    try:
+        context = call.broker.fetch_sessions.begin(_fetch(request, call), call.at.monotonic_ms)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    _resolve(context.partitions, call)
+    query = _query(request, context.partitions, call)
+    answering = _Answering(request.session_id, context, call)
     if request.max_wait_ms <= 0:
         return answering.answer(call.broker.fetch(query))
     result = call.broker.fetch_or_wait(query, call.at.monotonic_ms + request.max_wait_ms)
     return respond(result, answering.answer)
 
 
-def _query(request: FetchRequest, call: Call) -> FetchQuery:
+def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
+    uses_topic_ids = call.api_version >= FIRST_TOPIC_ID_VERSION
+    partitions = [
+        PartitionQuery(
+            None if uses_topic_ids else topic.topic,
+            wanted.partition,
+            wanted.fetch_offset,
+            wanted.partition_max_bytes,
+            wanted.current_leader_epoch,
+            topic.topic_id if uses_topic_ids else None,
+        )
+        for topic in request.topics
+        for wanted in topic.partitions
+    ]
+    fetch = SessionFetch(request.session_id, request.session_epoch, uses_topic_ids, partitions)
+    if request.forgotten_topics_data:
+        fetch.forgotten = _forgotten(request, uses_topic_ids)
+    return fetch
+
+
+def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
+    return [
+        (topic.topic_id if uses_topic_ids else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+
+
+def _resolve(partitions: Sequence[PartitionQuery], call: Call) -> None:
+    """Names the topics asked for by id, those of a session when they have come to be known."""
+    for wanted in partitions:
+        if wanted.topic is None and wanted.topic_id is not None:
+            topic = call.broker.topics.find_by_id(wanted.topic_id)
+            wanted.topic = topic.name if topic else None
+
+
+def _query(request: FetchRequest, partitions: Sequence[PartitionQuery], call: Call) -> FetchQuery:
     is_committed = request.isolation_level == READ_COMMITTED
-    partitions = []
-    for topic in request.topics:
-        name = _name(topic, call)
-        for wanted in topic.partitions:
-            partitions.append(
-                PartitionQuery(
-                    name,
-                    wanted.partition,
-                    wanted.fetch_offset,
-                    wanted.partition_max_bytes,
-                    wanted.current_leader_epoch,
-                )
-            )
     return FetchQuery(
         partitions,
         request.max_bytes,
@@ -67,36 +93,30 @@ def _query(request: FetchRequest, call: Call) -> FetchQuery:
     )
 
 
-def _name(topic: FetchTopic, call: Call) -> str | None:
-    """`None` for an id that nobody knows."""
-    if call.api_version < FIRST_TOPIC_ID_VERSION:
-        return topic.topic
-    known = call.broker.topics.find_by_id(topic.topic_id)
-    return known.name if known else None
-
-
 class _Answering:
     """What an answer needs of its request, for now or for later."""
 
-    __slots__ = ("_broker", "_magic", "_query", "_request")
+    __slots__ = ("_broker", "_context", "_magic", "_session_id")
 
-    def __init__(self, request: FetchRequest, query: FetchQuery, call: Call) -> None:
-        self._request = request
-        self._query = query
+    def __init__(self, session_id: int, context: FetchContext, call: Call) -> None:
+        self._session_id = session_id
+        self._context = context
         self._broker = call.broker
         self._magic = MAGIC_BY_VERSION.get(call.api_version)
 
     def answer(self, result: FetchResult) -> FetchResponse:
-        pairs = iter(zip(self._query.partitions, result.partitions, strict=True))
-        topics = []
-        for topic in self._request.topics:
-            partitions = [self._partition(*next(pairs)) for _ in topic.partitions]
-            topics.append(
-                FetchableTopicResponse(
-                    topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
-                )
-            )
-        return FetchResponse(responses=topics)
+        try:
+            told = self._context.tell(result)
+        except ApiError as error:
+            return FetchResponse(error_code=error.code, session_id=self._session_id)
+        topics: list[FetchableTopicResponse] = []
+        last: PartitionQuery | None = None
+        for wanted, data in told.pairs:
+            if last is None or not _is_same_topic(last, wanted):
+                topics.append(_topic(wanted))
+            topics[-1].partitions.append(self._partition(wanted, data))
+            last = wanted
+        return FetchResponse(session_id=told.session_id, responses=topics)
 
     def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
         if isinstance(data, ApiError):
@@ -108,6 +128,16 @@ class _Answering:
             except ApiError as error:
                 return _refusal(wanted.index, error)
         return answer
+
+
+def _is_same_topic(one: PartitionQuery, other: PartitionQuery) -> bool:
+    return one.topic == other.topic and one.topic_id == other.topic_id
+
+
+def _topic(wanted: PartitionQuery) -> FetchableTopicResponse:
+    return FetchableTopicResponse(
+        topic=wanted.topic or "", topic_id=wanted.topic_id or ZERO_UUID, partitions=[]
+    )
 
 
 def _data(index: int, data: FetchData) -> PartitionData:

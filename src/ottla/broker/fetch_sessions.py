@@ -1,0 +1,307 @@
+"""Fetch sessions: what a consumer fetches is kept here, and only what changed goes over the wire.
+
+A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
+only the partitions whose offsets moved; its answer names only partitions with records, an error, or
+a high watermark or log start offset that the client has not been told. Whoever finds no free slot
+is answered in full, with the session id 0. A machine without clock or chance: both are handed in.
+Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
+from ottla.broker.fetching import FetchResult, PartitionQuery
+from ottla.storage.partition_log import FetchData
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+"""A full fetch that wishes for a session."""
+
+FINAL_EPOCH = -1
+"""A full fetch that wishes for none; the session that it names ends."""
+
+MAX_ID = MAX_EPOCH = 2**31 - 1
+KEPT_MS = 120_000
+"""How long a session is safe from others when the slots are full, unused or just begun."""
+
+NOT_TOLD = -1
+"""A high watermark that no partition has, so that the next one is told."""
+
+PartitionKey = tuple[str | Uuid | None, int]
+"""A partition as its client names it: by the topic's name, or by its id from version 13 on."""
+
+Pair = tuple[PartitionQuery, FetchData | ApiError]
+
+
+@dataclass(slots=True)
+class SessionFetch:
+    """What a request says of its session, and the partitions that it names.
+
+    In a full fetch these are all there are, otherwise those that are new or have changed.
+    """
+
+    session_id: int
+    epoch: int
+    uses_topic_ids: bool
+    partitions: Sequence[PartitionQuery]
+    forgotten: Sequence[PartitionKey] = ()
+
+
+@dataclass(slots=True)
+class Told:
+    """The answer: the session to go on with, and the partitions to name."""
+
+    session_id: int
+    pairs: list[Pair]
+
+
+class FetchContext(Protocol):
+    """One fetch at work: `partitions` are to be read, `tell` chooses what of it is answered."""
+
+    @property
+    def partitions(self) -> Sequence[PartitionQuery]: ...
+
+    def tell(self, result: FetchResult) -> Told:
+        """Raises `ApiError` when the session has gone on without this fetch."""
+
+
+@dataclass(slots=True)
+class SessionPartition(PartitionQuery):
+    """A partition with what its client was last told of it."""
+
+    high_watermark: int = NOT_TOLD
+    log_start_offset: int = -1
+
+    def tell(self, data: FetchData | ApiError) -> bool:
+        """Whether the client must hear of this; it then counts as told."""
+        if isinstance(data, ApiError):
+            self.high_watermark = NOT_TOLD
+            return True
+        if (
+            data.high_watermark == self.high_watermark
+            and data.log_start_offset == self.log_start_offset
+        ):
+            return _has_records(data)
+        self.high_watermark = data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return True
+
+
+class FetchSession:
+    """The partitions of one client in the order in which they are read."""
+
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "id",
+        "last_used_ms",
+        "partitions",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        partitions: dict[PartitionKey, SessionPartition],
+        *,
+        uses_topic_ids: bool,
+        now_ms: float,
+    ) -> None:
+        self.id = session_id
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.uses_topic_ids = uses_topic_ids
+        self.partitions = partitions
+        self.created_ms = self.last_used_ms = now_ms
+
+    @property
+    def is_evictable(self) -> bool:
+        """It had been there for long when it was last used: a larger one may take its slot."""
+        return self.last_used_ms - self.created_ms > KEPT_MS
+
+    def update(self, fetch: SessionFetch) -> None:
+        """Adds, changes and forgets partitions as a request says."""
+        partitions = self.partitions
+        for wanted in fetch.partitions:
+            key = (wanted.topic if wanted.topic_id is None else wanted.topic_id, wanted.index)
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = _session_partition(wanted)
+                continue
+            known.offset = wanted.offset
+            known.max_size = wanted.max_size
+            known.leader_epoch = wanted.leader_epoch
+        for key in fetch.forgotten:
+            partitions.pop(key, None)
+
+    def move_to_end(self, partition: SessionPartition) -> None:
+        """Whoever has got records is read last next time, so that none starves."""
+        key = key_of(partition)
+        if self.partitions.get(key) is partition:
+            self.partitions[key] = self.partitions.pop(key)
+
+
+class SessionlessFetch:
+    """All partitions are answered, and nothing is kept."""
+
+    __slots__ = ("partitions",)
+
+    def __init__(self, partitions: Sequence[PartitionQuery]) -> None:
+        self.partitions = partitions
+
+    def tell(self, result: FetchResult) -> Told:
+        pairs = list(zip(self.partitions, result.partitions, strict=True))
+        return Told(NO_SESSION, pairs)
+
+
+class FullFetch:
+    """All partitions are answered, and kept as a session if there is a slot."""
+
+    __slots__ = ("_now_ms", "_sessions", "_uses_topic_ids", "partitions")
+
+    def __init__(self, sessions: "FetchSessions", fetch: SessionFetch, now_ms: float) -> None:
+        self._sessions = sessions
+        self._uses_topic_ids = fetch.uses_topic_ids
+        self._now_ms = now_ms
+        self.partitions = fetch.partitions
+
+    def tell(self, result: FetchResult) -> Told:
+        pairs = list(zip(self.partitions, result.partitions, strict=True))
+        session_id = self._sessions.create(
+            pairs, uses_topic_ids=self._uses_topic_ids, now_ms=self._now_ms
+        )
+        return Told(session_id, pairs)
+
+
+class IncrementalFetch:
+    """All partitions of the session are read, and those answered that have changed."""
+
+    __slots__ = ("_epoch", "_session", "partitions")
+
+    def __init__(self, session: FetchSession) -> None:
+        self._session = session
+        self._epoch = session.epoch
+        self.partitions = list(session.partitions.values())
+
+    def tell(self, result: FetchResult) -> Told:
+        session = self._session
+        if session.epoch != self._epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        pairs: list[Pair] = []
+        is_in_turn = len(self.partitions) > 1
+        for partition, data in zip(self.partitions, result.partitions, strict=True):
+            if partition.tell(data):
+                pairs.append((partition, data))
+                if is_in_turn and _has_records(data):
+                    session.move_to_end(partition)
+        return Told(session.id, pairs)
+
+
+class FetchSessions:
+    """All sessions by id. A full cache is searched, so that a fetch need keep no order of use."""
+
+    def __init__(self, slot_count: int, new_id: Callable[[], int]) -> None:
+        """`new_id` gives a number from 1 to `MAX_ID`; one that is taken is counted on from."""
+        self._slot_count = slot_count
+        self._new_id = new_id
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """Over all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def begin(self, fetch: SessionFetch, now_ms: float) -> FetchContext:
+        """What is to be read for a request; raises `ApiError` for a session that cannot go on."""
+        if fetch.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(fetch.session_id, None)
+            if fetch.epoch == FINAL_EPOCH:
+                return SessionlessFetch(fetch.partitions)
+            return FullFetch(self, fetch, now_ms)
+        session = self._sessions.get(fetch.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != fetch.epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != fetch.uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(fetch)
+        if not session.partitions:
+            del self._sessions[session.id]
+            return SessionlessFetch(fetch.partitions)
+        session.last_used_ms = now_ms
+        session.epoch = next_epoch(fetch.epoch)
+        return IncrementalFetch(session)
+
+    def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
+        """Keeps what a full fetch has told; the session's id, or `NO_SESSION` without a slot."""
+        if not self._make_room(len(pairs), now_ms):
+            return NO_SESSION
+        partitions = {}
+        for wanted, data in pairs:
+            partition = _session_partition(wanted)
+            partition.tell(data)
+            partitions[key_of(wanted)] = partition
+        session_id = self._free_id()
+        self._sessions[session_id] = FetchSession(
+            session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+        )
+        return session_id
+
+    def _free_id(self) -> int:
+        session_id = self._new_id()
+        assert 1 <= session_id <= MAX_ID
+        while session_id in self._sessions:
+            session_id = session_id % MAX_ID + 1
+        return session_id
+
+    def _make_room(self, size: int, now_ms: float) -> bool:
+        """Ends a session for a new one of `size` partitions, if one may be ended.
+
+        The longest unused goes if that has been a while, otherwise the smallest of the evictable,
+        if it is smaller than the new one (Kafka: `FetchSessionCache.tryEvict`).
+        """
+        if len(self._sessions) < self._slot_count:
+            return True
+        if not self._sessions:
+            return False
+        victim = min(self._sessions.values(), key=lambda one: (one.last_used_ms, one.id))
+        if now_ms - victim.last_used_ms <= KEPT_MS:
+            evictable = [one for one in self._sessions.values() if one.is_evictable]
+            if not evictable:
+                return False
+            victim = min(evictable, key=lambda one: (len(one.partitions), one.id))
+            if len(victim.partitions) >= size:
+                return False
+        del self._sessions[victim.id]
+        return True
+
+
+def next_epoch(epoch: int) -> int:
+    """Epochs go on from 1 after the largest: 0 would begin a session anew."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+def key_of(wanted: PartitionQuery) -> PartitionKey:
+    return (wanted.topic if wanted.topic_id is None else wanted.topic_id, wanted.index)
+
+
+def _session_partition(wanted: PartitionQuery) -> SessionPartition:
+    return SessionPartition(
+        wanted.topic,
+        wanted.index,
+        wanted.offset,
+        wanted.max_size,
+        wanted.leader_epoch,
+        wanted.topic_id,
+    )
+
+
+def _has_records(data: FetchData | ApiError) -> bool:
+    return isinstance(data, FetchData) and data.records is not None and data.records.size > 0

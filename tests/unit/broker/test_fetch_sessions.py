@@ -1,0 +1,310 @@
+"""Fetch sessions as a machine: every transition, what is told, and who makes way for whom."""
+
+import itertools
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import FileSlice
+from ottla.base.ids import Uuid
+from ottla.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    KEPT_MS,
+    MAX_EPOCH,
+    MAX_ID,
+    NO_SESSION,
+    FetchContext,
+    FetchSessions,
+    FullFetch,
+    IncrementalFetch,
+    PartitionKey,
+    SessionFetch,
+    SessionlessFetch,
+    next_epoch,
+)
+from ottla.broker.fetching import FetchResult, PartitionQuery
+from ottla.storage.partition_log import FetchData
+from tests.brokers import disk
+
+TOPIC_ID = Uuid(bytes(range(16)))
+RECORDS = FileSlice(disk("/d").open("/d/records", create=True), 0, 10)
+NO_RECORDS = FileSlice(RECORDS.file, 0, 0)
+
+
+def sessions_of(slot_count: int = 3) -> FetchSessions:
+    return FetchSessions(slot_count, itertools.count(100).__next__)
+
+
+def partition(index: int = 0, offset: int = 0, *, topic_id: Uuid | None = None) -> PartitionQuery:
+    return PartitionQuery(None if topic_id else "t", index, offset, 1000, -1, topic_id)
+
+
+def fetch(
+    session_id: int,
+    epoch: int,
+    *partitions: PartitionQuery,
+    forgotten: tuple[PartitionKey, ...] = (),
+    uses_topic_ids: bool = False,
+) -> SessionFetch:
+    return SessionFetch(session_id, epoch, uses_topic_ids, list(partitions), forgotten)
+
+
+def data(records: FileSlice | None = None, *, end: int = 7, start: int = 0) -> FetchData:
+    return FetchData(records, end, end, start)
+
+
+def result(*read: FetchData | ApiError) -> FetchResult:
+    return FetchResult(list(read), 0, has_error=False)
+
+
+def quiet(context: FetchContext) -> FetchResult:
+    """Nothing new in any partition."""
+    return result(*[data() for _ in context.partitions])
+
+
+def begin(sessions: FetchSessions, count: int = 2, now_ms: float = 0) -> int:
+    """A session of so many partitions."""
+    wanted = [partition(index) for index in range(count)]
+    context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, *wanted), now_ms)
+    return context.tell(quiet(context)).session_id
+
+
+def go_on(sessions: FetchSessions, session_id: int, epoch: int, now_ms: float = 0) -> None:
+    context = sessions.begin(fetch(session_id, epoch), now_ms)
+    context.tell(quiet(context))
+
+
+def refused(sessions: FetchSessions, wanted: SessionFetch) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        sessions.begin(wanted, 0)
+    return caught.value.code
+
+
+def indexes(told: list[tuple[PartitionQuery, FetchData | ApiError]]) -> list[int]:
+    return [wanted.index for wanted, _ in told]
+
+
+# Full fetches
+
+
+def test_a_full_fetch_begins_a_session_and_is_told_everything() -> None:
+    sessions = sessions_of()
+    context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, partition(0), partition(1)), 0)
+    assert isinstance(context, FullFetch)
+    assert len(sessions) == 0, "until it has been answered"
+    told = context.tell(quiet(context))
+    assert told.session_id == 100
+    assert indexes(told.pairs) == [0, 1]
+    assert (len(sessions), sessions.partition_count) == (1, 2)
+
+
+def test_a_final_fetch_is_told_everything_and_begins_none() -> None:
+    sessions = sessions_of()
+    context = sessions.begin(fetch(NO_SESSION, FINAL_EPOCH, partition(0)), 0)
+    assert isinstance(context, SessionlessFetch)
+    told = context.tell(quiet(context))
+    assert (told.session_id, indexes(told.pairs)) == (NO_SESSION, [0])
+    assert len(sessions) == 0
+
+
+@pytest.mark.parametrize("epoch", [INITIAL_EPOCH, FINAL_EPOCH])
+def test_a_full_fetch_ends_the_session_that_it_names(epoch: int) -> None:
+    sessions = sessions_of()
+    old = begin(sessions)
+    sessions.begin(fetch(old, epoch, partition(0)), 0)
+    assert refused(sessions, fetch(old, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_full_fetch_that_names_an_unknown_session_is_served() -> None:
+    context = sessions_of().begin(fetch(55, INITIAL_EPOCH, partition(0)), 0)
+    assert context.tell(quiet(context)).session_id == 100
+
+
+def test_an_id_that_is_taken_is_counted_on_from() -> None:
+    sessions = FetchSessions(3, lambda: MAX_ID)
+    assert [begin(sessions) for _ in range(3)] == [MAX_ID, 1, 2]
+
+
+# Incremental fetches
+
+
+def test_an_incremental_fetch_reads_all_partitions_of_the_session() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    context = sessions.begin(fetch(session_id, 1, partition(1, offset=5)), 0)
+    assert isinstance(context, IncrementalFetch)
+    assert [(one.index, one.offset) for one in context.partitions] == [(0, 0), (1, 5)]
+
+
+def test_partitions_are_added_and_forgotten() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    wanted = fetch(session_id, 1, partition(2), forgotten=(("t", 0), ("never known", 0)))
+    context = sessions.begin(wanted, 0)
+    assert [one.index for one in context.partitions] == [1, 2]
+    assert indexes(context.tell(quiet(context)).pairs) == [2], "of which nothing was told yet"
+
+
+def test_what_has_not_changed_is_not_told() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    for epoch in (1, 2):
+        context = sessions.begin(fetch(session_id, epoch), 0)
+        told = context.tell(result(data(), data(NO_RECORDS)))
+        assert (told.session_id, told.pairs) == (session_id, [])
+
+
+@pytest.mark.parametrize("change", [data(RECORDS), data(end=8), data(start=1)])
+def test_records_a_new_high_watermark_and_a_new_start_are_told(change: FetchData) -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    context = sessions.begin(fetch(session_id, 1), 0)
+    assert indexes(context.tell(result(data(), change)).pairs) == [1]
+
+
+def test_a_change_is_told_once() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    for epoch, wanted in ((1, [0, 1]), (2, [])):
+        context = sessions.begin(fetch(session_id, epoch), 0)
+        told = context.tell(result(data(end=8), data(start=1)))
+        assert indexes(told.pairs) == wanted
+
+
+def test_an_error_is_told_each_time_and_so_is_its_end() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    error = ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    for epoch, read, wanted in (
+        (1, error, [0]),
+        (2, error, [0]),
+        (3, data(), [0]),
+        (4, data(), []),
+    ):
+        context = sessions.begin(fetch(session_id, epoch), 0)
+        assert indexes(context.tell(result(read, data())).pairs) == wanted
+
+
+def test_a_partition_with_an_error_in_the_full_fetch_is_told_when_it_is_well() -> None:
+    sessions = sessions_of()
+    context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, partition(0)), 0)
+    told = context.tell(result(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+    context = sessions.begin(fetch(told.session_id, 1), 0)
+    assert indexes(context.tell(result(data())).pairs) == [0]
+
+
+def test_whoever_got_records_is_read_last_next_time() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions, 3)
+    context = sessions.begin(fetch(session_id, 1), 0)
+    context.tell(result(data(RECORDS), data(end=9), data(RECORDS)))
+    context = sessions.begin(fetch(session_id, 2), 0)
+    assert [one.index for one in context.partitions] == [1, 0, 2]
+
+
+def test_a_session_whose_partitions_are_all_forgotten_ends() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions, 1)
+    context = sessions.begin(fetch(session_id, 1, forgotten=(("t", 0),)), 0)
+    assert isinstance(context, SessionlessFetch)
+    told = context.tell(quiet(context))
+    assert (told.session_id, told.pairs, len(sessions)) == (NO_SESSION, [], 0)
+
+
+# Refusals
+
+
+def test_an_unknown_session_is_refused() -> None:
+    sessions = sessions_of()
+    assert refused(sessions, fetch(7, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert refused(sessions, fetch(NO_SESSION, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_another_epoch_than_the_next_is_refused_and_changes_nothing() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    go_on(sessions, session_id, 1)
+    for epoch in (1, 3, -2):
+        wanted = fetch(session_id, epoch, partition(5))
+        assert refused(sessions, wanted) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert sessions.partition_count == 2
+    go_on(sessions, session_id, 2)
+
+
+def test_names_and_ids_of_topics_do_not_mix_in_a_session() -> None:
+    sessions = sessions_of()
+    by_name = begin(sessions)
+    wanted = partition(0, topic_id=TOPIC_ID)
+    context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, wanted, uses_topic_ids=True), 0)
+    by_id = context.tell(quiet(context)).session_id
+    for refusal in (fetch(by_name, 1, uses_topic_ids=True), fetch(by_id, 1)):
+        assert refused(sessions, refusal) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    forgetting = fetch(by_id, 1, forgotten=((TOPIC_ID, 0),), uses_topic_ids=True)
+    assert sessions.begin(forgetting, 0).partitions == []
+
+
+def test_an_answer_that_comes_after_the_next_fetch_of_its_session_is_refused() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    late = sessions.begin(fetch(session_id, 1), 0)
+    go_on(sessions, session_id, 2)
+    with pytest.raises(ApiError) as caught:
+        late.tell(quiet(late))
+    assert caught.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_an_answer_of_a_session_that_has_ended_still_comes() -> None:
+    sessions = sessions_of()
+    session_id = begin(sessions)
+    late = sessions.begin(fetch(session_id, 1), 0)
+    sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
+    assert late.tell(quiet(late)).session_id == session_id
+
+
+def test_epochs_go_on_from_one_after_the_largest() -> None:
+    assert [next_epoch(epoch) for epoch in (0, 1, MAX_EPOCH)] == [1, 2, 1]
+
+
+# Slots
+
+
+def test_without_slots_every_fetch_is_full() -> None:
+    assert begin(sessions_of(slot_count=0)) == NO_SESSION
+
+
+def test_a_session_in_use_makes_no_way_for_one_of_the_same_size() -> None:
+    sessions = sessions_of(slot_count=1)
+    session_id = begin(sessions, 2)
+    go_on(sessions, session_id, 1, now_ms=KEPT_MS + 1)
+    assert begin(sessions, 2, now_ms=KEPT_MS + 2) == NO_SESSION
+    go_on(sessions, session_id, 2)
+
+
+def test_a_session_just_begun_makes_no_way_for_a_larger_one() -> None:
+    sessions = sessions_of(slot_count=1)
+    session_id = begin(sessions, 1)
+    go_on(sessions, session_id, 1, now_ms=KEPT_MS)
+    assert begin(sessions, 9, now_ms=KEPT_MS) == NO_SESSION
+
+
+def test_the_smallest_session_that_is_old_makes_way_for_a_larger_one() -> None:
+    sessions = sessions_of(slot_count=3)
+    large, small, middle = (begin(sessions, count) for count in (4, 1, 2))
+    for session_id in (small, middle, large):
+        go_on(sessions, session_id, 1, now_ms=KEPT_MS + 1)
+    assert begin(sessions, 3, now_ms=KEPT_MS + 2) != NO_SESSION
+    assert refused(sessions, fetch(small, 2)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    for session_id in (middle, large):
+        go_on(sessions, session_id, 2, now_ms=KEPT_MS + 2)
+
+
+def test_the_longest_unused_session_makes_way_for_any() -> None:
+    sessions = sessions_of(slot_count=2)
+    stale, used = begin(sessions, 9), begin(sessions, 9)
+    go_on(sessions, used, 1, now_ms=KEPT_MS)
+    assert begin(sessions, 1, now_ms=KEPT_MS) == NO_SESSION
+    assert begin(sessions, 1, now_ms=KEPT_MS + 1) != NO_SESSION
+    assert refused(sessions, fetch(stale, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    go_on(sessions, used, 2, now_ms=KEPT_MS + 1)
