@@ -156,10 +156,14 @@ def read_file(file_system: FileSystem, path: str) -> bytes:
         file.close()
 
 
-def replace_file(file_system: FileSystem, path: str, content: Buffer) -> None:
+def replace_file(
+    file_system: FileSystem, path: str, content: Buffer, *, durably: bool = True
+) -> None:
     """Writes a small file so that a crash leaves the old content or the new, whole.
 
     Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
+    Without the two fsyncs (`durably=False`) a power failure can leave anything under the name: for
+    files that tell whether they are whole, and that can be made again.
     A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
     cuts it and uses it again, and whoever cleans the directory at start may remove it.
     """
@@ -168,11 +172,13 @@ def replace_file(file_system: FileSystem, path: str, content: Buffer) -> None:
     try:
         file.truncate(0)
         file.pwrite(content, 0)
-        file.sync()
+        if durably:
+            file.sync()
     finally:
         file.close()
     file_system.rename(temporary, path)
-    file_system.sync_directory(parent_directory(path))
+    if durably:
+        file_system.sync_directory(parent_directory(path))
 
 
 def make_durable_directory(file_system: FileSystem, path: str) -> None:
@@ -185,6 +191,15 @@ def make_durable_directory(file_system: FileSystem, path: str) -> None:
     file_system.make_directory(path)
     for made in missing:
         file_system.sync_directory(parent_directory(made))
+
+
+def sync_file(file_system: FileSystem, path: str) -> None:
+    """Makes the content of a file that nobody need have open durable."""
+    file = file_system.open(path, writable=True)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def remove_if_present(file_system: FileSystem, path: str) -> None:

@@ -8,7 +8,7 @@ between leaves it where it was, and recovery checks more than it had to. Kafka's
 import contextlib
 from dataclasses import dataclass
 
-from ottla.base.files import FileSystem
+from ottla.base.files import FileSystem, sync_file
 from ottla.storage.partition_log import PartitionLog
 
 
@@ -34,6 +34,7 @@ def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
         if segment.base_offset < until_offset
         for path in segment.files()
     ]
+    paths += log.snapshots.paths(recovery_point, until_offset)
     return FlushPlan(
         log=log,
         until_offset=until_offset,
@@ -61,11 +62,7 @@ def carry_out(plan: FlushPlan, file_system: FileSystem) -> None:
     """
     for path in plan.paths:
         with contextlib.suppress(FileNotFoundError):
-            file = file_system.open(path, writable=True)
-            try:
-                file.sync()
-            finally:
-                file.close()
+            sync_file(file_system, path)
     with contextlib.suppress(FileNotFoundError):
         file_system.sync_directory(plan.log.directory)
 

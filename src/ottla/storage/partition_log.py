@@ -14,7 +14,7 @@ from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.files import Buffer, FileSlice, FileSystem, base_name
+from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
 from ottla.storage.append import (
@@ -294,7 +294,8 @@ class PartitionLog:
             assert active.size == 0, "a segment that holds records cannot be made anew"
             return active
         self.producers.map_end_offset = start
-        self.snapshots.take(self.producers)
+        # An fsync here would hold up every client; the flush that is due now covers the snapshot.
+        self.snapshots.take(self.producers, durably=False)
         active.log.write_out()
         active.become_inactive()
         if self.config.is_compacted:
@@ -457,6 +458,8 @@ class PartitionLog:
         # The one of the last flushed record too: if it has been ended since, its indexes changed.
         for segment in self.segments.from_offset(self.offsets.recovery_point - 1):
             segment.sync()
+        for path in self.snapshots.paths(self.offsets.recovery_point, self.log_end_offset):
+            sync_file(self._file_system, path)
         self.sync_directory()
         self.offsets.flushed(self.offsets.log_end_offset)
 

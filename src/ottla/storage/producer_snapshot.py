@@ -59,10 +59,14 @@ def read_snapshot(file_system: FileSystem, path: str) -> list[ProducerSnapshotEn
 
 
 def write_snapshot(
-    file_system: FileSystem, path: str, entries: Sequence[ProducerSnapshotEntry]
+    file_system: FileSystem,
+    path: str,
+    entries: Sequence[ProducerSnapshotEntry],
+    *,
+    durably: bool = True,
 ) -> None:
     """Writes the entries in the order given; Kafka's is that of a hash table."""
-    replace_file(file_system, path, format_snapshot(entries))
+    replace_file(file_system, path, format_snapshot(entries), durably=durably)
 
 
 def format_snapshot(entries: Sequence[ProducerSnapshotEntry]) -> bytes:

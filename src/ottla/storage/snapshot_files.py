@@ -40,17 +40,22 @@ class SnapshotFiles:
     def path(self, offset: int) -> str:
         return join(self._directory, producer_snapshot_file_name(offset))
 
-    def take(self, state: ProducerState) -> None:
+    def paths(self, above_offset: int, until_offset: int) -> list[str]:
+        """Those that a flush from the one offset to the other has to make durable."""
+        return [self.path(one) for one in self.offsets if above_offset < one <= until_offset]
+
+    def take(self, state: ProducerState, *, durably: bool = True) -> None:
         """Writes the state at its end, unless a snapshot says as much already.
 
-        Where a log begins there is nothing to say.
+        Where a log begins there is nothing to say. One that is not written durably, and lost, costs
+        the next recovery a replay from the one before (KAFKA-15046).
         """
         offset = state.map_end_offset
         newest = self.offsets[-1] if self.offsets else self._known_without
         if newest >= offset:
             return
         entries = [snapshot_entry(state.entries[key]) for key in hash_table_order(state.entries)]
-        write_snapshot(self._file_system, self.path(offset), entries)
+        write_snapshot(self._file_system, self.path(offset), entries, durably=durably)
         self.offsets.append(offset)
 
     def load_newest(self, state: ProducerState, *, log_start_offset: int) -> None:

@@ -7,8 +7,16 @@ import pytest
 from ottla.base.errors import StorageError
 from ottla.config.topic import TopicConfig
 from ottla.storage.flushing import carry_out, due_flush, finish, plan_flush
+from ottla.storage.producer_snapshot import read_snapshot
 from ottla.storage.truncation import truncate_to
-from ottla.testing import CrashMode, FakeFileSystem, FaultPlan, FaultyFileSystem, IoKind
+from ottla.testing import (
+    CrashMode,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    IoKind,
+    RecordingFileSystem,
+)
 from tests.log_support import NOW_MS, append, fill, open_log, values
 
 
@@ -107,3 +115,43 @@ def test_a_segment_that_was_ended_behind_a_flush_is_synced_with_the_next_one() -
     assert after.status("data/t-0/00000000000000000000.timeindex") == (
         file_system.crash(CrashMode.KEEP).status("data/t-0/00000000000000000000.timeindex")
     )
+
+
+def test_an_append_that_rolls_waits_for_no_fsync() -> None:
+    """One that takes 100 ms on a busy disk would hold up every client (KAFKA-15046)."""
+    file_system = RecordingFileSystem(FakeFileSystem())
+    log = open_log(file_system)
+    append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    before = len(file_system.calls)
+    fill(log, 20)
+    assert len(log.segments) > 2
+    kinds = {call.kind for call in file_system.calls[before:]}
+    assert not kinds & {IoKind.SYNC, IoKind.SYNC_DIRECTORY}
+
+
+def test_the_flush_after_a_roll_makes_its_producer_snapshot_durable() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    fill(log, 20)
+    taken = log.snapshots.offsets
+    assert taken
+    plan = due_flush(log, NOW_MS)
+    assert plan is not None
+    carry_out(plan, file_system)
+    after = file_system.crash(CrashMode.STRICT)
+    for offset in taken:
+        (entry,) = read_snapshot(after, log.snapshots.path(offset))
+        assert entry.producer_id == 7
+
+
+def test_a_snapshot_that_a_power_failure_took_is_made_again_from_the_log() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    fill(log, 20)
+    for segment in log.segments.values:
+        segment.log.sync()
+    log.sync_directory()
+    recovered = open_log(file_system.crash(CrashMode.STRICT))
+    assert recovered.producers.entries[7].last_sequence == 0
