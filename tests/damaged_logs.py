@@ -238,6 +238,17 @@ def lost_log(files: Files) -> Place:
     return name, None
 
 
+def lost_segment(files: Files) -> Place:
+    """All files of a segment, before a stop that was not clean."""
+    base_offset = files.bases[1]
+    behind = files.log(2)
+    for name in [one for one in files.content if f"/{base_offset:020d}." in one]:
+        del files.content[name]
+    del files.content["data/.kafka_cleanshutdown"]
+    files["data/recovery-point-offset-checkpoint"][:] = b"0\n1\nt 0 5\n"
+    return behind, None
+
+
 def epoch_goes_back(files: Files) -> Place:
     position = files.positions(-1)[-1]
     struct.pack_into(">i", files[files.log(-1)], position + 12, 0)
@@ -451,6 +462,7 @@ DERIVED_CASES = [
 """Damage to what can be made anew from the logs: no record is lost."""
 
 OTHER_CASES = [
+    Case(lost_segment, FindingKind.GAP, "the next start would drop it"),
     Case(lost_log, FindingKind.ORPHAN_INDEX, "its segment's records are gone"),
     Case(
         epoch_goes_back,

@@ -120,6 +120,8 @@ class _DirectoryCheck:
         self._options = options
         self._ids: dict[str, tuple[Uuid, str]] = {}
         self._unread_ids: list[tuple[str, Finding]] = []
+        mark = join(report.path, filenames.CLEAN_SHUTDOWN)
+        self._is_clean = not options.is_live and file_system.status(mark) is not None
 
     def run(self) -> None:
         checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
@@ -137,7 +139,10 @@ class _DirectoryCheck:
         self._add(self._check_topic_ids())
         for name, entries in checkpoints.items():
             self._add(self._check_entries(name, entries, logs))
-        self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
+        if self._is_clean:
+            self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
+        elif not self._options.is_live:
+            self._add(self._check_gaps(checkpoints, logs))
 
     def _add(self, findings: Iterator[Finding]) -> None:
         self._report.own_findings.extend(findings)
@@ -235,14 +240,31 @@ class _DirectoryCheck:
         logs: dict[TopicPartition, PartitionReport],
     ) -> Iterator[Finding]:
         """A clean stop records where each log ended."""
-        mark = join(self._path, filenames.CLEAN_SHUTDOWN)
-        if self._options.is_live or self._files.status(mark) is None:
-            return
         for key, log in logs.items():
             recorded = recovery_points.get(key)
             if recorded is not None and recorded < log.end_offset:
                 reason = f"ends at offset {log.end_offset}, but at {recorded} when it was stopped"
                 yield _finding(FindingKind.STATE, log.path, None, reason)
+
+    def _check_gaps(
+        self,
+        checkpoints: dict[str, dict[TopicPartition, int]],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        """The next start looks at each log from its recovery point on (`recovery`)."""
+        for key, log in logs.items():
+            recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
+            cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
+            for base_offset, first in log.gaps:
+                if base_offset > max(recovery_point, cleaned_until):
+                    yield Finding(
+                        kind=FindingKind.GAP,
+                        path=join(log.path, filenames.log_file_name(base_offset)),
+                        position=None,
+                        reason=f"the next start would drop it, and what follows, since offsets "
+                        f"{first} to {base_offset - 1} are missing before it",
+                        entry=(*key, log.end_offset),
+                    )
 
 
 def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

@@ -27,6 +27,8 @@ class FindingKind(Enum):
     UNFINISHED_SWAP = "unfinished_swap"
     DAMAGED_SWAP = "damaged_swap"
     """The same, with damage in the log that waits."""
+    GAP = "gap"
+    """Segments behind a gap, in a log that the next start recovers: it would drop them."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"
@@ -81,7 +83,7 @@ class Finding:
     """What it should be, for `BATCH_OFFSET`."""
     lost: LostOffsets | None = None
     entry: tuple[str, int, int] | None = None
-    """Topic, partition and the offset to put instead, for `CHECKPOINT_ENTRY`."""
+    """Topic, partition and the offset to put instead, for `CHECKPOINT_ENTRY` and `GAP`."""
     epoch: int | None = None
     """What it should be, for `BATCH_EPOCH`."""
     topic_id: Uuid | None = None

@@ -59,6 +59,11 @@ class PartitionReport:
     size: int = 0
     start_offset: int = 0
     end_offset: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """The base offsets of segments before which offsets are missing, and the first of those.
+
+    None where compaction has worked, which leaves gaps for good reasons.
+    """
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
@@ -79,7 +84,6 @@ class _PartitionCheck:
         }
         self._epochs = EpochCheck()
         self._last_offset = -1
-        self._gaps: list[tuple[int, int]] = []
         self._is_compacted = False
 
     def run(self) -> PartitionReport:
@@ -159,7 +163,7 @@ class _PartitionCheck:
         self._last_offset = bases[0] - 1
         for number, base_offset in enumerate(bases):
             if base_offset > self._last_offset + 1:
-                self._gaps.append((base_offset, self._last_offset + 1))
+                report.gaps.append((base_offset, self._last_offset + 1))
             limit = bases[number + 1] if number + 1 < len(bases) else base_offset + MAX_OFFSETS
             is_active = number + 1 == len(bases)
             segment = _SegmentCheck(self._files, self._path, base_offset, is_active=is_active)
@@ -173,8 +177,9 @@ class _PartitionCheck:
                 continue
             self._check_segment(segment, limit, replay)
         report.end_offset = max(self._last_offset + 1, bases[-1])
-        if not self._is_compacted:
-            self._add(self._gap_notes())
+        if self._is_compacted:
+            report.gaps.clear()
+        self._add(self._gap_notes())
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
@@ -259,7 +264,7 @@ class _PartitionCheck:
 
     def _gap_notes(self) -> Iterator[Finding]:
         """Compaction leaves gaps inside segments too; a lost file only between them."""
-        for base_offset, first in self._gaps:
+        for base_offset, first in self._report.gaps:
             yield Finding(
                 kind=FindingKind.STATE,
                 path=self._at(filenames.log_file_name(base_offset)),

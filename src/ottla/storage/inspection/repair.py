@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import (
     File,
     FileSystem,
@@ -27,7 +27,7 @@ from ottla.record.batch import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
 from ottla.storage import filenames
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.clean_shutdown import remove_clean_shutdown
-from ottla.storage.filenames import FileKind
+from ottla.storage.filenames import FileKind, parse_directory_name
 from ottla.storage.inspection import rebuild
 from ottla.storage.inspection.directory_check import CheckReport, check
 from ottla.storage.inspection.repair_plan import Action, ActionKind, RepairPlan, plan_repair
@@ -73,7 +73,7 @@ def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> C
             with unmarked(file_system, directory) as restore_mark:
                 for _ in range(MAX_PASSES):
                     options.on_plan(plan)
-                    _Repair(file_system, options).run(plan)
+                    _Repair(file_system, report, options).run(plan)
                     report, plan = _look(file_system, directory, options)
                     if not plan.actions:
                         break
@@ -134,8 +134,12 @@ def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[], N
 class _Repair:
     """One pass over a plan."""
 
-    def __init__(self, file_system: FileSystem, options: RepairOptions) -> None:
+    def __init__(
+        self, file_system: FileSystem, report: CheckReport, options: RepairOptions
+    ) -> None:
         self._files = file_system
+        self._owner = log_directory_of(file_system, report.path)
+        self._ends = {one.path: one.end_offset for one in report.partitions}
         self._options = options
         self._replayed: dict[str, rebuild.Replayed] = {}
         self._steps: dict[ActionKind, Callable[[Action], None]] = {
@@ -156,8 +160,11 @@ class _Repair:
         touched: set[str] = set()
         for (kind, path), group in groupby(plan.actions, key=lambda one: (one.kind, one.path)):
             if kind is ActionKind.CUT_OUT:
+                partition = parent_directory(path)
+                if partition not in touched:
+                    self._move_recovery_point(partition)
+                touched.add(partition)
                 self._cut_out(path, list(group))
-                touched.add(parent_directory(path))
             elif kind is ActionKind.FINISH_SWAP and path in touched:
                 # Recovery takes the first damage it meets for the log's end: the next pass, then.
                 continue
@@ -167,12 +174,36 @@ class _Repair:
 
     # Logs
 
+    def _move_recovery_point(self, partition: str) -> None:
+        """To the log's end, with all of it on the disk: the next start must not look behind it.
+
+        After an unclean stop it would take the first gap for the log's end.
+        """
+        parsed = parse_directory_name(base_name(partition))
+        if self._owner is None or parsed is None:
+            return
+        for base_offset in rebuild.log_offsets(self._files, partition):
+            file = self._files.open(join(partition, filenames.log_file_name(base_offset)))
+            file.sync()
+            file.close()
+        path = join(self._owner, filenames.CHECKPOINT_RECOVERY_POINT)
+        checkpoint = OffsetCheckpoint(self._files, path)
+        try:
+            entries = checkpoint.read()
+        except CorruptionError:
+            # It is set aside in the same pass; what it says of other logs must not be made up.
+            return
+        checkpoint.write({**entries, (parsed.topic, parsed.partition): self._ends[partition]})
+
     def _cut_out(self, log_path: str, cuts: list[Action]) -> None:
-        """Removes the indexes first: they must not outlive the positions they hold."""
+        """Empties the indexes first: they must not outlive the positions they hold.
+
+        Nor may they be missing: a start that comes in between would make them anew, and cut the log
+        at its first damage on the way.
+        """
         stem = log_path.removesuffix(FileKind.LOG.value)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-            remove_if_present(self._files, stem + kind.value)
-        self._files.sync_directory(parent_directory(log_path))
+            replace_file(self._files, stem + kind.value, b"")
         if not self._options.discard:
             self._keep(log_path, [_region(one) for one in cuts if not one.is_zero])
         regions = [_region(one) for one in cuts]
@@ -279,9 +310,10 @@ class _Repair:
                 log_start_offset=0,
             )
         )
+        log.segments.active.become_inactive()
         for segment in log.segments.values:
             segment.sync()
-            segment.close()
+            segment.close_files()
 
     # The directory
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.base.files import base_name, parent_directory
+from ottla.base.files import base_name, join, parent_directory
 from ottla.base.ids import Uuid
+from ottla.storage.filenames import CHECKPOINT_RECOVERY_POINT
 from ottla.storage.inspection.findings import Finding, FindingKind, LostOffsets
 
 
@@ -41,7 +42,7 @@ class ActionKind(Enum):
     SET_ASIDE = "set_aside"
     """Renames an unreadable checkpoint; the next start does without it."""
     SET_CHECKPOINT = "set_checkpoint"
-    """Moves a checkpoint's offset into its log."""
+    """Moves a checkpoint's offset into its log, or a recovery point to the log's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ SIMPLE_ACTIONS = {
     FindingKind.LEADER_EPOCHS: ActionKind.REBUILD_EPOCHS,
     FindingKind.BATCH_EPOCH: ActionKind.STAMP_EPOCH,
     FindingKind.UNFINISHED_SWAP: ActionKind.FINISH_SWAP,
+    FindingKind.GAP: ActionKind.SET_CHECKPOINT,
     FindingKind.PARTITION_METADATA: ActionKind.WRITE_TOPIC_ID,
     FindingKind.CHECKPOINT: ActionKind.SET_ASIDE,
     FindingKind.CHECKPOINT_ENTRY: ActionKind.SET_CHECKPOINT,
@@ -158,7 +160,9 @@ def _action(finding: Finding) -> Action | None:
 
 def _reason(kind: ActionKind, finding: Finding) -> str:
     """Names the file where the step is about another one."""
-    if kind in (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP):
+    if kind in (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP) or (
+        finding.kind is FindingKind.GAP
+    ):
         return f"{base_name(finding.path)} {finding.reason}"
     return finding.reason
 
@@ -167,6 +171,9 @@ def _path(kind: ActionKind, finding: Finding) -> str:
     """An index is made from its log; a swap concerns the whole partition."""
     if kind is ActionKind.REBUILD_INDEXES:
         return f"{finding.path.rpartition('.')[0]}.log"
+    if finding.kind is FindingKind.GAP:
+        directory = parent_directory(parent_directory(finding.path))
+        return join(directory, CHECKPOINT_RECOVERY_POINT)
     if kind is ActionKind.FINISH_SWAP:
         return parent_directory(finding.path)
     return finding.path

@@ -1,5 +1,7 @@
 """After a repair a check finds nothing, and everything that could be read still can."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from ottla.storage.inspection.log_scan import ScannedBatch, scan_log
 from ottla.storage.inspection.rebuild import log_offsets
 from ottla.storage.inspection.repair import RepairOptions, copy_directory, plan_for, repair
 from ottla.storage.inspection.repair_plan import RepairPlan
-from ottla.testing import every_crash_point
+from ottla.testing import CrashMode, every_crash_point
 from tests.damaged_logs import (
     DERIVED_CASES,
     LOG_CASES,
@@ -21,10 +23,13 @@ from tests.damaged_logs import (
     PARTITION,
     Case,
     Files,
+    Place,
     bad_record,
     garbled_records,
     hole_in_old_segment,
+    lost_segment,
     sound_files,
+    torn_old_segment,
     torn_tail,
 )
 from tests.log_support import NOW_MS, open_directory, values
@@ -158,6 +163,23 @@ def test_a_repaired_directory_opens_and_goes_on() -> None:
     assert check(disk, "data", deep=True).is_sound
 
 
+@pytest.mark.parametrize("apply", [torn_old_segment, lost_segment], ids=lambda one: one.__name__)
+def test_the_next_start_keeps_what_lies_behind_a_gap(apply: Callable[[Files], Place]) -> None:
+    """After an unclean stop it would take the gap for the log's end."""
+    files = sound_files()
+    apply(files)
+    files.content.pop("data/.kafka_cleanshutdown", None)
+    files["data/recovery-point-offset-checkpoint"][:] = b"0\n1\nt 0 5\n"
+    disk = files.disk()
+    assert repair(disk, "data", OPTIONS).is_sound
+    left = stored(disk)
+    assert 37 in left
+    directory = open_directory(disk)
+    assert directory.logs["t", 0].log_end_offset == 38
+    directory.close()
+    assert stored(disk) == left
+
+
 def test_records_with_a_right_checksum_are_only_taken_out_when_asked() -> None:
     files = sound_files()
     garbled_records(files)
@@ -246,11 +268,15 @@ def test_a_damaged_swap_does_not_replace_anything() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("apply", [bad_record, torn_tail], ids=lambda apply: apply.__name__)
-def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(apply: object) -> None:
+@pytest.mark.parametrize(
+    "apply", [bad_record, torn_tail, torn_old_segment], ids=lambda one: one.__name__
+)
+def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(
+    apply: Callable[[Files], Place],
+) -> None:
+    """Or left alone: a start that comes in between loses nothing either."""
     files = sound_files()
-    case = next(one for one in LOG_CASES if one.apply is apply)
-    path, position = case.apply(files)
+    path, position = apply(files)
     assert position is not None
     damage = bytes(files[path])[position:][:80]
 
@@ -264,11 +290,12 @@ def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(apply: object) -> Non
         cut_path = f"{path}.cut-{position}"
         is_cut = disk.status(cut_path) is not None and damage in read_file(disk, cut_path)
         assert is_cut or damage in read_file(disk, path), point
-        assert repair(disk, "data", OPTIONS).is_sound, point
-        assert stored(disk) == expected, point
-        if not point.acknowledged:
-            open_directory(disk).close()
-            assert stored(disk) == expected, point
+        started = disk.crash(CrashMode.KEEP)
+        open_directory(started).close()
+        assert stored(started) == expected, point
+        again = disk.crash(CrashMode.KEEP)
+        assert repair(again, "data", OPTIONS).is_sound, point
+        assert stored(again) == expected, point
 
 
 @settings(max_examples=40)
