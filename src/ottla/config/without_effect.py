@@ -172,8 +172,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "group.coordinator.*",
         "offsets.commit.*",
         "offsets.load.buffer.size",
-        "producer.id.expiration.check.interval.ms",
-        "producer.id.expiration.ms",
         "transaction.*",
         "transactional.id.expiration.ms",
     ),
@@ -199,7 +197,6 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "num.io.threads",
         "num.network.threads",
         "num.replica.fetchers",
-        "producer.id.expiration.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )

@@ -261,6 +261,8 @@ class _Loader:
         snapshots = SnapshotFiles(self._files, self._directory)
         state = ProducerState()
         self._rebuild_producers(state, snapshots, segment.base_offset)
+        # A crash further on need not replay the segments before this one again.
+        snapshots.take(state)
 
         def on_batch(batch: Batch) -> None:
             self._take_epoch(batch)
