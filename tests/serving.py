@@ -1,6 +1,7 @@
 """A server in a thread, and the plainest of clients: what tests over a socket stand on."""
 
 import contextlib
+import dataclasses
 import itertools
 import random
 import socket
@@ -17,6 +18,7 @@ from ottla.broker.opening import BrokerOptions
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.config.broker import broker_config
+from ottla.config.listeners import client_listeners
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.server.listener import Server
@@ -39,8 +41,12 @@ def open_broker(directory: Path, **settings: str) -> Broker:
 
 @contextlib.contextmanager
 def serving(broker: Broker, clock: Clock | None = None) -> Iterator[Server]:
-    """Serves a broker on a free port of the loopback; the broker is closed at the end."""
-    server = Server(broker, host="127.0.0.1", port=0, clock=clock or SystemClock())
+    """Serves a broker on free ports of the loopback; the broker is closed at the end."""
+    listeners = [
+        dataclasses.replace(one, address=("127.0.0.1", 0))
+        for one in client_listeners(broker.config)
+    ]
+    server = Server(broker, listeners, clock=clock or SystemClock())
     server.start()
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()

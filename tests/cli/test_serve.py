@@ -104,6 +104,20 @@ def test_a_server_properties_of_kafkas_is_taken_as_it_is(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "server.properties"}
 
 
+def test_several_listeners_are_listened_on(tmp_path: Path) -> None:
+    settings = {
+        "log.dirs": str(tmp_path / "data"),
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    }
+    options = [part for pair in settings.items() for part in ("-o", "=".join(pair))]
+    with serving(None, *options) as (addresses, _):
+        for address in addresses.split(","):
+            metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=10)
+            (broker,) = metadata.brokers.values()
+            assert f"{broker.host}:{broker.port}" == address
+
+
 def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1))

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.errors import UserError
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -194,6 +196,21 @@ def test_an_advertised_address_is_named_instead(tmp_path: Path) -> None:
         assert (broker.host, broker.port) == ("kafka.example", 1234)
 
 
+def test_clients_of_each_listener_are_sent_to_where_it_says(tmp_path: Path) -> None:
+    settings = {
+        "listeners": "INSIDE://127.0.0.1:1,OUTSIDE://127.0.0.1:2,PLAIN://127.0.0.1:3",
+        "advertised_listeners": "INSIDE://broker:29092,OUTSIDE://kafka.example:9092",
+        "listener_security_protocol_map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,PLAIN:PLAINTEXT",
+    }
+    told = []
+    with serving(open_broker(tmp_path / "data", **settings)) as server:
+        for address in server.addresses:
+            with WireClient(address) as client:
+                broker = client.ask(MetadataRequest(topics=[]), 12).brokers[0]
+                told.append((broker.host, broker.port))
+    assert told == [("broker", 29092), ("kafka.example", 9092), address]
+
+
 def test_another_thread_that_appends_wakes_the_pollers(server: Server, broker: Broker) -> None:
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
@@ -249,7 +266,11 @@ def test_stopping_closes_every_connection_and_frees_the_port(tmp_path: Path) -> 
 
 
 def test_a_taken_port_is_an_error_at_the_start(server: Server, tmp_path: Path) -> None:
-    other = Server(server._broker, host="127.0.0.1", port=server.address[1], clock=server._clock)
-    with pytest.raises(OSError, match="in use"):
+    taken = Listener(name="PLAINTEXT", address=server.address)
+    free = Listener(name="OTHER", address=("127.0.0.1", 0))
+    other = Server(server._broker, [free, taken], clock=server._clock)
+    with pytest.raises(
+        UserError, match=f"cannot listen on 127.0.0.1:{server.address[1]}: .* in use"
+    ):
         other.start()
     other.close()

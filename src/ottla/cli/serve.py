@@ -18,7 +18,7 @@ from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.group import with_local_defaults
 from ottla.config.listeners import client_listeners
 from ottla.embedded.flusher import Flusher
-from ottla.embedded.log import open_broker, parse_address, start_server
+from ottla.embedded.log import open_broker, parse_address
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -69,27 +69,26 @@ def serve_command(
         values["listeners"] = listener_text(*parse_address(listen))
     config = broker_config(values)
     paths = data_dirs or log_directories(config)
-    listener = client_listeners(config)[0]
+    listeners = client_listeners(config)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     clock = SystemClock()
-    host, port = listener.address
     broker = open_broker(
         paths,
-        with_local_defaults(values, host),
+        with_local_defaults(values, *(listener.address[0] for listener in listeners)),
         clock=clock,
         on_progress=RecoveryProgress(clock),
     )
     lock = threading.RLock()
-    server = Server(broker, host=host, port=port, clock=clock, lock=lock)
+    server = Server(broker, listeners, clock=clock, lock=lock)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
     try:
-        start_server(server, f"{host}:{port}")
+        server.start()
         stop_on_signals(server)
-        address_host, address_port = server.address
+        addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
         took_ms = (time.monotonic() - started) * 1000
         click.echo(
-            f"ready {address_host}:{address_port} pid={os.getpid()} topics={len(broker.topics)} "
+            f"ready {addresses} pid={os.getpid()} topics={len(broker.topics)} "
             f"data={','.join(paths)} after={took_ms:.0f}ms"
         )
         flusher.start()

@@ -20,10 +20,13 @@ and only lose the three seconds.
 """
 
 
-def with_local_defaults(values: Mapping[str, str], host: str = "localhost") -> dict[str, str]:
-    """Settings as they are meant where clients come to `host`; what is given stays."""
-    is_loopback = host in ("localhost", "::1") or host.startswith("127.")
-    return {**LOCAL_DEFAULTS, **values} if is_loopback else dict(values)
+def with_local_defaults(values: Mapping[str, str], *hosts: str) -> dict[str, str]:
+    """Settings as they are meant where clients come to `hosts` only; what is given stays."""
+    return {**LOCAL_DEFAULTS, **values} if all(map(_is_loopback, hosts)) else dict(values)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from ottla.broker.opening import BrokerOptions
 from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
 from ottla.config.group import with_local_defaults
+from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.flusher import Flusher
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -247,8 +248,10 @@ class Log:
         from ottla.server.listener import Server
 
         host, port = parse_address(address)
-        server = Server(self.broker, host=host, port=port, clock=self._clock, lock=self._lock)
-        start_server(server, address)
+        advertised = client_listeners(self.broker.config)[0].advertised
+        listener = Listener(name="PLAINTEXT", address=(host, port), advertised=advertised)
+        server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)
+        server.start()
         listening = Listening(server)
         with self._lock:
             self._check_open()
@@ -317,13 +320,3 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65535:
         raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")
     return host.strip("[]") or "0.0.0.0", int(port)
-
-
-def start_server(server: Any, address: str) -> None:
-    """Begins to listen; raises `UserError` naming the address and the mend."""
-    try:
-        server.start()
-    except OSError as error:
-        raise UserError(
-            f"cannot listen on {address}: {error.strerror}; name another address"
-        ) from error

@@ -16,9 +16,9 @@ ResultT = TypeVar("ResultT")
 
 
 class Peer(NamedTuple):
-    """The two ends of a client's connection: where it found us, and the host it comes from."""
+    """The two ends of a client's connection: where it is sent back to, and its own host."""
 
-    local_address: tuple[str, int]
+    address: tuple[str, int]
     host: str
 
 

@@ -11,6 +11,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
+from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
 from ottla.server.call import Later, Peer
 from ottla.server.outbox import Outbox
@@ -58,10 +59,17 @@ class Connection:
         "socket",
     )
 
-    def __init__(self, peer: socket.socket, peer_name: str, max_request_size: int) -> None:
+    def __init__(
+        self,
+        peer: socket.socket,
+        peer_name: str,
+        advertised: Address | None,
+        max_request_size: int,
+    ) -> None:
         self.socket = peer
         self.peer_name = peer_name
-        self.peer = Peer(_host_and_port(peer.getsockname()), peer_name.rpartition(":")[0])
+        own_address = advertised or _host_and_port(peer.getsockname())
+        self.peer = Peer(own_address, peer_name.rpartition(":")[0])
         self.reader = FrameReader(max_request_size)
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()

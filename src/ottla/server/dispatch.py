@@ -14,7 +14,6 @@ from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
-from ottla.config.listeners import client_listeners
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
@@ -43,7 +42,6 @@ class Dispatcher:
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
         self._call = Call(broker)
-        self._advertised = client_listeners(broker.config)[0].advertised
 
     def set_time(self, at: Moment) -> None:
         """One reading of the clocks serves a whole round."""
@@ -71,7 +69,7 @@ class Dispatcher:
         call.api_version = api_version
         call.client_id = header.client_id
         call.client_host = peer.host
-        call.address = self._advertised or peer.local_address
+        call.address = peer.address
         answer = route.handle(request, call)
         if answer is None:
             return None

@@ -13,6 +13,7 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
@@ -21,15 +22,14 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, StorageError, UserError
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
+from ottla.config.listeners import Address, Listener
+from ottla.server.acceptors import Acceptor, open_acceptors
 from ottla.server.call import Later
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
 from ottla.server.outbox import TruncatedFileError
 
 logger = logging.getLogger(__name__)
-
-BACKLOG = 1024
-ACCEPTS_PER_ROUND = 64
 
 MAX_OUTPUT_SIZE = 1 << 20
 MAX_OUTPUT_SLICES = 128
@@ -39,24 +39,23 @@ IDLE_CHECK_MS = 10_000.0
 
 
 class Server:
-    """Serves a broker on one address. `run` returns after `stop`, which any thread may call."""
+    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call."""
 
     def __init__(
         self,
         broker: Broker,
+        listeners: Sequence[Listener],
         *,
-        host: str,
-        port: int,
         clock: Clock,
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self._broker = broker
         self._clock = clock
         self._lock = lock if lock is not None else RLock()
-        self._wanted_address = (host, port)
+        self._listeners = listeners
         self._dispatcher = Dispatcher(broker, clock)
         self._selector = DefaultSelector()
-        self._listener: socket.socket | None = None
+        self._acceptors: list[Acceptor] = []
         self._is_accepting = False
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
@@ -70,11 +69,15 @@ class Server:
     # From any thread
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port that the server listens on, once started."""
-        assert self._listener is not None, "call start first"
-        host, port = self._listener.getsockname()[:2]
-        return host, port
+    def addresses(self) -> list[Address]:
+        """Hosts and ports that the server listens on, once started."""
+        return [acceptor.address for acceptor in self._acceptors]
+
+    @property
+    def address(self) -> Address:
+        """The first of them."""
+        assert self._acceptors, "call start first"
+        return self._acceptors[0].address
 
     def wake(self) -> None:
         """Has the loop look at the broker again, after appends of another thread."""
@@ -95,11 +98,11 @@ class Server:
     # The loop
 
     def start(self) -> None:
-        """Begins to listen; raises `OSError` when the address cannot be had, and `UserError`."""
+        """Begins to listen; raises `UserError` when an address cannot be had."""
         try:
             self._broker.groups.load(read_clock(self._clock))
-            self._listener = _listening_socket(*self._wanted_address)
-        except (OSError, UserError):
+            self._acceptors = open_acceptors(self._listeners)
+        except UserError:
             self._close_all()
             raise
         self._wake_receiver.setblocking(False)
@@ -147,7 +150,7 @@ class Server:
             elif key.fileobj is self._wake_receiver:
                 self._drain_wake_ups()
             else:
-                self._accept()
+                self._accept(key.data)
         self._settle(at)
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
@@ -295,33 +298,31 @@ class Server:
 
     # Connections come and go
 
-    def _accept(self) -> None:
-        assert self._listener is not None
-        for _ in range(ACCEPTS_PER_ROUND):
-            try:
-                peer, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                # Out of descriptors: go on with those we have, and accept when one has gone.
-                logger.warning("cannot accept connections for now: %s", error)
-                self._selector.unregister(self._listener)
-                self._is_accepting = False
-                return
-            self._add(peer, f"{address[0]}:{address[1]}")
+    def _accept(self, acceptor: Acceptor) -> None:
+        if not self._is_accepting:
+            return
+        try:
+            for peer, name in acceptor.accept():
+                self._add(peer, name, acceptor.advertised)
+        except OSError as error:
+            # Out of descriptors: go on with those we have, and accept when one has gone.
+            logger.warning("cannot accept connections for now: %s", error)
+            for one in self._acceptors:
+                self._selector.unregister(one.socket)
+            self._is_accepting = False
 
     def _accept_again(self) -> None:
-        assert self._listener is not None
-        self._selector.register(self._listener, EVENT_READ, None)
+        for acceptor in self._acceptors:
+            self._selector.register(acceptor.socket, EVENT_READ, acceptor)
         self._is_accepting = True
 
-    def _add(self, peer: socket.socket, peer_name: str) -> None:
+    def _add(self, peer: socket.socket, peer_name: str, advertised: Address | None) -> None:
         try:
             peer.setblocking(False)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(peer, peer_name, self._broker.config.socket_request_max_bytes)
+            connection = Connection(
+                peer, peer_name, advertised, self._broker.config.socket_request_max_bytes
+            )
         except OSError:
             peer.close()  # reset before we came to it
             return
@@ -361,35 +362,7 @@ class Server:
         for connection in list(self._connections):
             self._close(connection)
         self._selector.close()
-        if self._listener is not None:
-            self._listener.close()
+        for acceptor in self._acceptors:
+            acceptor.socket.close()
         self._wake_receiver.close()
         self._wake_sender.close()
-
-
-def _listening_socket(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _use_reno(listener)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def _use_reno(listener: socket.socket) -> None:
-    """Reno on loopback and LAN is 1.6 times BBR's speed for `sendfile`; the accepted inherit it.
-
-    Only Linux has the option, and a machine may not allow it: then the system's default serves.
-    """
-    option: int | None = getattr(socket, "TCP_CONGESTION", None)
-    if option is not None:
-        with contextlib.suppress(OSError):
-            listener.setsockopt(socket.IPPROTO_TCP, option, b"reno")
