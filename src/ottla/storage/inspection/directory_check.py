@@ -41,6 +41,8 @@ CHECKPOINTS = {
 }
 """File -> what its offsets are."""
 
+BROKER_ROLES = (Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_PRODUCER_IDS)
+
 OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 
 
@@ -178,7 +180,7 @@ class _DirectoryCheck:
                 yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
             elif described.is_cut:
                 yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
-            elif described.role in (Role.OTTLA_TOPICS, Role.OTTLA_PRODUCER_IDS):
+            elif described.role in BROKER_ROLES:
                 yield from self._check_broker_file(path)
             elif described.role is Role.UNKNOWN:
                 yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")

@@ -337,5 +337,6 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.CLEAN_SHUTDOWN: _json_rows,
     Role.QUORUM_STATE: _json_rows,
     Role.OTTLA_TOPICS: _json_rows,
+    Role.OTTLA_CLUSTER: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
 }

@@ -19,6 +19,7 @@ class Role(Enum):
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = "clean shutdown mark"
     OTTLA_TOPICS = "topics of this broker"
+    OTTLA_CLUSTER = "cluster settings of this broker"
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
@@ -52,8 +53,9 @@ NAMED_ROLES = {
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_CLEANER: Role.OFFSET_CHECKPOINT,
     filenames.LOCK: Role.LOCK,
-    # The two that only Ottla's broker writes.
+    # Those that only Ottla's broker writes.
     "ottla-topics.json": Role.OTTLA_TOPICS,
+    "ottla-cluster.json": Role.OTTLA_CLUSTER,
     "ottla-producer-ids": Role.OTTLA_PRODUCER_IDS,
     "quorum-state": Role.QUORUM_STATE,
     "bootstrap.checkpoint": Role.METADATA_SNAPSHOT,

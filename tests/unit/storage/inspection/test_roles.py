@@ -35,6 +35,7 @@ def disk_with(*paths: str) -> FakeFileSystem:
         ("recovery-point-offset-checkpoint", Role.OFFSET_CHECKPOINT),
         ("00000000000000000012-0000000001.checkpoint", Role.METADATA_SNAPSHOT),
         ("bootstrap.checkpoint", Role.METADATA_SNAPSHOT),
+        ("ottla-cluster.json", Role.OTTLA_CLUSTER),
         ("7.log", Role.UNKNOWN),
         ("notes.txt", Role.UNKNOWN),
     ],
