@@ -42,7 +42,8 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
         if segment.base_offset >= end_offset:
             return
         for _, header in segment.log.headers(segment.offset_index.lookup(start_offset)[1]):
-            if header.base_offset >= end_offset:
-                return
             if header.last_offset >= start_offset:
                 yield header
+            # Asked of the last offset: the first one of an old wrapper is not in its header.
+            if header.last_offset >= end_offset - 1:
+                return

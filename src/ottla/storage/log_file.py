@@ -121,6 +121,17 @@ class LogFile:
             yield position, header
             position += header.size
 
+    def header_at(self, position: int) -> Batch | None:
+        """The header of a batch that lies whole in the file, or `None` for anything else."""
+        end = self.written_size
+        if not 0 <= position < end:
+            return None
+        try:
+            header = batch_at(self.read(position, MIN_HEADER_SIZE), 0)
+        except InvalidBatchError:
+            return None
+        return header if position + header.size <= end else None
+
     def _header_at(self, buffer: bytes, inside: int, position: int) -> Batch:
         try:
             return batch_at(buffer, inside)

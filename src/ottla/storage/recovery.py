@@ -305,6 +305,7 @@ class _Loader:
 
     def _reconcile(self, log_end_offset: int, recovery_point: int) -> RecoveredLog:
         request = self._request
+        self._segments.active.check_last_entry(log_end_offset)
         self._segments.active.become_active()
         log_start_offset = self._log_start_offset()
         complete_epochs(

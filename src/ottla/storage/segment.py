@@ -4,6 +4,7 @@ Format pages: docs/format/README.md lists the five files. A crash can leave the 
 behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from ottla.storage.log_file import LogFile
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 
@@ -50,6 +53,7 @@ class Segment:
         "_config",
         "_file_system",
         "_first_timestamp_ms",
+        "_is_index_ours",
         "_max",
         "_offset_index",
         "_time_index",
@@ -91,6 +95,8 @@ class Segment:
         self._bytes_since_index_entry = 0
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
+        # What this process has written itself it need not check at every lookup.
+        self._is_index_ours = create
 
     @property
     def size(self) -> int:
@@ -160,6 +166,9 @@ class Segment:
             timestamp_ms, offset = self.time_index.last_entry
             if self.time_index.entry_count == 0:
                 timestamp_ms = NO_TIMESTAMP
+            elif not self._has_timestamp(timestamp_ms, offset):
+                self._rebuild_time_index(timestamp_ms, offset)
+                timestamp_ms, offset = self.time_index.last_entry
             self._max = TimestampOffset(timestamp_ms, offset)
         return self._max
 
@@ -191,12 +200,31 @@ class Segment:
         return FoundBatch(header.last_offset, position, header.size)
 
     def _search_start(self, offset: int) -> int:
-        """A position at or before an offset: the index's, or the front where that makes no sense.
+        """The position of a batch at or before an offset.
 
-        An index that was damaged while its log was whole is gone without.
+        An index has no checksum, so what it says is held against the log; Kafka believes it. One
+        that lies is made anew.
         """
-        position = (self._offset_index or self.offset_index).lookup(offset)[1]
-        return position if 0 <= position <= self.log.size else 0
+        indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
+        if position == 0 or self._is_batch_of(indexed_offset, position):
+            return position
+        logger.warning(
+            "%s: offset %d is not at byte %d of its log; the indexes are made anew",
+            self.offset_index.path, indexed_offset, position,
+        )  # fmt: skip
+        self.rebuild_indexes()
+        return self.offset_index.lookup(offset)[1]
+
+    def _is_batch_of(self, offset: int, position: int) -> bool:
+        """Whether a batch begins at a position that ends at an offset, or before.
+
+        Before, where several were appended together: their entry has the last offset of all and
+        the position of the first. (The first offset of an old wrapper is not in its header.)
+        """
+        if self._is_index_ours:
+            return 0 <= position <= self.log.size
+        header = self.log.header_at(position)
+        return header is not None and self.base_offset <= header.last_offset <= offset
 
     def read(
         self, offset: int, max_size: int, max_position: int, min_one_message: bool
@@ -215,7 +243,7 @@ class Segment:
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Record | None:
         """The first record at or after `from_offset` whose timestamp is that or later."""
-        indexed_offset = self.time_index.lookup(timestamp_ms)[1]
+        indexed_offset = self._time_search_start(timestamp_ms)
         position = self._search_start(max(indexed_offset, from_offset))
         for found, header in self.log.headers(position):
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
@@ -224,6 +252,29 @@ class Segment:
                 if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                     return record
         return None
+
+    def _time_search_start(self, timestamp_ms: int) -> int:
+        """An offset before which no record is as late as a time: the index's, once checked."""
+        found_ms, offset = self.time_index.lookup(timestamp_ms)
+        if found_ms == NO_TIMESTAMP or self._has_timestamp(found_ms, offset):
+            return offset
+        self._rebuild_time_index(found_ms, offset)
+        return self.time_index.lookup(timestamp_ms)[1]
+
+    def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
+        """Whether a time is the largest of the batch that holds an offset."""
+        if self._is_index_ours:
+            return True
+        found = self.translate(offset)
+        header = None if found is None else self.log.header_at(found.position)
+        return header is not None and header.max_timestamp_ms == timestamp_ms
+
+    def _rebuild_time_index(self, timestamp_ms: int, offset: int) -> None:
+        logger.warning(
+            "%s: offset %d does not carry the time %d; the indexes are made anew",
+            self.time_index.path, offset, timestamp_ms,
+        )  # fmt: skip
+        self.rebuild_indexes()
 
     def last_header(self) -> Batch | None:
         """The header of the last batch."""
@@ -250,6 +301,7 @@ class Segment:
         self.offset_index.delete()
         self.time_index.delete()
         self.transaction_index.delete()
+        self._is_index_ours = True
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp_ms = None
         view = self.log.map()
@@ -289,6 +341,33 @@ class Segment:
             next_offset = last_offset + 1
         return valid
 
+    def rebuild_indexes(self) -> None:
+        """Makes the offset and the time index anew from the log's headers, and durable.
+
+        Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
+        """
+        headers = [
+            (position, header.last_offset, header.max_timestamp_ms)
+            for position, header in self.log.headers()
+        ]
+        room = self.offset_index.size, self.time_index.size
+        self.offset_index.delete()
+        self.time_index.delete()
+        self._is_index_ours = True
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        last_entry = 0
+        for position, last_offset, timestamp_ms in headers:
+            if timestamp_ms > self._max.timestamp_ms:
+                self._max = TimestampOffset(timestamp_ms, last_offset)
+            if position - last_entry > self._config.index_interval_bytes:
+                self._add_index_entries(last_offset, position)
+                last_entry = position
+        self.close_indexes_off()
+        self.offset_index.resize(max(room[0], self.offset_index.size))
+        self.time_index.resize(max(room[1], self.time_index.size))
+        self.offset_index.sync()
+        self.time_index.sync()
+
     def close_indexes_off(self) -> None:
         """Records the largest timestamp in the reserved slot and trims both indexes."""
         largest = self.largest
@@ -302,6 +381,16 @@ class Segment:
         """The last word of an active segment, on rolling (Kafka: `onBecomeInactiveSegment`)."""
         self.close_indexes_off()
         self.log.trim()
+
+    def check_last_entry(self, end_offset: int) -> None:
+        """Makes indexes anew whose last entry lies behind the log's end: none could follow it."""
+        index = self.offset_index
+        if not self._is_index_ours and index.entry_count and index.last_offset >= end_offset:
+            logger.warning(
+                "%s ends at offset %d, behind its log; the indexes are made anew",
+                index.path, index.last_offset,
+            )  # fmt: skip
+            self.rebuild_indexes()
 
     def become_active(self) -> None:
         """Gives the indexes room to grow again (Kafka: `resizeIndexes`)."""

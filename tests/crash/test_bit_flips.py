@@ -1,0 +1,92 @@
+"""Every bit of an index flipped, one at a time: nobody who reads or searches is told anything else.
+
+Kafka believes the indexes of a clean stop. Here an entry is held against the log when it is used.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.base.files import join, parent_directory
+from ottla.testing import FakeFileSystem
+from tests.crash.cases import Case, append_and_roll
+from tests.crash.checking import (
+    PARTITION,
+    all_files,
+    check_answers,
+    check_consistency,
+    reopened,
+    stored_batches,
+)
+from tests.crash.expected import Expected
+from tests.crash.history import Event, promise_of
+from tests.crash.workload import TINY, Writer
+from tests.log_support import append, read_all
+
+
+def stopped_log() -> tuple[dict[str, bytes], Expected]:
+    """The files of a cleanly stopped log of several segments, and what is in them."""
+    disk = FakeFileSystem()
+    events: list[Event] = []
+    Case(append_and_roll)(disk, events)
+    # The workload ends without a stop, and its last holder is dead by now.
+    disk = disk.crash()
+    writer = Writer(disk, [])
+    writer.open()
+    end = writer.log.log_end_offset
+    writer.close()
+    return all_files(disk), Expected(promise_of(events).below(end))
+
+
+def disk_of(files: dict[str, bytes]) -> FakeFileSystem:
+    disk = FakeFileSystem()
+    for path, content in files.items():
+        disk.make_directory(parent_directory(path))
+        file = disk.open(path, create=True)
+        file.pwrite(content, 0)
+        file.close()
+    return disk
+
+
+def flipped(files: dict[str, bytes], ending: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+    for path, content in files.items():
+        if not path.endswith(ending) or parent_directory(path) != PARTITION:
+            continue
+        for bit in range(8 * len(content)):
+            damaged = bytearray(content)
+            damaged[bit // 8] ^= 1 << bit % 8
+            yield f"bit {bit} of {path}", {**files, path: bytes(damaged)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".index", ".timeindex"])
+def test_an_index_with_a_flipped_bit_misleads_nobody(ending: str) -> None:
+    files, expected = stopped_log()
+    batches = stored_batches(reopened(disk_of(files), TINY))
+    count = 0
+    for name, damaged in flipped(files, ending):
+        count += 1
+        log = reopened(disk_of(damaged), TINY)
+        try:
+            assert stored_batches(log) == batches
+            check_answers(log, expected)
+            append(log, b"more", b"and more")
+            append(log, b"the last")
+            assert read_all(log)[-1].value == b"the last"
+        except Exception as error:
+            error.add_note(name)
+            raise
+    assert count > 100
+
+
+def test_a_flipped_bit_in_an_index_is_mended_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING")
+    files, expected = stopped_log()
+    path = join(PARTITION, "00000000000000000000.index")
+    damaged = bytearray(files[path])
+    damaged[-1] ^= 1
+    disk = disk_of({**files, path: bytes(damaged)})
+    log = reopened(disk, TINY)
+    check_consistency(log, expected)
+    assert f"{path}: offset" in caplog.text
+    assert all_files(disk)[path] == files[path]
