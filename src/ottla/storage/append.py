@@ -16,7 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
-from ottla.config.setting import INT64_MAX
+from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import (
     Batch,
@@ -90,18 +90,21 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     batches = _split(records)
     if not batches:
         raise ApiError(ErrorCode.INVALID_RECORD, "The request holds no record batch.")
+    is_from_client = origin is AppendOrigin.CLIENT
+    max_size = INT32_MAX if origin is AppendOrigin.REPLICATION else config.max_message_bytes
     total = 0
     for batch in batches:
-        total += batch.size
-        if origin is not AppendOrigin.REPLICATION:
-            _check_size(batch, config)
+        size = batch.size
+        if size > max_size:
+            raise _too_large(batch, config)
         try:
             batch.check()
         except InvalidBatchError as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
-        if origin is AppendOrigin.CLIENT:
+        if is_from_client:
             _check_client_batch(batch)
-    if origin is AppendOrigin.CLIENT and len(batches) > 1:
+        total += size
+    if is_from_client and len(batches) > 1:
         _check_several(batches)
     if total > config.segment_bytes:
         raise ApiError(
@@ -127,13 +130,12 @@ def _split(records: Buffer) -> list[Batch]:
     return batches
 
 
-def _check_size(batch: Batch, config: TopicConfig) -> None:
-    if batch.size > config.max_message_bytes:
-        raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"A batch of {batch.size} bytes is larger than "
-            f"max.message.bytes={config.max_message_bytes}.",
-        )
+def _too_large(batch: Batch, config: TopicConfig) -> ApiError:
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"A batch of {batch.size} bytes is larger than "
+        f"max.message.bytes={config.max_message_bytes}.",
+    )
 
 
 def _check_client_batch(batch: Batch) -> None:

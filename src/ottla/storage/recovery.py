@@ -264,8 +264,13 @@ class _Loader:
         # A crash further on need not replay the segments before this one again.
         snapshots.take(state)
 
+        known_epoch = self._epochs.latest_epoch
+
         def on_batch(batch: Batch) -> None:
-            self._take_epoch(batch)
+            nonlocal known_epoch
+            if batch.partition_leader_epoch != known_epoch:
+                self._take_epoch(batch)
+                known_epoch = self._epochs.latest_epoch
             replay_batch(state, batch, segment)
 
         valid = segment.recover(on_batch)
