@@ -11,7 +11,11 @@ from ottla.base.errors import ApiError, UserError
 from ottla.broker.cluster_file import ClusterState
 from ottla.config.broker import BrokerConfig, broker_config, broker_settings
 from ottla.config.setting import Setting, SettingError
-from ottla.config.without_effect import DYNAMIC_WITHOUT_EFFECT, is_without_effect
+from ottla.config.without_effect import (
+    DYNAMIC_WITHOUT_EFFECT,
+    is_secret,
+    is_without_effect,
+)
 
 
 class ConfigSource(IntEnum):
@@ -62,9 +66,12 @@ def setting_row(name: str) -> Setting | None:
     """The row of a broker's setting; one is made for what is known and has no effect."""
     row = broker_settings().get(name)
     if row is None and is_without_effect(name):
-        is_dynamic = name in DYNAMIC_WITHOUT_EFFECT
         return Setting(
-            name=name, kind="string", default=None, doc="No effect here.", is_dynamic=is_dynamic
+            name=name,
+            kind="password" if is_secret(name) else "string",
+            default=None,
+            doc="No effect here.",
+            is_dynamic=name in DYNAMIC_WITHOUT_EFFECT,
         )
     return row
 

@@ -32,8 +32,8 @@ class SettingError(UserError):
 class Setting:
     """A row: what `--help`, the documentation and DescribeConfigs are made from.
 
-    `kind` is Kafka's type name: boolean, int, short, long, double, string or list. `broker_name` is
-    the broker's setting that gives a topic's default.
+    `kind` is Kafka's type name: boolean, int, short, long, double, string, list or password.
+    `broker_name` is the broker's setting that gives a topic's default.
     """
 
     name: str

@@ -5,6 +5,7 @@ taken out of here by its row in `BrokerConfig`, which counts first. Kafka's coun
 `*Config` classes that make up `AbstractKafkaConfig`.
 """
 
+import re
 from typing import Final
 
 WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
@@ -208,6 +209,14 @@ def is_without_effect(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
+def is_secret(name: str) -> bool:
+    """Whether a setting without effect holds a password or a key, which is told to nobody."""
+    return _SECRET.search(name) is not None
+
+
+_SECRET = re.compile(
+    r"password|secret|jaas\.config|master\.key|keystore\.key|(key|trust)store\.certificate"
+)
 _PATTERNS = [pattern for patterns in WITHOUT_EFFECT.values() for pattern in patterns]
 _NAMES = frozenset(pattern for pattern in _PATTERNS if not pattern.endswith("*"))
 _PREFIXES = tuple(pattern.removesuffix("*") for pattern in _PATTERNS if pattern.endswith("*"))

@@ -20,15 +20,16 @@ TYPE_CODES = {
     "long": 5,
     "double": 6,
     "list": 7,
+    "password": 9,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """One place that the value could come from."""
+    """One place that the value could come from; the value of a secret is `None`."""
 
     name: str
-    value: str
+    value: str | None
     source: ConfigSource
 
 
@@ -44,6 +45,10 @@ class ConfigEntry:
     @property
     def source(self) -> ConfigSource:
         return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.row.kind == "password"
 
     @property
     def type_code(self) -> int:
@@ -100,6 +105,7 @@ def _synonyms(name: str, row: Setting, settings: BrokerSettings) -> Iterator[Syn
     for source, values in settings.sources.items():
         for one in (name, *COARSER_NAMES.get(name, ())):
             if one in values:
-                yield Synonym(name=one, value=values[one], source=source)
+                value = None if row.kind == "password" else values[one]
+                yield Synonym(name=one, value=value, source=source)
     if row.default is not None:
         yield Synonym(name=name, value=row.format(row.default), source=ConfigSource.DEFAULT)

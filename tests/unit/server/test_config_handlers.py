@@ -120,6 +120,19 @@ def test_a_brokers_settings_are_described_in_full(asker: Asker) -> None:
     assert "num.network.threads" not in configs
 
 
+def test_a_secret_is_told_to_nobody() -> None:
+    values = {"ssl.keystore.password": "hunter2", "listener.name.x.sasl.jaas.config": "hunter3"}
+    broker = open_broker(
+        disk("/d"), **{name.replace(".", "_"): one for name, one in values.items()}
+    )
+    configs = described(Asker(broker), BROKER, "1", *values)
+    assert set(configs) == set(values)
+    for config in configs.values():
+        assert (config.value, config.is_sensitive, config.config_type) == (None, True, 9)
+        assert "hunter" not in repr(config)
+    assert not described(Asker(broker), BROKER, "1")["num.partitions"].is_sensitive
+
+
 def test_a_whole_alteration_forgets_what_it_does_not_name(asker: Asker, broker: Broker) -> None:
     assert altered(asker, TOPIC, "t", ("retention.ms", SET, "7")) == OK
     configs = [NewConfig(name="segment.bytes", value="4000")]

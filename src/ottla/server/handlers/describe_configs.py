@@ -74,6 +74,7 @@ def _config(
         value=entry.value,
         read_only=not entry.row.is_dynamic,
         config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
         config_type=entry.type_code,
         documentation=entry.row.doc if request.include_documentation else None,
     )
