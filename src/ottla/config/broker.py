@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from ottla.config.connections import connection_overrides
 from ottla.config.group import GroupConfig
 from ottla.config.setting import (
+    INT32_MAX,
     Setting,
     SettingError,
     Value,
@@ -171,6 +173,29 @@ class BrokerConfig(GroupConfig):
         at_least=0,
         is_dynamic=False,
     )
+    max_connections: int = setting(
+        "max.connections",
+        "int",
+        INT32_MAX,
+        "How many connections there may be; more wait until one has gone.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    max_connections_per_ip: int = setting(
+        "max.connections.per.ip",
+        "int",
+        INT32_MAX,
+        "How many connections one address may have; more are closed at once.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    max_connections_per_ip_overrides: tuple[str, ...] = setting(
+        "max.connections.per.ip.overrides",
+        "list",
+        (),
+        "Addresses that may have more connections or fewer, as ADDRESS:COUNT.",
+        is_dynamic=False,
+    )
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
         "int",
@@ -283,6 +308,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
         elif name not in topic_rows and not is_without_effect(name):
             raise unknown_setting(name, list(broker_settings()))
     config = with_values(BrokerConfig(), own)
+    connection_overrides(config.max_connections_per_ip_overrides)  # refuses what is none
     changes = _from_coarser_units(config)
     for name, row in topic_rows.items():
         if name in values:

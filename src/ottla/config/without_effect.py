@@ -113,12 +113,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
     ),
-    "no such limit is kept": (
-        "max.connection.creation.rate",
-        "max.connections",
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
-    ),
+    "no such limit is kept": ("max.connection.creation.rate",),
     "connections are not encrypted or authenticated, and nobody needs leave": (
         "allow.everyone.if.no.acl.found",
         "connection.failed.authentication.delay.ms",
@@ -191,9 +186,6 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "max.connection.creation.rate",
-        "max.connections",
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
         "metric.reporters",
         "num.io.threads",
         "num.network.threads",

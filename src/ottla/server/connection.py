@@ -38,13 +38,18 @@ class SocketSink:
 class Connection:
     """`peer` tells handlers who asks; `peer_name` is for people.
 
-    `is_ending`: a request broke the rules; the answers before it still go, then it is closed.
+    `has_metadata`: it was told where the broker is; `has_found_us`: it has asked more than clients
+    ask before they go there. `is_ending`: a request broke the rules; the answers before it still
+    go, then it is closed.
     """
 
     __slots__ = (
         "_outbox",
         "_sink",
+        "came_to",
         "frames",
+        "has_found_us",
+        "has_metadata",
         "interest",
         "is_closed",
         "is_ending",
@@ -68,12 +73,14 @@ class Connection:
     ) -> None:
         self.socket = peer
         self.peer_name = peer_name
-        own_address = advertised or _host_and_port(peer.getsockname())
-        self.peer = Peer(own_address, peer_name.rpartition(":")[0])
+        self.came_to = _host_and_port(peer.getsockname())
+        self.peer = Peer(advertised or self.came_to, host_of(peer_name))
         self.reader = FrameReader(max_request_size)
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()
         self.later: Later | None = None
+        self.has_metadata = False
+        self.has_found_us = False
         self.is_muted = False
         self.is_closed = False
         self.is_ending = False
@@ -137,6 +144,11 @@ class Connection:
         self.later = None
         self._outbox.clear()
         self.socket.close()
+
+
+def host_of(peer_name: str) -> str:
+    """The address without its port; IPv4 through an IPv6 socket is the same host."""
+    return peer_name.rpartition(":")[0].removeprefix("::ffff:")
 
 
 def _host_and_port(address: tuple[str, int] | tuple[str, int, int, int]) -> tuple[str, int]:

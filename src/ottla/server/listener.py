@@ -23,9 +23,11 @@ from ottla.base.errors import ProtocolError, StorageError, UserError
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
+from ottla.protocol.api_keys import ApiKey
 from ottla.server.acceptors import Acceptor, open_acceptors
+from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
 from ottla.server.call import Later
-from ottla.server.connection import Connection
+from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
 from ottla.server.outbox import TruncatedFileError
 
@@ -60,6 +62,8 @@ class Server:
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
         self._connections: set[Connection] = set()
+        self._host_limits = HostLimits(broker.config)
+        self._lost_clients = LostClients()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
         self._holding: dict[object, Connection] = {}
@@ -189,6 +193,8 @@ class Server:
         try:
             for frame in connection.frames:
                 later = dispatch(frame, connection.peer, output)
+                if not connection.has_found_us:
+                    self._note_arrival(connection, frame)
                 if later is not None:
                     self._hold(connection, later)
                     return
@@ -202,6 +208,15 @@ class Server:
             self._drop_answers(error)
         except Exception:
             self._end_after_mistake(connection)
+
+    def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
+        """Follows a client until it has asked what only those ask who are where they want to be."""
+        api_key = frame[0] << 8 | frame[1]
+        if api_key not in FIRST_STEPS:
+            connection.has_found_us = True
+            self._lost_clients.found_us(connection.peer.host)
+        elif api_key == ApiKey.METADATA:
+            connection.has_metadata = True
 
     @staticmethod
     def _end_after_mistake(connection: Connection) -> None:
@@ -299,17 +314,30 @@ class Server:
     # Connections come and go
 
     def _accept(self, acceptor: Acceptor) -> None:
-        if not self._is_accepting:
+        if not self._is_accepting or self._is_full():
             return
         try:
             for peer, name in acceptor.accept():
                 self._add(peer, name, acceptor.advertised)
+                if self._is_full():
+                    return
         except OSError as error:
             # Out of descriptors: go on with those we have, and accept when one has gone.
             logger.warning("cannot accept connections for now: %s", error)
-            for one in self._acceptors:
-                self._selector.unregister(one.socket)
-            self._is_accepting = False
+            self._stop_accepting()
+
+    def _is_full(self) -> bool:
+        """Whether no more may come; those who do wait in the system's queue, as in Kafka."""
+        if len(self._connections) < self._broker.config.max_connections:
+            return False
+        logger.warning("max.connections=%d are open: more wait", len(self._connections))
+        self._stop_accepting()
+        return True
+
+    def _stop_accepting(self) -> None:
+        for acceptor in self._acceptors:
+            self._selector.unregister(acceptor.socket)
+        self._is_accepting = False
 
     def _accept_again(self) -> None:
         for acceptor in self._acceptors:
@@ -317,6 +345,12 @@ class Server:
         self._is_accepting = True
 
     def _add(self, peer: socket.socket, peer_name: str, advertised: Address | None) -> None:
+        host = host_of(peer_name)
+        if not self._host_limits.enter(host):
+            limit = self._host_limits.limit_of(host)
+            logger.warning("refusing %s: %s may have %d connections", peer_name, host, limit)
+            peer.close()
+            return
         try:
             peer.setblocking(False)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -325,6 +359,7 @@ class Server:
             )
         except OSError:
             peer.close()  # reset before we came to it
+            self._host_limits.leave(host)
             return
         connection.last_active_ms = self._monotonic_ms
         self._connections.add(connection)
@@ -344,8 +379,17 @@ class Server:
             self._broker.cancel(connection.later.ticket)
         connection.close()
         self._connections.discard(connection)
+        self._host_limits.leave(connection.peer.host)
+        if connection.has_metadata and not connection.has_found_us and not self._is_stopping:
+            self._hint_at_address(connection)
         if not self._is_accepting and not self._is_stopping:
             self._accept_again()
+
+    def _hint_at_address(self, connection: Connection) -> None:
+        peer = connection.peer
+        hint = self._lost_clients.hint(peer.host, connection.came_to, peer.address)
+        if hint is not None:
+            logger.warning("%s", hint)
 
     def _close_idle(self) -> None:
         max_idle_ms = self._broker.config.connections_max_idle_ms

@@ -1,0 +1,34 @@
+"""How many connections single hosts may have: `max.connections.per.ip.overrides`.
+
+Kafka's counterpart: `SocketServerConfigs`, whose hosts may be names that are looked up; here they
+are addresses.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from ottla.config.setting import SettingError
+
+NAME = "max.connections.per.ip.overrides"
+
+
+def connection_overrides(texts: Iterable[str]) -> dict[str, int]:
+    """Counts by address from texts like `10.0.0.1:20`; raises `SettingError`."""
+    return dict(_override(text) for text in texts)
+
+
+def _override(text: str) -> tuple[str, int]:
+    host, _, count = text.rpartition(":")
+    try:
+        address = str(ip_address(host.strip().strip("[]")))
+        limit = int(count)
+    except ValueError as error:
+        raise _error(text) from error
+    if limit < 0:
+        raise _error(text)
+    return address, limit
+
+
+def _error(text: str) -> SettingError:
+    message = f"{NAME}={text}: must be an address and a count, like 10.0.0.1:20"
+    return SettingError(NAME, message, message)

@@ -1,0 +1,72 @@
+"""Who is let in, and who is seen to go away because they were sent where they cannot go.
+
+Kafka's counterpart: `ConnectionQuotas`; the hint has none.
+"""
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.connections import connection_overrides
+from ottla.protocol.api_keys import ApiKey
+
+FIRST_STEPS = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA})
+"""What a client asks wherever it first comes to, before it goes where Metadata sends it."""
+
+REMEMBERED_HOSTS = 1024
+"""Hosts that are known to be well, or to have been warned of."""
+
+
+class HostLimits:
+    """Counts connections by host, and says when a host has as many as it may."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._limit = config.max_connections_per_ip
+        self._limits = connection_overrides(config.max_connections_per_ip_overrides)
+        self._counts: dict[str, int] = {}
+
+    def limit_of(self, host: str) -> int:
+        return self._limits.get(host, self._limit)
+
+    def enter(self, host: str) -> bool:
+        """Counts one more; `False`, and nothing is counted, when there may be no more."""
+        count = self._counts.get(host, 0)
+        if count >= self.limit_of(host):
+            return False
+        self._counts[host] = count + 1
+        return True
+
+    def leave(self, host: str) -> None:
+        left = self._counts[host] - 1
+        if left:
+            self._counts[host] = left
+        else:
+            del self._counts[host]
+
+
+class LostClients:
+    """Tells those who found the broker from those who got lost on the way Metadata sent them.
+
+    A host is remembered once a client on it has asked more than the first steps, or was told of.
+    """
+
+    def __init__(self) -> None:
+        self._known_hosts: dict[str, None] = {}
+
+    def found_us(self, host: str) -> None:
+        """A client on that host has come to where it was sent."""
+        self._known_hosts.pop(host, None)
+        self._known_hosts[host] = None
+        if len(self._known_hosts) > REMEMBERED_HOSTS:
+            del self._known_hosts[next(iter(self._known_hosts))]
+
+    def hint(self, host: str, came_to: tuple[str, int], sent_to: tuple[str, int]) -> str | None:
+        """What to tell a person when a client went away after Metadata, once for each host.
+
+        Whoever came from the same machine to the very address it was sent to is not lost.
+        """
+        if host in self._known_hosts or (came_to == sent_to and host == came_to[0]):
+            return None
+        self.found_us(host)
+        return (
+            f"a client on {host} asked for Metadata, was sent to {sent_to[0]}:{sent_to[1]}, and "
+            "left without another request. If it cannot reach that address, set "
+            f"advertised.listeners=PLAINTEXT://HOST:{sent_to[1]} with a HOST that it can reach"
+        )
