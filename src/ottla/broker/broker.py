@@ -261,7 +261,7 @@ class Broker:
         """Whoever has waited and now has a `result`: fetches that have found enough or waited long
         enough, and members of groups; and the pauses that are over."""
         answered = self.groups.take_answered()
-        if self.pauses:
+        if self.pauses.heap:
             answered += self.pauses.take_over(monotonic_ms)
         if not self._waiting:
             return answered
@@ -348,7 +348,7 @@ class Broker:
             self._jobs.next_deadline_ms,
             self.pauses.next_deadline_ms,
         ]
-        if self._store.removals:
+        if self._store.removals.queue:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
         return min((one for one in deadlines if one is not None), default=None)
 
@@ -371,7 +371,7 @@ class Broker:
         whose time has come."""
         self.groups.advance(at)
         monotonic_ms = at.monotonic_ms
-        if self._store.removals:
+        if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)
         self._jobs.advance(at)
 

@@ -20,27 +20,24 @@ class Pause(Waiting[None]):
 
 
 class Pauses:
-    """All of them, by the time of their end."""
+    """All of them; `heap` is empty while nobody is held back."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Pause]] = []
+        self.heap: list[tuple[float, int, Pause]] = []
         self._numbers = count()
-
-    def __len__(self) -> int:
-        return len(self._heap)
 
     def add(self, until_ms: float) -> Pause:
         pause = Pause(until_ms)
-        heappush(self._heap, (until_ms, next(self._numbers), pause))
+        heappush(self.heap, (until_ms, next(self._numbers), pause))
         return pause
 
     @property
     def next_deadline_ms(self) -> float | None:
-        return self._heap[0][0] if self._heap else None
+        return self.heap[0][0] if self.heap else None
 
     def take_over(self, monotonic_ms: float) -> list[Pause]:
         """Those that are over; of clients that have gone, too."""
         over = []
-        while self._heap and self._heap[0][0] <= monotonic_ms:
-            over.append(heappop(self._heap)[2])
+        while self.heap and self.heap[0][0] <= monotonic_ms:
+            over.append(heappop(self.heap)[2])
         return over

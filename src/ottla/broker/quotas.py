@@ -81,23 +81,23 @@ class Limit:
 
 
 class ClientQuotas:
-    """All quotas, and the rates of the clients that are under one."""
+    """All quotas, and the rates of the clients that are under one.
+
+    Unless it `is_active` there is no quota at all, and nobody need be told to this machine.
+    """
 
     def __init__(self, window_count: int, window_size_ms: int) -> None:
         self._window_count = window_count
         self._window_size_ms = window_size_ms
         self._quotas: Quotas = {}
+        self.is_active = False
         self._limits: dict[tuple[QuotaKind, str], Limit | None] = {}
         self._rates: dict[tuple[QuotaKind, QuotaEntity], WindowedRate] = {}
-
-    @property
-    def is_active(self) -> bool:
-        """Whether there is any quota at all; without one, nobody need be told to this machine."""
-        return bool(self._quotas)
 
     def change(self, quotas: Quotas) -> None:
         """Takes on other quotas; what clients did before still counts."""
         self._quotas = quotas
+        self.is_active = bool(quotas)
         self._limits.clear()
 
     def produced(self, client_id: str, size: int, now_ms: float) -> int:

@@ -27,32 +27,29 @@ class Removal:
 
 
 class Removals:
-    """A queue in order of deletion, which is the order in which the waits end."""
+    """A `queue` in order of deletion, which is the order in which the waits end."""
 
     def __init__(self) -> None:
-        self._queue: deque[Removal] = deque()
-
-    def __len__(self) -> int:
-        return len(self._queue)
+        self.queue: deque[Removal] = deque()
 
     def add(self, directory: LogDirectory, path: str) -> None:
-        self._queue.append(Removal(directory, path))
+        self.queue.append(Removal(directory, path))
 
     def next_deadline_ms(self, delay_ms: int) -> float | None:
         """When `run` has something to do: at once for what was added since the last run."""
-        if not self._queue:
+        if not self.queue:
             return None
-        if self._queue[-1].since_ms is None:
+        if self.queue[-1].since_ms is None:
             return 0.0
-        return (self._queue[0].since_ms or 0.0) + delay_ms
+        return (self.queue[0].since_ms or 0.0) + delay_ms
 
     def run(self, monotonic_ms: float, delay_ms: int) -> None:
         """Starts the waits of what is new, and removes some files of what has waited enough."""
-        for removal in reversed(self._queue):
+        for removal in reversed(self.queue):
             if removal.since_ms is not None:
                 break
             removal.since_ms = monotonic_ms
-        queue = self._queue
+        queue = self.queue
         left = FILES_PER_RUN
         while queue and left > 0 and (queue[0].since_ms or 0.0) + delay_ms <= monotonic_ms:
             left -= self._remove_some(queue[0], left)
@@ -64,5 +61,5 @@ class Removals:
         except StorageError:
             count = 0  # logged where the directory went offline; the next start goes on
         if count < limit:
-            self._queue.popleft()
+            self.queue.popleft()
         return count
