@@ -410,7 +410,19 @@ class Segment:
             self._first_timestamp_ms = None
         self._bytes_since_index_entry = 0
         self._max = None
+        self._max = self._largest_behind(self.largest)
         return removed
+
+    def _largest_behind(self, indexed: TimestampOffset) -> TimestampOffset:
+        """The largest timestamp, when batches behind the last index entry may carry a larger one.
+
+        Kafka: `LogSegment.readLargestTimestamp`.
+        """
+        largest = indexed
+        for _, header in self.log.headers(self._search_start(indexed.offset)):
+            if header.max_timestamp_ms > largest.timestamp_ms:
+                largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
+        return largest
 
     def sync(self) -> None:
         """Makes the log and its indexes durable."""

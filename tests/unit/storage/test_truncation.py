@@ -38,6 +38,17 @@ def test_a_cut_keeps_whole_batches_below_it(offset: int) -> None:
     assert values(log) == [b"%d" % one for one in range(kept + 10)]
 
 
+def test_a_cut_log_still_finds_every_time(log: PartitionLog) -> None:
+    truncate_to(log, 0, now_ms=NOW_MS)
+    for second in range(12):
+        append(log, b"x" * 20, timestamp_ms=NOW_MS + 1000 * second)
+    truncate_to(log, 11, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    found = log.find_timestamp(NOW_MS + 10_000)
+    assert found is not None
+    assert found.offset == 10
+
+
 def test_a_cut_takes_producers_and_epochs_back(log: PartitionLog) -> None:
     for sequence in range(10):
         append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=sequence)
