@@ -1,6 +1,7 @@
 """Every bit of an index flipped, one at a time: nobody who reads or searches is told anything else.
 
-Kafka believes the indexes of a clean stop. Here an entry is held against the log when it is used.
+Kafka believes the indexes of a clean stop. Here an entry is held against the log: of offsets and
+times when it is used, of transactions at the start.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.crash.checking import (
     all_files,
     check_answers,
     check_consistency,
+    check_transactions,
     reopened,
     stored_batches,
 )
@@ -77,6 +79,22 @@ def test_an_index_with_a_flipped_bit_misleads_nobody(ending: str) -> None:
             error.add_note(name)
             raise
     assert count > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".txnindex", ".snapshot"])
+def test_what_is_known_of_transactions_survives_a_flipped_bit(ending: str) -> None:
+    """Nobody is given aborted records for committed ones; a snapshot has a checksum."""
+    files, expected = stopped_log()
+    bits = list(flipped(files, ending))
+    assert len(bits) > 500
+    for name, damaged in bits[:: 1 if ending == ".txnindex" else 7]:
+        log = reopened(disk_of(damaged), TINY)
+        try:
+            check_transactions(log, expected)
+        except Exception as error:
+            error.add_note(name)
+            raise
 
 
 def test_a_flipped_bit_in_an_index_is_mended_and_told(caplog: pytest.LogCaptureFixture) -> None:

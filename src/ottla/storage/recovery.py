@@ -36,6 +36,7 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
+from ottla.storage.transaction_check import check_transactions
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +209,8 @@ class _Loader:
             if FileKind.TIME_INDEX not in kinds:
                 return False
             segment.transaction_index.sanity_check()
+            if not self._request.config.is_compacted:
+                check_transactions(segment, self._segments)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False

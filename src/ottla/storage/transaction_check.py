@@ -1,0 +1,84 @@
+"""Whether a transaction index says what its log says, batch by batch that it names.
+
+Format page: docs/format/transaction-index.md. The file has no checksum, and an entry that lies lets
+aborted records pass for committed ones. `recovery` asks at every start and makes a lying index anew
+from the log. Kafka believes what has the right size and order. Not for compacted logs, where the
+batches that an entry names may be gone.
+"""
+
+import logging
+
+from ottla.base.errors import CorruptionError
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.record.control import parse_end_transaction_marker
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+from ottla.storage.transaction_index import ENTRY, AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+
+def check_transactions(segment: Segment, segments: Segments) -> None:
+    """Raises `CorruptionError` for an entry that the log contradicts; three lookups for each.
+
+    A log that is damaged itself contradicts nothing: to recover from it would cut it.
+    """
+    index = segment.transaction_index
+    for number, one in enumerate(index.entries):
+        try:
+            reason = _contradiction(one, segments)
+        except (CorruptionError, InvalidBatchError) as error:
+            logger.warning("%s cannot be checked: %s", index.path, error)
+            return
+        if reason is not None:
+            raise CorruptionError(index.path, number * ENTRY.size, reason)
+
+
+def _contradiction(one: AbortedTransaction, segments: Segments) -> str | None:
+    marker = _batch_at(segments, one.last_offset)
+    if marker is None or not _is_abort(marker, one):
+        return f"producer {one.producer_id} has no abort marker at offset {one.last_offset}"
+    if one.first_offset >= segments.first.base_offset:
+        first = _batch_at(segments, one.first_offset)
+        if (
+            first is None
+            or not _begins(first, one.first_offset)
+            or (first.producer_id != one.producer_id)
+        ):
+            return f"producer {one.producer_id} began nothing at offset {one.first_offset}"
+    return _stable_contradiction(one, segments)
+
+
+def _stable_contradiction(one: AbortedTransaction, segments: Segments) -> str | None:
+    """The last stable offset is behind the marker, or where another transaction began."""
+    stable = one.last_stable_offset
+    if stable == one.last_offset + 1 or 0 <= stable < segments.first.base_offset:
+        return None
+    other = _batch_at(segments, stable) if 0 <= stable < one.last_offset else None
+    if other is None or not _begins(other, stable) or other.producer_id == one.producer_id:
+        return f"no transaction held the last stable offset at {stable}"
+    return None
+
+
+def _begins(batch: Batch, offset: int) -> bool:
+    return batch.is_transactional and not batch.is_control and batch.base_offset == offset
+
+
+def _is_abort(batch: Batch, one: AbortedTransaction) -> bool:
+    if not batch.is_control or batch.producer_id != one.producer_id:
+        return False
+    if batch.last_offset != one.last_offset:
+        return False
+    marker = parse_end_transaction_marker(batch)
+    return marker is not None and not marker.is_commit
+
+
+def _batch_at(segments: Segments, offset: int) -> Batch | None:
+    """The whole batch that holds an offset; compaction may have left none."""
+    segment = segments.floor(offset)
+    found = None if segment is None else segment.translate(offset)
+    if segment is None or found is None:
+        return None
+    batch = segment.log.batch(found.position)
+    batch.check()
+    return batch
