@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError
@@ -128,6 +128,7 @@ def drain(consumer: Consumer) -> None:
 @pytest.mark.slow
 @given(st.lists(STEPS, max_size=30))
 @settings(max_examples=60, deadline=None)
+@example([("toggle", 0), ("append", 0), ("fetch", ALL), ("delete records", 0)])
 def test_a_session_gives_the_records_and_ends_that_full_fetches_give(
     steps: list[tuple[str, int]],
 ) -> None:
