@@ -30,7 +30,16 @@ def test_a_client_reads_what_the_process_appends_and_the_other_way_round(tmp_pat
 
 
 def test_an_address_in_use_is_named(tmp_path: Path) -> None:
-    with ottla.open(tmp_path) as log:
-        address = log.listen("127.0.0.1:0").address
+    with ottla.open(tmp_path / "one") as one, ottla.open(tmp_path / "two") as two:
+        address = one.listen("127.0.0.1:0").address
         with pytest.raises(ottla.UserError, match=f"cannot listen on {address}"):
-            log.listen(address)
+            two.listen(address)
+
+
+def test_a_log_listens_on_one_address_at_a_time(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        listening = log.listen("127.0.0.1:0")
+        with pytest.raises(ottla.UserError, match=f"listens on {listening.address}; close that"):
+            log.listen("127.0.0.1:0")
+        listening.close()
+        assert log.listen("127.0.0.1:0").address

@@ -105,7 +105,7 @@ class Log:
         self.broker = broker
         self._clock = clock
         self._lock = threading.RLock()
-        self._listeners: list[Listening] = []
+        self._listening: Listening | None = None
         self._is_closed = threading.Event()
         self._next_keyless = 0
         self._ticker = threading.Thread(target=self._tick, name="ottla-ticker", daemon=True)
@@ -192,8 +192,8 @@ class Log:
         batch = bytearray(builder.build())
         info = self.broker.append(topic, partition, batch, now_ms=now_ms)
         self.broker.write_out()
-        for listening in self._listeners:
-            listening.wake()
+        if self._listening is not None:
+            self._listening.wake()
         return info.first_offset
 
     def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
@@ -244,9 +244,14 @@ class Log:
                     partition.log.flush()
 
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
-        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own."""
+        """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
+
+        One address at a time: the broker hands what has been waited for to one loop.
+        """
         from ottla.server.listener import Server
 
+        if self._listening is not None and self._listening.is_open:
+            raise UserError(f"this log listens on {self._listening.address}; close that first")
         host, port = parse_address(address)
         advertised = client_listeners(self.broker.config)[0].advertised
         listener = Listener(name="PLAINTEXT", address=(host, port), advertised=advertised)
@@ -255,7 +260,7 @@ class Log:
         listening = Listening(server)
         with self._lock:
             self._check_open()
-            self._listeners.append(listening)
+            self._listening = listening
         return listening
 
     def close(self) -> None:
@@ -263,8 +268,8 @@ class Log:
         if self._is_closed.is_set():
             return
         self._is_closed.set()
-        for listening in self._listeners:
-            listening.close()
+        if self._listening is not None:
+            self._listening.close()
         self._ticker.join()
         self._flusher.stop()
         with self._lock:
@@ -304,6 +309,10 @@ class Listening:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
         self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread.is_alive()
 
     def wake(self) -> None:
         self._server.wake()
