@@ -1,6 +1,15 @@
 """Options and fixtures for all tests."""
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# Where a run decides whether a change may land, it tries the same examples every time; at a desk,
+# each run looks for new ones.
+settings.register_profile("same-examples", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("same-examples")
 
 ORDINARY_TIMEOUT_SECONDS = 240
 
