@@ -1,0 +1,213 @@
+"""Consumers of three libraries behind one face: what the tests of groups need of them."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import confluent_kafka
+import kafka
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+TOPIC = "shared"
+PATIENCE_S = 30.0
+POLL_S = 0.2
+LONG_POLL_S = 1.5
+"""For kafka-python: a poll that ends in the middle of a rebalance can leave it with nothing."""
+
+SESSION_MS = 6000
+HEARTBEAT_MS = 300
+
+Seen = tuple[int, int]
+"""A partition and an offset in it."""
+
+
+class GroupConsumer(Protocol):
+    """A consumer that has subscribed to `TOPIC` in a group, and commits when it is told to."""
+
+    seen: list[Seen]
+
+    def poll(self) -> None:
+        """Takes in what has come to it in a little while."""
+
+    def assignment(self) -> set[int]: ...
+
+    def commit(self) -> None:
+        """Commits how far it has read, and waits for the answer."""
+
+    def close(self) -> None: ...
+
+
+MakeConsumer = Callable[..., GroupConsumer]
+
+
+class ConfluentConsumer:
+    """`owned` follows the callbacks, so that a test sees what a rebalance took away."""
+
+    def __init__(
+        self,
+        address: str,
+        group_id: str,
+        *,
+        instance_id: str | None = None,
+        strategy: str = "range",
+    ) -> None:
+        config = {
+            "bootstrap.servers": address,
+            "group.id": group_id,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": strategy,
+            "reconnect.backoff.max.ms": 500,
+        }
+        if instance_id is not None:
+            config["group.instance.id"] = instance_id
+        self.seen: list[Seen] = []
+        self.revoked: list[set[int]] = []
+        self._consumer = confluent_kafka.Consumer(config, logger=_Silence())
+        self._consumer.subscribe([TOPIC], on_revoke=self._on_revoke)
+
+    def _on_revoke(self, _: Any, partitions: list[Any]) -> None:
+        self.revoked.append({one.partition for one in partitions})
+
+    def poll(self) -> None:
+        for message in self._consumer.consume(500, POLL_S):
+            if message.error() is None:
+                self.seen.append((message.partition(), message.offset()))
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit(asynchronous=False)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class _Silence:
+    """librdkafka reports lost connections, which some tests are about."""
+
+    def log(self, *_: object) -> None:
+        pass
+
+
+class KafkaPythonConsumer:
+    def __init__(
+        self,
+        address: str,
+        group_id: str,
+        *,
+        instance_id: str | None = None,
+        strategy: str = "range",
+    ) -> None:
+        options: dict[str, Any] = {}
+        if strategy == "cooperative-sticky":
+            options["partition_assignment_strategy"] = [CooperativeStickyAssignor]
+        self.seen: list[Seen] = []
+        self._consumer = kafka.KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=address,
+            group_id=group_id,
+            group_instance_id=instance_id,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            reconnect_backoff_max_ms=500,
+            **options,
+        )
+
+    def poll(self) -> None:
+        for records in self._consumer.poll(int(LONG_POLL_S * 1000)).values():
+            self.seen += [(one.partition, one.offset) for one in records]
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        # A static member does not leave; nor does it commit here.
+        self._consumer.close(autocommit=False)
+
+
+class AiokafkaConsumer:
+    """Its event loop runs in a thread of its own, so that it sends heartbeats all the time."""
+
+    def __init__(self, address: str, group_id: str, *, instance_id: str | None = None) -> None:
+        self.seen: list[Seen] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._consumer = self._run(self._start(address, group_id, instance_id))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    async def _start(self, address: str, group_id: str, instance_id: str | None) -> Any:
+        consumer = AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=address,
+            group_id=group_id,
+            group_instance_id=instance_id,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            partition_assignment_strategy=[RangePartitionAssignor],
+        )
+        await consumer.start()
+        return consumer
+
+    def poll(self) -> None:
+        found = self._run(self._consumer.getmany(timeout_ms=int(POLL_S * 1000)))
+        for records in found.values():
+            self.seen += [(one.partition, one.offset) for one in records]
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._run(self._consumer.commit())
+
+    def close(self) -> None:
+        self._run(self._consumer.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+CONSUMERS: dict[str, MakeConsumer] = {
+    "confluent-kafka": ConfluentConsumer,
+    "kafka-python": KafkaPythonConsumer,
+    "aiokafka": AiokafkaConsumer,
+}
+
+
+def poll_until(condition: Callable[[], bool], *consumers: GroupConsumer) -> None:
+    """Has all consumers poll at once until something holds; fails after a while."""
+    deadline = time.monotonic() + PATIENCE_S
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        while not condition():
+            assert time.monotonic() < deadline, [
+                (sorted(one.assignment()), len(one.seen)) for one in consumers
+            ]
+            for done in [pool.submit(one.poll) for one in consumers]:
+                done.result()
+
+
+def share(partition_count: int, *consumers: GroupConsumer) -> bool:
+    """Whether every partition has exactly one owner, and nobody is without."""
+    owned = [one.assignment() for one in consumers]
+    everything = set(range(partition_count))
+    return (
+        all(owned) and set().union(*owned) == everything and sum(map(len, owned)) == len(everything)
+    )
