@@ -1,6 +1,8 @@
 """`python -m benchmarks [NAMES]`: measures, and prints a table for each subject."""
 
 import importlib
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks.machine import description
+from benchmarks.machine import description, load
 from benchmarks.measuring import Scale
 from benchmarks.report import Report
 
@@ -49,6 +51,7 @@ def main(
     console.print(description())
     scale = Scale(directory=directory, rounds=1 if tiny else rounds, is_tiny=tiny, peers=peers)
     for name in names or SUBJECTS:
+        console.print(f"\n{name}: {SUBJECTS[name]}. Load before: {load()}.")
         for report in reports_of(name, scale):
             console.print()
             console.print(report.table(is_markdown=markdown))
@@ -57,4 +60,6 @@ def main(
 
 
 if __name__ == "__main__":
+    # Ends by way of the `finally`s that stop the brokers; a signal's default would leave them.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(prog_name="python -m benchmarks")

@@ -11,11 +11,15 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 def description() -> str:
     """One line: a figure without its machine says nothing."""
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
         f"{date.today().isoformat()}, {os.cpu_count()} cores of {_processor()}, "
-        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, load {load}"
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     )
+
+
+def load() -> str:
+    """How busy the machine was in the last minute, with others' work too."""
+    return f"{os.getloadavg()[0]:.2f}"
 
 
 def _processor() -> str:
