@@ -19,6 +19,7 @@ SUBJECTS = {
     "append": "appends to a log, beside bare writes of the same bytes",
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
+    "sending": "a fetch's answer, copied or by sendfile",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "latency": "from a produce to its answer, and to a waiting consumer",

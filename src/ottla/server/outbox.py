@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.base.files import Buffer, FileSlice
 
-INLINE_SIZE = 8 * 1024
+INLINE_SIZE = 32 * 1024
 """File slices up to this size are copied through memory rather than given to `sendfile`."""
 
 
@@ -30,9 +30,10 @@ class TruncatedFileError(Exception):
 class Outbox:
     """A queue of bytes and file slices; `size` is what it holds in memory."""
 
-    __slots__ = ("_chunks", "_sent", "size")
+    __slots__ = ("_chunks", "_inline_size", "_sent", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, inline_size: int = INLINE_SIZE) -> None:
+        self._inline_size = inline_size
         self._chunks: deque[bytearray | FileSlice] = deque()
         self._sent = 0  # of the first chunk, when that is bytes
         self.size = 0
@@ -50,7 +51,7 @@ class Outbox:
         for position, slice_ in slices:
             self._add_bytes(view[start:position])
             start = position
-            if slice_.size <= INLINE_SIZE:
+            if slice_.size <= self._inline_size:
                 self._add_bytes(_read_whole(slice_))
             else:
                 self._chunks.append(slice_)
