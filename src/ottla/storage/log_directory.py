@@ -191,7 +191,8 @@ class LogDirectory:
         for name in self._file_system.list(self.path):
             parsed = parse_directory_name(name)
             path = join(self.path, name)
-            if parsed is None:
+            status = self._file_system.status(path)
+            if parsed is None or status is None or not status.is_directory:
                 continue
             if parsed.state is DirectoryState.DELETE:
                 self.deleted_paths.append(path)

@@ -121,3 +121,11 @@ def test_a_new_directory_whose_properties_cannot_be_written_is_offline_at_once()
     plan = FaultPlan(at_call=at_call, error=OSError(errno.ENOSPC, "a fault of the test"))
     with pytest.raises(StorageError, match="data"):
         open_directory(FaultyFileSystem(FakeFileSystem(), plan))
+
+
+def test_a_file_that_is_named_like_a_partition_is_passed_over() -> None:
+    file_system = FakeFileSystem()
+    open_directory(file_system).close()
+    file_system.open("data/notes-1", create=True).close()
+    assert open_directory(file_system).logs == {}
+    assert "notes-1" in file_system.list("data")
