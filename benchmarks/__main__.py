@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -34,6 +35,16 @@ def reports_of(subject: str, scale: Scale) -> Iterator[Report]:
     return reports
 
 
+def scale_of(*, rounds: int, directory: Path, peers: bool, calm: float, tiny: bool) -> Scale:
+    return Scale(
+        directory=directory,
+        rounds=1 if tiny else rounds,
+        is_tiny=tiny,
+        peers=peers,
+        calm_s=calm,
+    )
+
+
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Subjects: " + "; ".join(f"{name} ({text})" for name, text in SUBJECTS.items()),
@@ -42,15 +53,23 @@ def reports_of(subject: str, scale: Scale) -> Iterator[Report]:
 @click.option("--rounds", default=5, show_default=True, help="How often each thing is measured.")
 @click.option("--directory", default=tempfile.gettempdir(), type=click.Path(path_type=Path))
 @click.option("--peers/--no-peers", default=True, help="Measure the other brokers as well.")
+@click.option(
+    "--calm",
+    default=0.0,
+    metavar="SECONDS",
+    help="Before each measurement, wait so long at most for others to leave the machine alone.",
+)
 @click.option("--tiny", is_flag=True, help="Try the code, with sizes that measure nothing.")
 @click.option("--markdown", is_flag=True, help="Print tables for a document.")
 def main(
-    names: tuple[str, ...], rounds: int, directory: Path, peers: bool, tiny: bool, markdown: bool
+    names: tuple[str, ...],
+    markdown: bool,
+    **options: Any,
 ) -> None:
     """Measure NAMES, or everything: medians, with the least and the most beside them."""
     console = Console(width=140, soft_wrap=True, highlight=False)
     console.print(description())
-    scale = Scale(directory=directory, rounds=1 if tiny else rounds, is_tiny=tiny, peers=peers)
+    scale = scale_of(**options)
     for name in names or SUBJECTS:
         console.print(f"\n{name}: {SUBJECTS[name]}. Load before: {load()}.")
         for report in reports_of(name, scale):

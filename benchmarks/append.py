@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.logs import append_all, batch_of, batch_of_size, new_id, new_log, now_ms, open_logs
-from benchmarks.measuring import MEGABYTE, Samples, Scale, sampled, seconds_of, touch_file
+from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of, touch_file
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.config.topic import TopicConfig
 from ottla.storage.log_directory import LogDirectory
@@ -74,14 +74,13 @@ class Contest:
 def _large(scale: Scale, logs: LogDirectory, directory: Path) -> Report:
     contest = Contest(logs, directory, scale.of(400, 2))
     batch = batch_of_size(LARGE)
-    samples = sampled(
+    samples = scale.sampled(
         {
             "raw": lambda: contest.seconds_of_raw(batch),
             "log": lambda: contest.seconds_of_log(
                 len(batch), lambda log: append_all(log, batch, contest.repetitions)
             ),
-        },
-        scale.rounds,
+        }
     )
     report = figures_report(f"Batches of {len(batch):,} bytes")
     add_figure(report, "bare pwrite", _rates(len(batch), samples["raw"]), "MB/s")
@@ -99,7 +98,7 @@ def _one_record(scale: Scale, logs: LogDirectory, directory: Path) -> Report:
     contest = Contest(logs, directory, scale.of(20_000, 20))
     batch = batch_of(1, 100)
     repeated = contest.repetitions
-    samples = sampled(
+    samples = scale.sampled(
         {
             "raw": lambda: contest.seconds_of_raw(batch),
             "log": lambda: contest.seconds_of_log(
@@ -110,7 +109,7 @@ def _one_record(scale: Scale, logs: LogDirectory, directory: Path) -> Report:
                 len(batch), lambda log: _append_together(log, batch, repeated)
             ),
         },
-        scale.rounds * 2,
+        times=2,
     )
     micros = {name: one.scaled(1e6) for name, one in samples.items()}
     report = figures_report(f"Batches of one record, {len(batch)} bytes")
@@ -154,14 +153,14 @@ def _many_segments(scale: Scale, logs: LogDirectory) -> Report:
     repetitions = scale.of(5_000, 10)
     counts = SEGMENT_COUNTS[:2] if scale.is_tiny else SEGMENT_COUNTS
     filled = {number: _log_of_segments(logs, number) for number in counts}
-    samples = sampled(
+    samples = scale.sampled(
         {
             str(number): lambda log=log: (  # type: ignore[misc]
                 seconds_of(lambda: append_all(log, batch, repetitions)) / repetitions
             )
             for number, log in filled.items()
         },
-        scale.rounds * 2,
+        times=2,
     )
     report = figures_report("One record appended to a log of many segments")
     for name, one in samples.items():

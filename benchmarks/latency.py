@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
-from benchmarks.measuring import Samples, Scale, figure, percentile, take_turns
+from benchmarks.measuring import Samples, Scale, figure, percentile
 from benchmarks.report import Report
 from benchmarks.requests import one_by_one
 from benchmarks.wire import Producing, WireClient
@@ -53,7 +53,7 @@ def run(scale: Scale) -> Iterator[Report]:
                 )
                 for broker in brokers
             }
-            report = _report(title, take_turns(contestants, scale.rounds))
+            report = _report(title, scale.take_turns(contestants))
             report.notes.extend(notes)
             yield report
 

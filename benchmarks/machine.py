@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -20,6 +21,26 @@ def description() -> str:
 def load() -> str:
     """How busy the machine was in the last minute, with others' work too."""
     return f"{os.getloadavg()[0]:.2f}"
+
+
+def busy_share(seconds: float) -> float:
+    """Looks for a while at how busy all cores are together; 0 where there is no /proc to ask."""
+    before = _ticks()
+    time.sleep(seconds)
+    after = _ticks()
+    if before is None or after is None or after[1] == before[1]:
+        return 0.0
+    return (after[0] - before[0]) / (after[1] - before[1])
+
+
+def _ticks() -> tuple[int, int] | None:
+    """What the cores have worked so far, and could have."""
+    try:
+        fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
+    except OSError:
+        return None
+    idle = fields[3] + fields[4]
+    return sum(fields) - idle, sum(fields)
 
 
 def _processor() -> str:

@@ -9,14 +9,21 @@ import contextlib
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
+from benchmarks.machine import busy_share
+
 MEGABYTE = 1_000_000
 CHUNK = bytes(1 << 20)
+
+CALM_LOOK_S = 0.25
+CALM_SHARE = 0.1
+"""Of all cores together."""
 
 T = TypeVar("T")
 
@@ -29,6 +36,8 @@ class Scale:
     rounds: int
     is_tiny: bool = False
     peers: bool = True
+    calm_s: float = 0.0
+    """How long to wait, before each measurement, for others to leave the machine alone."""
 
     def of(self, full: int, tiny: int) -> int:
         return tiny if self.is_tiny else full
@@ -38,6 +47,18 @@ class Scale:
         """An empty directory on the disk that is measured, removed afterwards."""
         with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=self.directory) as path:
             yield Path(path)
+
+    def take_turns(
+        self, contestants: Mapping[str, Callable[[], T]], times: int = 1
+    ) -> dict[str, list[T]]:
+        """Every contestant in every round, `times` over."""
+        return take_turns(contestants, self.rounds * times, lambda: await_calm(self.calm_s))
+
+    def sampled(
+        self, contestants: Mapping[str, Callable[[], float]], times: int = 1
+    ) -> dict[str, "Samples"]:
+        results = self.take_turns(contestants, times)
+        return {name: Samples(tuple(all_)) for name, all_ in results.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +95,11 @@ def figure(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def take_turns(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+def take_turns(
+    contestants: Mapping[str, Callable[[], T]],
+    rounds: int,
+    before_each: Callable[[], object] = lambda: None,
+) -> dict[str, list[T]]:
     """Runs all of them once a round, each round beginning with another one.
 
     What disturbs the machine for a while then disturbs all of them.
@@ -84,12 +109,16 @@ def take_turns(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
+            before_each()
             results[name].append(contestants[name]())
     return results
 
 
-def sampled(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, Samples]:
-    return {name: Samples(tuple(all_)) for name, all_ in take_turns(contestants, rounds).items()}
+def await_calm(limit_s: float) -> None:
+    """Returns when the machine is calm, or the time is over."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and busy_share(CALM_LOOK_S) > CALM_SHARE:
+        pass
 
 
 def seconds_of(action: Callable[[], object]) -> float:

@@ -7,7 +7,7 @@ walk over batch headers behind it.
 from collections.abc import Iterator
 
 from benchmarks.logs import CHANCE, Shape, append_all, batch_of, new_log, open_logs
-from benchmarks.measuring import Scale, sampled, seconds_of
+from benchmarks.measuring import Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import Isolation, PartitionLog
@@ -41,14 +41,14 @@ def _lookups(scale: Scale, logs: LogDirectory, shape: Shape) -> Report:
     anywhere = [CHANCE.randrange(end) for _ in range(count)]
     near_end = [end - 1 - CHANCE.randrange(min(end, 1000)) for _ in range(count)]
     onward = [number * shape.record_count for number in range(size // len(batch))][:count]
-    samples = sampled(
+    samples = scale.sampled(
         {
             "anywhere": lambda: _seconds_each(log, anywhere),
             "near the end": lambda: _seconds_each(log, near_end),
             "one batch behind the other": lambda: _seconds_each(log, onward),
             "at the end, where nothing is": lambda: _seconds_each(log, [end] * count),
         },
-        scale.rounds * 2,
+        times=2,
     )
     segment = log.segments.active
     report = figures_report(

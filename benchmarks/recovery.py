@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.logs import Shape, append_all, batch_of, new_log, now_ms, open_logs
-from benchmarks.measuring import MEGABYTE, Samples, Scale, sampled, seconds_of
+from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.clock import SystemClock
 from ottla.broker.broker import Broker
@@ -39,12 +39,11 @@ def _recoveries(scale: Scale) -> Report:
     for shape in SHAPES:
         with scale.data_directory() as directory:
             log_file = _crashed(directory, shape, size)
-            samples = sampled(
+            samples = scale.sampled(
                 {
                     "recovery": lambda: seconds_of(lambda: open_logs(directory).abandon()),
                     "checksum": lambda: seconds_of(lambda: _checksum(log_file)),  # noqa: B023
-                },
-                scale.rounds,
+                }
             )
             written = log_file.stat().st_size
         rates = {name: _rates(written, one) for name, one in samples.items()}

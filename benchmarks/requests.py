@@ -17,7 +17,6 @@ from benchmarks.measuring import (
     Scale,
     figure,
     percentile,
-    take_turns,
     warm_memory,
 )
 from benchmarks.report import Report
@@ -58,7 +57,7 @@ def run(scale: Scale) -> Iterator[Report]:
                 for broker in brokers
             }
             warm_memory(directory, scale.of(WARM_SIZE, 1))
-            runs = take_turns(contestants, scale.rounds)
+            runs = scale.take_turns(contestants)
             report = _report(f"One-record produce requests, acks=all: {title}", runs)
             report.notes.extend(_memory(brokers))
             yield report

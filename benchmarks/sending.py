@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from time import process_time
 
-from benchmarks.measuring import Samples, Scale, figure, sampled, touch_file
+from benchmarks.measuring import Samples, Scale, figure, touch_file
 from benchmarks.report import Report
 from ottla.base.files import File, FileSlice, OsFileSystem
 from ottla.server.connection import SocketSink
@@ -45,7 +45,7 @@ def run(scale: Scale) -> Iterator[Report]:
         for size in SIZES:
             count = scale.of(min(MAX_COUNT, BYTES_PER_RUN // size), 4)
             slices = _slices(file, size)
-            samples = sampled(
+            samples = scale.sampled(
                 {
                     "copied": lambda slices=slices, count=count: _cpu_each(  # type: ignore[misc]
                         count, slices, peer, max(SIZES)
@@ -53,8 +53,7 @@ def run(scale: Scale) -> Iterator[Report]:
                     "sendfile": lambda slices=slices, count=count: _cpu_each(  # type: ignore[misc]
                         count, slices, peer, 0
                     ),
-                },
-                scale.rounds,
+                }
             )
             _add(report, size, samples)
         file.close()

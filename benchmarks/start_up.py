@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from benchmarks.brokers import Ottla, source_environment
 from benchmarks.machine import cost_of
-from benchmarks.measuring import MEGABYTE, Samples, Scale, sampled, seconds_of
+from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 
-ROUNDS_PER_ROUND = 4
+TURNS_PER_ROUND = 4
 """Starts are short and noisy: more of them than of anything else."""
 
 IMPORT_TARGET = Target(limit=60, unit="ms")
@@ -23,7 +23,6 @@ MEMORY_TARGET = Target(limit=60, unit="MB")
 
 
 def run(scale: Scale) -> Iterator[Report]:
-    rounds = scale.of(scale.rounds * ROUNDS_PER_ROUND, 1)
     resident: list[float] = []
 
     def ready_ms() -> float:
@@ -33,14 +32,14 @@ def run(scale: Scale) -> Iterator[Report]:
                 resident.append(cost.resident_bytes / MEGABYTE)
             return broker.ready_seconds * 1000
 
-    samples = sampled(
+    samples = scale.sampled(
         {
             "bare": lambda: _python_ms("pass"),
             "import": lambda: _python_ms("import ottla"),
             "open": lambda: _python_ms(OPEN),
             "ready": ready_ms,
         },
-        rounds,
+        times=scale.of(TURNS_PER_ROUND, 1),
     )
     report = figures_report("Start-up")
     bare = samples["bare"]

@@ -13,7 +13,7 @@ from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
 from benchmarks.logs import CHANCE
 from benchmarks.machine import ProcessCost
-from benchmarks.measuring import MEGABYTE, Samples, Scale, figure, take_turns, warm_memory
+from benchmarks.measuring import MEGABYTE, Samples, Scale, figure, warm_memory
 from benchmarks.report import Report
 from benchmarks.wire import WireClient
 
@@ -74,7 +74,7 @@ def run(scale: Scale) -> Iterator[Report]:
                 for broker in brokers
             }
             contestants[CEILING] = lambda value=value, count=count: _ceiling(value, count)  # type: ignore[misc]
-            report = _report(value_size, count, take_turns(contestants, scale.rounds))
+            report = _report(value_size, count, scale.take_turns(contestants))
             report.notes.extend(notes)
             yield report
 
