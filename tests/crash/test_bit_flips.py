@@ -4,11 +4,15 @@ Kafka believes the indexes of a clean stop. Here an entry is held against the lo
 times when it is used, of transactions at the start.
 """
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
+from ottla.base.errors import OttlaError
 from ottla.base.files import join, parent_directory
+from ottla.record.batch import iter_batches
+from ottla.storage.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.crash.cases import Case, append_and_roll
 from tests.crash.checking import (
@@ -23,7 +27,7 @@ from tests.crash.checking import (
 from tests.crash.expected import Expected
 from tests.crash.history import Event, promise_of
 from tests.crash.workload import TINY, Writer
-from tests.log_support import append, read_all
+from tests.log_support import NOW_MS, append, read_all
 
 
 def stopped_log() -> tuple[dict[str, bytes], Expected]:
@@ -92,6 +96,55 @@ def test_what_is_known_of_transactions_survives_a_flipped_bit(ending: str) -> No
         log = reopened(disk_of(damaged), TINY)
         try:
             check_transactions(log, expected)
+        except Exception as error:
+            error.add_note(name)
+            raise
+
+
+UNCHECKED_HEADER = range(17)
+"""Base offset, length, leader epoch and magic lie outside a batch's CRC."""
+
+
+def unchecked_bits(files: dict[str, bytes]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    for path, content in files.items():
+        if not path.endswith(".log"):
+            continue
+        position = 0
+        for batch in iter_batches(content):
+            for byte in UNCHECKED_HEADER:
+                for bit in range(8):
+                    damaged = bytearray(content)
+                    damaged[position + byte] ^= 1 << bit
+                    yield (
+                        f"bit {bit} of byte {position + byte} of {path}",
+                        {
+                            **files,
+                            path: bytes(damaged),
+                        },
+                    )
+            position += batch.size
+
+
+def use_all_of(log: PartitionLog) -> None:
+    """Reads from every offset and searches every time, as far as errors of ours let one."""
+    for offset in range(log.log_start_offset, min(log.log_end_offset, 40)):
+        # Once each: who follows the offsets of damaged batches may be sent back for ever.
+        with contextlib.suppress(OttlaError):
+            log.read(offset, 200, Isolation.HIGH_WATERMARK)
+    for timestamp_ms in range(NOW_MS, NOW_MS + 250, 10):
+        with contextlib.suppress(OttlaError):
+            log.find_timestamp(timestamp_ms)
+    with contextlib.suppress(OttlaError):
+        append(log, b"more")
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_outside_the_checksum_raises_only_errors_of_ours() -> None:
+    files, _ = stopped_log()
+    for name, damaged in unchecked_bits(files):
+        try:
+            with contextlib.suppress(OttlaError):
+                use_all_of(reopened(disk_of(damaged), TINY))
         except Exception as error:
             error.add_note(name)
             raise

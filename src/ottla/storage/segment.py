@@ -346,10 +346,7 @@ class Segment:
 
         Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
         """
-        headers = [
-            (position, header.last_offset, header.max_timestamp_ms)
-            for position, header in self.log.headers()
-        ]
+        headers = self._headers_in_order()
         room = self.offset_index.size, self.time_index.size
         self.offset_index.delete()
         self.time_index.delete()
@@ -367,6 +364,25 @@ class Segment:
         self.time_index.resize(max(room[1], self.time_index.size))
         self.offset_index.sync()
         self.time_index.sync()
+
+    def _headers_in_order(self) -> list[tuple[int, int, int]]:
+        """Position, last offset and largest timestamp of every batch.
+
+        Raises `CorruptionError` where offsets do not ascend or leave the segment's range, or where
+        a batch does not end with the file: indexes of that would spread the damage.
+        """
+        found: list[tuple[int, int, int]] = []
+        end, last_offset = 0, self.base_offset - 1
+        for position, header in self.log.headers():
+            if not last_offset < header.last_offset <= self.base_offset + INT32_MAX:
+                reason = f"offset {header.last_offset} does not belong behind {last_offset}"
+                raise CorruptionError(self.log.path, position, reason)
+            last_offset = header.last_offset
+            found.append((position, last_offset, header.max_timestamp_ms))
+            end = position + header.size
+        if end != self.log.written_size:
+            raise CorruptionError(self.log.path, end, "a batch goes beyond the end of the file")
+        return found
 
     def close_indexes_off(self) -> None:
         """Records the largest timestamp in the reserved slot and trims both indexes."""
