@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help run test check format docs bench compat crash clean
+.PHONY: help run test check format docs bench compat crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  the test suites that others wrote for Kafka, against ottla serve"
 	@echo "make crash   the long crash loops"
+	@echo "make sim     one simulated run of a consumer group: make sim SEED=7"
 	@echo "make clean   remove the environment and the demo's data"
 
 $(READY): pyproject.toml
@@ -53,6 +54,9 @@ compat: $(READY)
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
+
+sim: $(READY)
+	@$(BIN)/python -m tests.simulation $(SEED)
 
 clean:
 	rm -rf $(VENV) demo-data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -140,20 +140,24 @@ class KafkaPythonConsumer:
 
 
 class AiokafkaConsumer:
-    """Its event loop runs in a thread of its own, so that it sends heartbeats all the time."""
+    """Its event loop runs in a thread of its own, so that it sends heartbeats all the time.
+
+    Its start is not over before it has joined, for which other members may have to poll first.
+    """
 
     def __init__(self, address: str, group_id: str, *, instance_id: str | None = None) -> None:
         self.seen: list[Seen] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._consumer = self._run(self._start(address, group_id, instance_id))
+        self._consumer = self._run(self._make(address, group_id, instance_id))
+        self._started = asyncio.run_coroutine_threadsafe(self._consumer.start(), self._loop)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
-    async def _start(self, address: str, group_id: str, instance_id: str | None) -> Any:
-        consumer = AIOKafkaConsumer(
+    async def _make(self, address: str, group_id: str, instance_id: str | None) -> Any:
+        return AIOKafkaConsumer(
             TOPIC,
             bootstrap_servers=address,
             group_id=group_id,
@@ -164,10 +168,12 @@ class AiokafkaConsumer:
             heartbeat_interval_ms=HEARTBEAT_MS,
             partition_assignment_strategy=[RangePartitionAssignor],
         )
-        await consumer.start()
-        return consumer
 
     def poll(self) -> None:
+        if not self._started.done():
+            time.sleep(POLL_S)
+            return
+        self._started.result()
         found = self._run(self._consumer.getmany(timeout_ms=int(POLL_S * 1000)))
         for records in found.values():
             self.seen += [(one.partition, one.offset) for one in records]

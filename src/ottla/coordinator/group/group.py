@@ -54,7 +54,9 @@ class Group:
         self.leader = value.leader
         self.members = {}
         for record in value.members:
-            member = known.get(record.member_id) or Member.from_record(record, value)
+            member = known.get(record.member_id)
+            if member is None or member.protocols.get(value.protocol or "") != record.subscription:
+                member = Member.from_record(record, value)
             member.assignment = bytes(record.assignment)
             self.members[record.member_id] = member
         self.static_ids = {
