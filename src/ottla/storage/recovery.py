@@ -3,6 +3,7 @@
 1. `clean_temporary_files`: `.deleted` and `.cleaned` go; `.swap` of an unfinished split go too.
 2. `finish_swaps`: what compaction had already decided is carried out.
 3. `open_segments`: every `.log` becomes a segment; orphaned indexes go; a missing index is rebuilt.
+   A segment whose offsets do not fit its indexes is split, and the segments are opened again.
 4. `recover_segments`: after an unclean stop every segment from the recovery point is checked batch
    by batch and its indexes rebuilt; segments behind damage or a hole are dropped, the last first,
    and then the damage is cut off.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
 from ottla.storage.epoch_replay import complete_epochs
@@ -33,9 +35,10 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
 from ottla.storage.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.segment import Segment
+from ottla.storage.segment import OffsetOverflowError, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
+from ottla.storage.splitting import split_segment
 from ottla.storage.transaction_check import check_transactions
 
 logger = logging.getLogger(__name__)
@@ -94,8 +97,7 @@ class _Loader:
         request = self._request
         self._files.make_directory(self._directory)
         self._finish_swaps(self._clean_temporary_files())
-        self._open_segments()
-        self._recover_segments()
+        self._load_segments()
         log_end_offset = self._log_end_offset()
         recovery_point = min(request.recovery_point, log_end_offset)
         if request.was_clean_stop and log_end_offset > 0:
@@ -159,6 +161,22 @@ class _Loader:
             return next_offset
         finally:
             log.close()
+
+    def _load_segments(self) -> None:
+        """Opens and recovers the segments, from the start again after one had to be split."""
+        while True:
+            try:
+                self._open_segments()
+                self._recover_segments()
+                return
+            except OffsetOverflowError as overflow:
+                self._split(overflow.segment)
+
+    def _split(self, segment: Segment) -> None:
+        split_segment(self._files, self._directory, segment.log, segment.base_offset)
+        self.abandon()
+        self._segments = Segments()
+        self._finish_swaps(self._clean_temporary_files())
 
     # 3
 
@@ -225,7 +243,7 @@ class _Loader:
         end = None
         for done, segment in enumerate(unflushed):
             self._request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
-            if end is not None and self._is_hole(end, segment.base_offset):
+            if end is not None and self._is_hole(unflushed[done - 1], end, segment):
                 logger.warning("%s begins behind a hole at %d", segment.log.path, end)
                 self._drop(unflushed[done:])
                 break
@@ -233,16 +251,20 @@ class _Loader:
             if not is_whole:
                 break
 
-    def _is_hole(self, end: int, base_offset: int) -> bool:
+    def _is_hole(self, before: Segment, end: int, segment: Segment) -> bool:
         """Whether the segment before lost its tail, at a batch's end and so without a trace.
 
         A power failure can take what was written last to one file and keep the next file. Where
         compaction works there are such gaps for good reasons, so `roll` prevents the bad ones.
         Kafka does not look.
         """
-        if self._request.config.is_compacted or base_offset <= self._request.cleaned_until:
+        if self._request.config.is_compacted or segment.base_offset <= self._request.cleaned_until:
             return False
-        return base_offset != end
+        if segment.base_offset == end:
+            return False
+        # Where the first batch could not have gone into the segment before, that one was split.
+        first = next(segment.log.headers(), None)
+        return first is None or first[1].last_offset - before.base_offset <= INT32_MAX
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""

@@ -45,6 +45,18 @@ class FoundBatch:
     size: int
 
 
+class OffsetOverflowError(CorruptionError):
+    """A sound batch whose offset lies too far from its segment's base offset for an index.
+
+    Kafka: `LogSegmentOffsetOverflowException`.
+    """
+
+    def __init__(self, segment: "Segment", position: int, offset: int) -> None:
+        reason = f"offset {offset} lies too far from the segment's base offset for an index"
+        super().__init__(segment.log.path, position, reason)
+        self.segment = segment
+
+
 class Segment:
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
@@ -294,8 +306,8 @@ class Segment:
         """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
         `on_batch` sees each valid batch in order (for producer state and epochs). What lies behind
-        them is for the caller to cut off, once the segments behind this one are gone. Kafka:
-        `LogSegment.recover`.
+        them is for the caller to cut off, once the segments behind this one are gone. Raises
+        `OffsetOverflowError` for a segment that must be split. Kafka: `LogSegment.recover`.
         """
         # Whatever they hold is not to be trusted: they are made anew.
         self.offset_index.delete()
@@ -329,7 +341,7 @@ class Segment:
             if valid + size > end or last_offset < next_offset:
                 break
             if last_offset > max_offset:
-                raise CorruptionError(self.log.path, valid, "offset overflow: must be split")
+                raise OffsetOverflowError(self, valid, last_offset)
             if batch.max_timestamp_ms > largest_ms:
                 largest_ms = batch.max_timestamp_ms
                 self._max = TimestampOffset(largest_ms, last_offset)
