@@ -33,6 +33,8 @@ from ottla.broker.partition import Partition
 from ottla.broker.pauses import Pauses
 from ottla.broker.producer_ids import ProducerIds, write_producer_ids
 from ottla.broker.quotas import ClientQuotas
+from ottla.broker.removals import SegmentRemovals
+from ottla.broker.retention import Retention
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_store import TopicStore
 from ottla.broker.topics import NewTopic, Topic, partition_count_of
@@ -91,8 +93,9 @@ class Broker:
         )
         self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
         self._jobs = Jobs()
-        self._jobs.add(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
-        self._jobs.add(self.config.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._segment_removals = SegmentRemovals()
+        self.retention = Retention(opened.directories, self._segment_removals)
+        self._add_jobs()
         self._store.load(opened)
         self.admin = Admin(
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
@@ -129,6 +132,7 @@ class Broker:
             self.write_out()
         except StorageError:
             logger.error("closing with a directory offline; the next start recovers it")
+        self._segment_removals.close()
         for directory in self.directories:
             directory.close()
 
@@ -345,9 +349,15 @@ class Broker:
         deadlines = [
             self._waiting.next_deadline_ms,
             self.groups.next_deadline_ms,
-            self._jobs.next_deadline_ms,
+            self.next_job_ms,
             self.pauses.next_deadline_ms,
         ]
+        return min((one for one in deadlines if one is not None), default=None)
+
+    @property
+    def next_job_ms(self) -> float | None:
+        """When there is work that is nobody's request, on the monotonic clock."""
+        deadlines = [self._jobs.next_deadline_ms, self._segment_removals.next_deadline_ms]
         if self._store.removals.queue:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
         return min((one for one in deadlines if one is not None), default=None)
@@ -367,19 +377,49 @@ class Broker:
         ]
 
     def run_due_jobs(self, at: Moment) -> None:
-        """Ends the sessions of members, removes the files of deleted topics, and runs the jobs
-        whose time has come."""
+        """Ends the sessions of members, removes the files of deleted topics and segments, and runs
+        the jobs whose time has come."""
         self.groups.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)
+        self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
+
+    def _add_jobs(self) -> None:
+        def initial_ms() -> int:
+            return self.config.log_initial_task_delay_ms
+
+        self._jobs.add(
+            lambda: self.config.log_retention_check_interval_ms,
+            self.retention.run_slice,
+            initial_ms=initial_ms,
+        )
+        self._jobs.add(
+            lambda: self.config.log_flush_offset_checkpoint_interval_ms,
+            self._write_checkpoints,
+            initial_ms=initial_ms,
+        )
+        self._jobs.add(
+            lambda: self.config.log_flush_start_offset_checkpoint_interval_ms,
+            self._write_log_starts,
+            initial_ms=initial_ms,
+        )
+        self._jobs.add(
+            lambda: self.config.producer_id_expiration_check_interval_ms, self._expire_producers
+        )
 
     def _write_checkpoints(self, _: Moment) -> None:
         for directory in self.directories:
             if not directory.is_offline:
                 with suppress(StorageError):  # logged where the directory went offline
                     directory.checkpoint()
+
+    def _write_log_starts(self, _: Moment) -> None:
+        for directory in self.directories:
+            if not directory.is_offline:
+                with suppress(StorageError):
+                    directory.checkpoint_log_starts()
 
     def _expire_producers(self, at: Moment) -> None:
         for directory in self.directories:

@@ -1,6 +1,8 @@
 """What a broker does by itself, again and again: each job with its interval, on a clock handed in.
 
-Kafka's counterpart: `LogManager.startup`, which schedules the same work on threads.
+No job holds clients up for long: one with much to do does a part of it, says so, and is called
+again in the next round. Kafka's counterpart: `LogManager.startup`, which schedules the same work
+on threads.
 """
 
 from collections.abc import Callable
@@ -8,25 +10,36 @@ from dataclasses import dataclass
 
 from ottla.base.moment import Moment
 
+Work = Callable[[Moment], bool | None]
+"""Returns whether there is more to do at once."""
+
 
 @dataclass(slots=True)
 class Job:
-    """Work that is due every `interval_ms`; `due_ms` is `None` until the clock is first seen."""
+    """Work that is due every `interval_ms()`; `due_ms` is `None` until the clock is first seen."""
 
-    interval_ms: int
-    run: Callable[[Moment], None]
+    interval_ms: Callable[[], int]
+    initial_ms: Callable[[], int]
+    run: Work
     due_ms: float | None = None
 
 
 class Jobs:
-    """All jobs. The first run of each is one interval after the clock is first seen."""
+    """All jobs. Intervals are asked for anew at each run, since settings change."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
 
-    def add(self, interval_ms: int, run: Callable[[Moment], None]) -> None:
-        # An interval of 0 is legal in Kafka's settings; here it would leave no time for clients.
-        self._jobs.append(Job(max(interval_ms, 1), run))
+    def add(
+        self,
+        interval_ms: Callable[[], int],
+        run: Work,
+        *,
+        initial_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """A job whose first run is `initial_ms` (an interval by default) after the clock is first
+        seen."""
+        self._jobs.append(Job(interval_ms, initial_ms or interval_ms, run))
 
     @property
     def next_deadline_ms(self) -> float | None:
@@ -38,7 +51,13 @@ class Jobs:
         """Runs what is due."""
         for job in self._jobs:
             if job.due_ms is None:
-                job.due_ms = at.monotonic_ms + job.interval_ms
+                job.due_ms = at.monotonic_ms + _at_least_one(job.initial_ms())
             elif job.due_ms <= at.monotonic_ms:
-                job.due_ms = at.monotonic_ms + job.interval_ms
-                job.run(at)
+                has_more = job.run(at)
+                wait_ms = 0 if has_more else _at_least_one(job.interval_ms())
+                job.due_ms = at.monotonic_ms + wait_ms
+
+
+def _at_least_one(interval_ms: int) -> int:
+    """An interval of 0 is legal in Kafka's settings; here it would leave no time for clients."""
+    return max(interval_ms, 1)

@@ -1,17 +1,23 @@
-"""The directories of deleted partitions, which stay for a while before their files are removed.
+"""What stays for a while before its files are removed: directories of deleted partitions, and
+segments that retention took out of their logs.
 
 The wait (`file.delete.delay.ms`) gives readers of those files, and people, time to notice. It is on
 the monotonic clock, so it starts anew when the broker does, as in Kafka. A crash leaves a directory
-with some of its files, which `LogDirectory.open` finds by its name.
+with some of its files, which `LogDirectory.open` finds by its name; of a segment it leaves files
+that the recovery of its log removes.
 
-Kafka's counterpart: `LogManager.deleteLogs`.
+Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
 
+import contextlib
+import itertools
 from collections import deque
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from ottla.base.errors import StorageError
 from ottla.storage.log_directory import LogDirectory
+from ottla.storage.retired import RetiredSegment
 
 FILES_PER_RUN = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""
@@ -63,3 +69,39 @@ class Removals:
         if count < limit:
             self.queue.popleft()
         return count
+
+
+class SegmentRemovals:
+    """Segments by when their wait ends; each topic has a delay of its own."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[float, int, LogDirectory, RetiredSegment]] = []
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, directory: LogDirectory, segment: RetiredSegment, due_ms: float) -> None:
+        heappush(self._waiting, (due_ms, next(self._numbers), directory, segment))
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `run` has something to do."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def run(self, monotonic_ms: float) -> None:
+        """Removes some files of what has waited enough."""
+        left = FILES_PER_RUN
+        while self._waiting and self._waiting[0][0] <= monotonic_ms and left > 0:
+            *_, directory, segment = heappop(self._waiting)
+            left -= len(segment.paths)
+            # Logged where the directory went offline; the next start removes what is left.
+            with contextlib.suppress(StorageError), directory.health.guarding():
+                segment.remove()
+                continue
+            segment.close()
+
+    def close(self) -> None:
+        """Lets go of the files, which the next start removes."""
+        while self._waiting:
+            self._waiting.pop()[-1].close()

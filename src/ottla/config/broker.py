@@ -143,6 +143,30 @@ class BrokerConfig(GroupConfig):
         at_least=0,
         is_dynamic=False,
     )
+    log_flush_start_offset_checkpoint_interval_ms: int = setting(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "int",
+        60_000,
+        "How often the starts of logs are written down; what is deleted is so at once.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    log_initial_task_delay_ms: int = setting(
+        "log.initial.task.delay.ms",
+        "long",
+        30_000,
+        "How long after a start retention and the checkpoints run first.",
+        at_least=0,
+        is_dynamic=False,
+    )
+    log_retention_check_interval_ms: int = setting(
+        "log.retention.check.interval.ms",
+        "long",
+        300_000,
+        "How often all logs are looked through for segments that may go.",
+        at_least=1,
+        is_dynamic=False,
+    )
     log_retention_hours: int = setting(
         "log.retention.hours",
         "int",

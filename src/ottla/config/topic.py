@@ -273,5 +273,10 @@ class TopicConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def deletes(self) -> bool:
+        """Whether old segments go by age and by size, not only below the log's start."""
+        return "delete" in self.cleanup_policy
+
+    @property
     def is_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"

@@ -33,6 +33,8 @@ from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.partition_log import Isolation, PartitionLog
 
 READ_SIZE = 1024 * 1024
+TICK_S = 1.0
+PAUSE_S = 0.001
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -276,9 +278,15 @@ class Log:
             self.broker.close()
 
     def _tick(self) -> None:
-        while not self._is_closed.wait(1.0):
+        wait_s = 0.0
+        while not self._is_closed.wait(wait_s):
             with self._lock:
-                self.broker.run_due_jobs(read_clock(self._clock))
+                at = read_clock(self._clock)
+                self.broker.run_due_jobs(at)
+                due_ms = self.broker.next_job_ms
+            # A job that has done only a part of its work goes on once others had the lock.
+            is_due = due_ms is not None and due_ms <= at.monotonic_ms
+            wait_s = PAUSE_S if is_due else TICK_S
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():

@@ -312,19 +312,24 @@ class LogDirectory:
     @touches_disk
     def checkpoint(self) -> None:
         """Records recovery points, log starts and high watermarks for the next start."""
-        logs = self.logs.items()
         # The starts first: a recovery point is at least the start, whatever is flushed, and would
         # keep a crash in between from recovering what the older start still shows.
-        self._log_starts.write(
-            {
-                key: log.log_start_offset
-                for key, log in logs
-                if log.log_start_offset > log.segments.first.base_offset
-            }
-        )
+        self.checkpoint_log_starts()
+        logs = self.logs.items()
         self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
         self._high_watermarks.write({key: log.high_watermark for key, log in logs})
         self._checkpointed_strangers.clear()
+
+    @touches_disk
+    def checkpoint_log_starts(self) -> None:
+        """Records where logs start that do not start with their first segment."""
+        self._log_starts.write(
+            {
+                key: log.log_start_offset
+                for key, log in self.logs.items()
+                if log.log_start_offset > log.segments.first.base_offset
+            }
+        )
 
     def close(self) -> None:
         """Flushes and closes every log; the clean-shutdown file is the last thing written.

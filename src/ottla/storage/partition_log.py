@@ -29,6 +29,7 @@ from ottla.storage.offsets import LogOffsets
 from ottla.storage.producer_replay import complete_transaction
 from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
 from ottla.storage.recovery import RecoveredLog
+from ottla.storage.retired import RetiredSegment
 from ottla.storage.rolling import RollLimits, roll_reason, time_waited_ms
 from ottla.storage.segment import Segment, TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
@@ -316,6 +317,11 @@ class PartitionLog:
             created_ms=now_ms,
             create=True,
         )
+
+    def retire(self, segment: Segment) -> RetiredSegment:
+        """Takes the files of a segment that has left the log out of the way."""
+        snapshot = self.snapshots.retire(segment.base_offset)
+        return RetiredSegment(self._file_system, segment, snapshot)
 
     def disk(self) -> AbstractContextManager[None]:
         """For work of other modules on this log's files: see `touches_disk`."""

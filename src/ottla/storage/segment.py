@@ -475,12 +475,15 @@ class Segment:
 
     def close_files(self) -> None:
         """Lets go of every file as it is: of a directory that went offline, or before a delete."""
+        self.close_indexes()
+        self.log.close()
+
+    def close_indexes(self) -> None:
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.close()
-        self.log.close()
 
     def delete(self) -> None:
         """Closes and removes the files, the log last: a crash between leaves a whole segment."""

@@ -77,6 +77,13 @@ class SnapshotFiles:
         remove_if_present(self._file_system, self.path(offset))
         self.offsets.remove(offset)
 
+    def retire(self, offset: int) -> str | None:
+        """Forgets a snapshot that somebody else removes; its path, or `None` if there is none."""
+        if offset not in self.offsets:
+            return None
+        self.offsets.remove(offset)
+        return self.path(offset)
+
     def remove_outside(self, first_offset: int, last_offset: int) -> None:
         """Removes snapshots that no longer lie within the log."""
         for offset in [one for one in self.offsets if not first_offset <= one <= last_offset]:

@@ -11,6 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.producer_replay import rebuild_producers
+from ottla.storage.retired import RetiredSegment
 from ottla.storage.segment import Segment
 
 
@@ -102,25 +103,25 @@ def delete_records_before(log: PartitionLog, offset: int) -> int:
     return log.log_start_offset
 
 
-def delete_segments_below_start(log: PartitionLog) -> int:
-    """Removes the segments that lie wholly below the log's start; returns how many.
+def delete_segments_below_start(
+    log: PartitionLog, *, max_count: int | None = None
+) -> list[RetiredSegment]:
+    """Takes segments that lie wholly below the log's start out of it, the oldest first.
 
     The log's start must be on the disk already (the caller's checkpoint), or a crash would bring a
-    start back that has no file. Never the active segment.
+    start back that has no file. Never the active segment. The caller removes the files, later.
+    Raises `StorageError`.
     """
     with log.disk():
-        values = log.segments.values
         gone = [
             segment
-            for segment, following in itertools.pairwise(values)
+            for segment, following in itertools.pairwise(log.segments.values)
             if following.base_offset <= log.log_start_offset
-        ]
-        for segment in gone:
-            log.segments.remove([segment])
-            segment.delete()
-            if segment.base_offset in log.snapshots.offsets:
-                log.snapshots.remove(segment.base_offset)
-        if gone:
-            # The next checkpoint leaves out a start that the first file's name tells.
-            log.sync_directory()
-    return len(gone)
+        ][:max_count]
+        if not gone:
+            return []
+        log.segments.remove(gone)
+        retired = [log.retire(segment) for segment in gone]
+        # The next checkpoint leaves out a start that the first file's name tells.
+        log.sync_directory()
+    return retired

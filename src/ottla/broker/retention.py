@@ -1,0 +1,143 @@
+"""Retention on a running broker: every log in turn, in slices between which clients are served.
+
+What goes is decided in `storage.retention`. Here it is done: starts move, one checkpoint makes all
+of a slice durable, and only then files are renamed; `removals` removes them later.
+
+Kafka's counterpart: `LogManager.cleanupLogs`.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.moment import Moment
+from ottla.broker.removals import SegmentRemovals
+from ottla.storage.filenames import log_file_name
+from ottla.storage.log_directory import LogDirectory, TopicPartition
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.retention import (
+    Blocker,
+    RetentionPlan,
+    Verdict,
+    begin_retention,
+    facts_of,
+    plan_retention,
+)
+from ottla.storage.truncation import delete_segments_below_start
+
+logger = logging.getLogger(__name__)
+
+LOGS_PER_SLICE = 200
+SEGMENTS_PER_SLICE = 200
+CHANGED_LOGS_PER_SLICE = 8
+"""Each costs a few fsyncs."""
+
+
+def _nobody_cleans(_: PartitionLog) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A log whose start has moved, and which has segments to give up."""
+
+    directory: LogDirectory
+    log: PartitionLog
+    plan: RetentionPlan
+
+
+class Retention:
+    """One pass over all logs takes as many calls of `run_slice` as it needs."""
+
+    def __init__(self, directories: Sequence[LogDirectory], removals: SegmentRemovals) -> None:
+        self._directories = directories
+        self._removals = removals
+        self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
+        self._warned: dict[str, int] = {}
+        """The segment of each log's directory that a warning has been given of."""
+        self.is_being_cleaned: Callable[[PartitionLog], bool] = _nobody_cleans
+        """Keeps retention away from a log that the cleaner holds (Kafka: `pauseCleaning`)."""
+
+    def run_slice(self, at: Moment) -> bool:
+        """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
+        if not self._to_do:
+            self._to_do.extend((one, key) for one in self._directories for key in one.logs)
+        begun = self._begin_some(at.now_ms)
+        for directory in {one.directory.path: one.directory for one in begun}.values():
+            self._finish([one for one in begun if one.directory is directory], at)
+        return bool(self._to_do)
+
+    def _begin_some(self, now_ms: int) -> list[_Begun]:
+        begun: list[_Begun] = []
+        left = SEGMENTS_PER_SLICE
+        for _ in range(min(LOGS_PER_SLICE, len(self._to_do))):
+            if left <= 0 or len(begun) == CHANGED_LOGS_PER_SLICE:
+                break
+            directory, key = self._to_do.popleft()
+            log = directory.logs.get(key)
+            if log is None or directory.is_offline or self.is_being_cleaned(log):
+                continue
+            try:
+                plan = self._begin(log, now_ms, left)
+            except StorageError:
+                continue  # logged where the directory went offline
+            except CorruptionError as error:
+                logger.error("%s: retention passes it over: %s; ottla log check", log.name, error)
+                continue
+            if plan.is_cut_short:
+                self._to_do.appendleft((directory, key))
+            if plan.going:
+                left -= len(plan.going)
+                begun.append(_Begun(directory, log, plan))
+        return begun
+
+    def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
+        with log.disk():
+            plan = plan_retention(facts_of(log), now_ms, max_count)
+        if plan.staying is not None:
+            self._warn_of_future(log, plan.staying, now_ms)
+        if plan.going:
+            rules = Counter(one.rule.value for one in plan.going if one.rule is not None)
+            counts = ", ".join(f"{count} by {rule}" for rule, count in rules.items())
+            logger.info("%s: segments below %d go: %s", log.name, plan.start_offset, counts)
+            begin_retention(log, plan, now_ms)
+        return plan
+
+    def _finish(self, begun: list[_Begun], at: Moment) -> None:
+        directory = begun[0].directory
+        try:
+            directory.checkpoint_log_starts()
+            for one in begun:
+                count = len(one.plan.going)
+                due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
+                for retired in delete_segments_below_start(one.log, max_count=count):
+                    self._removals.add(directory, retired, due_ms)
+        except StorageError:
+            pass  # logged where the directory went offline
+
+    def _warn_of_future(self, log: PartitionLog, verdict: Verdict, now_ms: int) -> None:
+        if Blocker.FUTURE_TIMESTAMP not in verdict.blockers or verdict.time is None:
+            self._warned.pop(log.directory, None)
+            return
+        if self._warned.get(log.directory) == verdict.base_offset:
+            return
+        self._warned[log.directory] = verdict.base_offset
+        until = verdict.time.timestamp_ms + log.config.retention_ms
+        logger.warning(
+            "%s: %s has a timestamp in the future, %s: it stays until %s, and all behind it; "
+            "delete its records (kafka-delete-records, before offset %d) or set retention.bytes, "
+            "and message.timestamp.after.max.ms so that none such comes again",
+            log.name, log_file_name(verdict.base_offset), _time_text(verdict.time.timestamp_ms),
+            _time_text(until), verdict.next_offset,
+        )  # fmt: skip
+
+
+def _time_text(timestamp_ms: int) -> str:
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,54 @@
+"""A segment on its way out: its files are called `.deleted` at once, and removed after a while.
+
+The wait (`file.delete.delay.ms`) lets readers finish that have the log's file open, in this process
+(an answer that is being sent from it) and in others. A crash leaves `.deleted` files, which the
+next start removes; between two renames of one segment it leaves indexes without a log, which the
+next start removes too. Kafka's counterpart: `LocalLog.deleteSegmentFiles`.
+"""
+
+import contextlib
+
+from ottla.base.files import FileSystem, remove_if_present
+from ottla.storage.filenames import FileSuffix
+from ottla.storage.segment import Segment
+
+
+class RetiredSegment:
+    """Out of its log, with the log's file still open."""
+
+    __slots__ = ("_file_system", "_segment", "paths")
+
+    def __init__(self, file_system: FileSystem, segment: Segment, snapshot: str | None) -> None:
+        """Renames the files, the log first: what is left then is nothing anybody would read.
+
+        `snapshot` is the producer snapshot of the segment's start, if there is one. The caller
+        makes the renames durable. Raises `OSError`.
+        """
+        self._file_system = file_system
+        self._segment = segment
+        *indexes, log = segment.files()
+        self.paths = [log + FileSuffix.DELETED.value]
+        segment.log.rename(self.paths[0])
+        segment.close_indexes()
+        for path in [*indexes, *([snapshot] if snapshot else [])]:
+            retired = path + FileSuffix.DELETED.value
+            with contextlib.suppress(FileNotFoundError):  # few segments have a transaction index
+                file_system.rename(path, retired)
+                self.paths.append(retired)
+
+    @property
+    def log_path(self) -> str:
+        return self.paths[0]
+
+    def remove(self) -> None:
+        """Removes the files, whose readers keep what they have open; raises `OSError`.
+
+        What is gone already, perhaps with its directory, needs no removal.
+        """
+        self.close()
+        for path in self.paths:
+            remove_if_present(self._file_system, path)
+
+    def close(self) -> None:
+        """Lets go of the log's file; the names stay for the next start to remove."""
+        self._segment.log.close()
