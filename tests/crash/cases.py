@@ -9,6 +9,8 @@ from tests.crash.history import Event
 from tests.crash.workload import TINY, Writer
 
 COMPACTED = replace(TINY, cleanup_policy=("compact",))
+RETAINED = replace(TINY, retention_ms=100)
+COMPACTED_AND_RETAINED = replace(RETAINED, cleanup_policy=("compact", "delete"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return self.steps.__name__ + ("" if self.config is TINY else "-compacted")
+        return self.steps.__name__ + ("-compacted" if self.config.is_compacted else "")
 
 
 def append_and_roll(writer: Writer) -> None:
@@ -118,6 +120,30 @@ def roll_by_hand(writer: Writer) -> None:
     writer.append(1)
 
 
+def retain(writer: Writer) -> None:
+    """Old segments go: some, some in slices, and all, with appends and stops in between."""
+    writer.open()
+    for epoch in range(3):
+        writer.epoch = epoch
+        for _ in range(3):
+            writer.append(2, producer=1)
+        writer.append(1, producer=2 + epoch, transaction=True)
+        writer.end_transaction(2 + epoch, commit=epoch == 1)
+    writer.retain(0)
+    writer.append(2)
+    writer.retain(60, max_count=1)
+    writer.flush()
+    writer.append(1, producer=1)
+    writer.checkpoint()
+    writer.retain(1000)
+    writer.append(2, producer=1)
+    writer.append(2)
+    writer.retain(1000)
+    writer.close()
+    writer.open()
+    writer.append(1, producer=1)
+
+
 def make_anew(writer: Writer) -> None:
     """A topic is deleted, and another of the same name made."""
     writer.open()
@@ -138,4 +164,6 @@ CASES = [
     Case(cut_from_the_front),
     Case(roll_by_hand),
     Case(make_anew),
+    Case(retain, RETAINED),
+    Case(retain, COMPACTED_AND_RETAINED),
 ]

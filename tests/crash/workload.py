@@ -10,6 +10,7 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.retention import begin_retention, facts_of, plan_retention
 from ottla.storage.truncation import (
     delete_records_before,
     delete_segments_below_start,
@@ -118,6 +119,21 @@ class Writer:
         delete_records_before(self.log, offset)
         self.checkpoint()
         delete_segments_below_start(self.log)
+
+    def retain(self, age_ms: int, *, max_count: int = 100) -> None:
+        """Retention comes by when that much time has passed since the newest record."""
+        now_ms = NOW_MS + 10 * self._times + age_ms
+        plan = plan_retention(facts_of(self.log), now_ms, max_count)
+        assert plan.going, "a workload that retains nothing proves nothing"
+        self._note(Act.DELETING, plan.start_offset)
+        begin_retention(self.log, plan, now_ms)
+        self.directory.checkpoint_log_starts()
+        self._note(Act.START_KEPT)
+        retired = delete_segments_below_start(self.log, max_count=len(plan.going))
+        # Half of them wait, as those do whose delay is not over when the power fails.
+        for segment in retired[::2]:
+            with self.log.disk():
+                segment.remove()
 
     def make_anew(self) -> None:
         """Deletes the topic, and makes another one of the same name."""

@@ -263,8 +263,8 @@ class _Loader:
         if segment.base_offset == end:
             return False
         # Where the first batch could not have gone into the segment before, that one was split.
-        first = next(segment.log.headers(), None)
-        return first is None or first[1].last_offset - before.base_offset <= INT32_MAX
+        first = segment.log.header_at(0)
+        return first is None or first.last_offset - before.base_offset <= INT32_MAX
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""
