@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.legacy import build_message
+from tests.old_messages import build_wrapper
 
 BYTES = st.none() | st.binary(max_size=12) | st.binary(min_size=60, max_size=140)
 HEADERS = st.lists(st.tuples(st.text(max_size=4), BYTES), max_size=3)

@@ -6,7 +6,8 @@ from pathlib import Path
 from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.legacy import build_message
+from tests.old_messages import build_wrapper
 
 PAGES = Path(__file__).parents[2] / "docs" / "format"
 TIME_MS = 1_700_000_000_000

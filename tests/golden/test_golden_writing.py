@@ -31,7 +31,7 @@ def cases() -> list[Case]:
     """The partitions whose files a clean stop left, and whose log nothing but appends has touched.
 
     Left out: compacted and cut logs (their batches are not what was sent), copies of a broker that
-    ran or was killed (indexes not trimmed), and old formats (Kafka 3.9 no longer writes them).
+    ran or was killed (indexes not trimmed). Old formats: `test_golden_old_formats`.
     """
     found = []
     for manifest in sorted(SHARED.glob("golden/*/manifest.json")) if SHARED else []:

@@ -26,6 +26,8 @@ from ottla.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
+FORMAT_NAME = "message.format.version"
+
 
 class TopicStore:
     """Keeps `topics` and the disks the same. Changes raise `ApiError` and then change nothing."""
@@ -66,6 +68,7 @@ class TopicStore:
                 logger.info("finishing the deletion of topic %s", entry.name)
                 self._delete(topic)
             else:
+                _warn_of_format(topic)
                 self._create_missing(topic, entry.partition_count)
 
     def _check_id_is_free(self, entry: TopicEntry) -> None:
@@ -99,6 +102,7 @@ class TopicStore:
             self._undo(topic, topic.partitions)
             raise _refusal(error) from error
         self.topics.add(topic)
+        _warn_of_format(topic)
         return topic
 
     def grow(self, topic: Topic, partition_count: int) -> None:
@@ -147,6 +151,7 @@ class TopicStore:
         if config == topic.config:
             return
         topic.config = config
+        _warn_of_format(topic)
         self._configs.put(topic.name, config)
         for partition in topic.partitions.values():
             partition.log.reconfigure(config)
@@ -220,6 +225,15 @@ def storage_failures_answered() -> Iterator[None]:
         yield
     except StorageError as error:
         raise _refusal(error) from error
+
+
+def _warn_of_format(topic: Topic) -> None:
+    if topic.config.is_format_ignored and FORMAT_NAME in topic.overrides:
+        logger.warning(
+            "topic %s: message.format.version=%s is ignored, since inter.broker.protocol.version "
+            "is 3.0 or later",
+            topic.name, topic.config.message_format_version,
+        )  # fmt: skip
 
 
 def _refusal(error: StorageError) -> ApiError:

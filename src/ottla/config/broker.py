@@ -12,6 +12,7 @@ from functools import cache
 
 from ottla.config.connections import connection_overrides
 from ottla.config.group import GroupConfig
+from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
 from ottla.config.setting import (
     INT32_MAX,
     Setting,
@@ -25,6 +26,7 @@ from ottla.config.setting import (
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect
 
+FORMAT_NAME = "log.message.format.version"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -99,6 +101,15 @@ class BrokerConfig(GroupConfig):
         57_671_680,
         "The most that one fetch is answered with, whatever it asks for.",
         at_least=1024,
+        is_dynamic=False,
+    )
+    inter_broker_protocol_version: str = setting(
+        "inter.broker.protocol.version",
+        "string",
+        "3.9-IV0",
+        "The version of Kafka that the cluster was made for. Before 3.0, topics are kept in the "
+        "format of their message.format.version; from then on that is ignored, as in Kafka.",
+        reading=release_of,
         is_dynamic=False,
     )
     listener_security_protocol_map: tuple[str, ...] = setting(
@@ -298,7 +309,10 @@ class BrokerConfig(GroupConfig):
     @property
     def without_effect(self) -> list[str]:
         """The names that were given and mean nothing here."""
-        return sorted(name for name in self.given if name not in broker_settings())
+        nothing = {name for name in self.given if name not in broker_settings()}
+        if self.topic_defaults.is_format_ignored:
+            nothing.add(FORMAT_NAME)
+        return sorted(nothing)
 
     @property
     def wanted_node_id(self) -> int | None:
@@ -337,8 +351,23 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     for name, row in topic_rows.items():
         if name in values:
             changes[row.attribute] = dataclasses.replace(row, name=name).parse(values[name])
+    changes["honours_format_version"] = honours_old_formats(config.inter_broker_protocol_version)
     defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
+    _check_formats(config.inter_broker_protocol_version, defaults)
     return dataclasses.replace(config, topic_defaults=defaults, given=dict(values))
+
+
+def _check_formats(protocol: str, defaults: TopicConfig) -> None:
+    """As Kafka, a broker of before 0.11 must be told that its topics are too."""
+    version = defaults.message_format_version
+    if defaults.magic > magic_of(protocol):
+        raise SettingError(
+            FORMAT_NAME,
+            f"{FORMAT_NAME}={version}: must not be later than "
+            f"inter.broker.protocol.version={protocol}",
+            f"Invalid value {version} for configuration {FORMAT_NAME}: it is later than "
+            f"inter.broker.protocol.version={protocol}",
+        )
 
 
 @cache

@@ -4,7 +4,7 @@ Kafka's counterpart: `org.apache.kafka.common.config.ConfigDef`.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,7 +33,8 @@ class Setting:
     """A row: what `--help`, the documentation and DescribeConfigs are made from.
 
     `kind` is Kafka's type name: boolean, int, short, long, double, string, list or password.
-    `broker_name` is the broker's setting that gives a topic's default.
+    `broker_name` is the broker's setting that gives a topic's default. `reading` raises
+    `ValueError`, with the reason, for texts that are none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Setting:
     at_least: float | None = None
     at_most: float | None = None
     one_of: tuple[str, ...] | None = None
+    reading: Callable[[str], object] | None = None
     broker_name: str | None = None
     is_dynamic: bool = True
 
@@ -97,6 +99,11 @@ class Setting:
             if at_most is not None and value > at_most:
                 bound = f"Value must be no more than {at_most}"
                 raise self._error(text, f"at most {at_most}", bound)
+        if self.reading is not None:
+            try:
+                self.reading(str(value))
+            except ValueError as error:
+                raise self._error(text, str(error), str(error)) from error
         if self.one_of is not None:
             for part in value if isinstance(value, tuple) else (str(value),):
                 if part not in self.one_of:

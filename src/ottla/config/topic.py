@@ -1,10 +1,16 @@
 """The settings of a topic, with Kafka's names and defaults (`LogConfig`, `TopicConfig`)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from ottla.config.kafka_version import magic_of
 from ottla.config.setting import INT64_MAX, SettingError, setting
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def _derived() -> Any:
+    return field(init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +144,15 @@ class TopicConfig:
         at_least=0,
         broker_name="message.max.bytes",
     )
+    message_format_version: str = setting(
+        "message.format.version",
+        "string",
+        "3.0-IV1",
+        "The version of Kafka whose message format the log is kept in: v0 before 0.10, v1 before "
+        "0.11, then v2. Ignored unless the broker's inter.broker.protocol.version is before 3.0.",
+        reading=magic_of,
+        broker_name="log.message.format.version",
+    )
     message_timestamp_after_max_ms: int = setting(
         "message.timestamp.after.max.ms",
         "long",
@@ -153,6 +168,15 @@ class TopicConfig:
         "How far a CreateTime timestamp may lie before the broker's clock.",
         at_least=0,
         broker_name="log.message.timestamp.before.max.ms",
+    )
+    message_timestamp_difference_max_ms: int = setting(
+        "message.timestamp.difference.max.ms",
+        "long",
+        INT64_MAX,
+        "How far a CreateTime timestamp may lie before or after the broker's clock, where the "
+        "setting for that side is not given.",
+        at_least=0,
+        broker_name="log.message.timestamp.difference.max.ms",
     )
     message_timestamp_type: str = setting(
         "message.timestamp.type",
@@ -254,6 +278,30 @@ class TopicConfig:
         "Reserved: a single broker holds no elections.",
         broker_name="unclean.leader.election.enable",
     )
+    honours_format_version: bool = False
+    """Whether the broker speaks a protocol so old that `message.format.version` counts."""
+
+    # What every append asks for, made of the above once.
+    magic: int = _derived()
+    """The message format of what is appended: 0, 1 or 2 (Kafka: `LogConfig.recordVersion`)."""
+    timestamp_before_max_ms: int = _derived()
+    """How far a timestamp may lie before the clock, by the younger of two settings if given."""
+    timestamp_after_max_ms: int = _derived()
+    is_compacted: bool = _derived()
+    is_append_time: bool = _derived()
+
+    def __post_init__(self) -> None:
+        before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
+        either = self.message_timestamp_difference_max_ms
+        derived = {
+            "magic": magic_of(self.message_format_version) if self.honours_format_version else 2,
+            "timestamp_before_max_ms": either if before == INT64_MAX else before,
+            "timestamp_after_max_ms": either if after == INT64_MAX else after,
+            "is_compacted": "compact" in self.cleanup_policy,
+            "is_append_time": self.message_timestamp_type == "LogAppendTime",
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def check(self) -> None:
         """Raises `SettingError` for settings that are right each but not together."""
@@ -269,14 +317,11 @@ class TopicConfig:
             raise SettingError("remote.storage.enable", message, message)
 
     @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
+    def is_format_ignored(self) -> bool:
+        """Whether an old format is asked for and not given."""
+        return not self.honours_format_version and magic_of(self.message_format_version) < 2
 
     @property
     def deletes(self) -> bool:
         """Whether old segments go by age and by size, not only below the log's start."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def is_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"

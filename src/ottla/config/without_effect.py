@@ -37,7 +37,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "eligible.leader.replicas.enable",
         "initial.broker.registration.timeout.ms",
         "inter.broker.listener.name",
-        "inter.broker.protocol.version",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
         "metadata.log.dir",
@@ -155,11 +154,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "group.streams.*",
         "share.coordinator.*",
     ),
-    "message formats are those of each batch": (
-        "log.message.downconversion.enable",
-        "log.message.format.version",
-        "log.message.timestamp.difference.max.ms",
-    ),
+    "consumers of every age are served": ("log.message.downconversion.enable",),
     "of the coordinators of groups and transactions, which decide this themselves": (
         "group.consumer.*",
         "group.coordinator.*",

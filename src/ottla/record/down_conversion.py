@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.codec.compression import Compression
-from ottla.record.batch import LOG_APPEND_TIME_BIT, Batch, TimestampType
-from ottla.record.legacy import build_message, build_wrapper
-from ottla.record.record import Record, read_records
+from ottla.record.batch import Batch, TimestampType
+from ottla.record.message_set import MessageSetBuilder
+from ottla.record.record import read_records
 
 
 def down_convert(batches: Iterable[Batch], magic: int, from_offset: int) -> bytes:
@@ -39,28 +39,12 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
     if not records:
         return b""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    attributes = LOG_APPEND_TIME_BIT if magic and is_append_time else 0
-    if compression is Compression.NONE:
-        return b"".join(_message(record, magic, record.offset, attributes) for record in records)
-    # v1 counts the offsets inside a wrapper from its first message, v0 stores them as they are.
-    base = records[0].offset if magic else 0
-    inner = [_message(record, magic, record.offset - base, attributes) for record in records]
-    return build_wrapper(
-        inner,
+    builder = MessageSetBuilder(
+        records[0].offset,
         magic=magic,
         compression=compression,
-        offset=records[-1].offset,
-        timestamp_ms=max(record.timestamp_ms for record in records),
-        is_append_time=bool(attributes),
+        append_time_ms=batch.max_timestamp_ms if is_append_time else None,
     )
-
-
-def _message(record: Record, magic: int, offset: int, attributes: int) -> bytes:
-    return build_message(
-        record.key,
-        record.value,
-        magic=magic,
-        offset=offset,
-        timestamp_ms=record.timestamp_ms,
-        attributes=attributes,
-    )
+    for record in records:
+        builder.append_at(record.offset, record.key, record.value, record.timestamp_ms)
+    return builder.build()

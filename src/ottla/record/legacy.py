@@ -5,7 +5,7 @@ Format page: docs/format/message-set.md. Kafka's counterpart: `AbstractLegacyRec
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ottla.base.files import Buffer
 from ottla.codec.compression import (
@@ -42,8 +42,14 @@ assert ENTRY.size == 18
 TIMESTAMP = struct.Struct(">q")
 LENGTH = struct.Struct(">i")
 
+OFFSET = struct.Struct(">q")
+CRC = struct.Struct(">I")
+ATTRIBUTES = struct.Struct(">b")
+
 ENTRY_OVERHEAD = 12
+CRC_POSITION = 12
 CRC_END = 16
+ATTRIBUTES_POSITION = 17
 MIN_MESSAGE_SIZE = {0: 14, 1: 22}
 
 
@@ -143,6 +149,26 @@ class LegacyBatch:
         """The whole entry."""
         return memoryview(self.buffer)[self.position : self.position + self.size]
 
+    def stamp(self, last_offset: int) -> None:
+        """Gives the entry its place in the log, in the buffer: the CRC leaves it out."""
+        OFFSET.pack_into(self.buffer, self.position, last_offset)
+        self.last_offset = last_offset
+
+    def stamp_time(self, timestamp_ms: int, *, is_append_time: bool) -> None:
+        """Gives a v1 entry another time, or another kind of it; the CRC is made anew."""
+        assert self.magic == 1, "v0 has no time"
+        is_same_kind = bool(self.attributes & LOG_APPEND_TIME_BIT) is is_append_time
+        if is_same_kind and self.max_timestamp_ms == timestamp_ms:
+            return
+        kind = LOG_APPEND_TIME_BIT if is_append_time else 0
+        self.attributes = self.attributes & CODEC_MASK | kind
+        self.max_timestamp_ms = timestamp_ms
+        start = self.position
+        ATTRIBUTES.pack_into(self.buffer, start + ATTRIBUTES_POSITION, self.attributes)
+        TIMESTAMP.pack_into(self.buffer, start + ENTRY.size, timestamp_ms)
+        self.crc = zlib.crc32(memoryview(self.buffer)[start + CRC_END : start + self.size])
+        CRC.pack_into(self.buffer, start + CRC_POSITION, self.crc)
+
     def key_and_value(self) -> tuple[bytes | None, bytes | None]:
         payload = self.payload
         key, position = _read_bytes(payload, 0)
@@ -167,7 +193,7 @@ def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Re
     if batch.compression is Compression.NONE:
         yield _record(batch, batch.last_offset, batch.timestamp_type, batch.max_timestamp_ms)
         return
-    inner = list(_inner_batches(batch, limit))
+    inner = list(inner_messages(batch, limit))
     base_offset = _inner_base_offset(batch, inner[-1])
     for one in inner:
         # An inner message's own kind of time says nothing, and under append time neither its time.
@@ -193,7 +219,8 @@ def _inner_base_offset(wrapper: LegacyBatch, last: LegacyBatch) -> int:
     return wrapper.last_offset - last.last_offset
 
 
-def _inner_batches(wrapper: LegacyBatch, limit: int) -> Iterator[LegacyBatch]:
+def inner_messages(wrapper: LegacyBatch, limit: int = DEFAULT_LIMIT) -> Iterator[LegacyBatch]:
+    """The messages in a wrapper as they are stored, each checked; raises `InvalidBatchError`."""
     _, value = wrapper.key_and_value()
     if value is None:
         raise InvalidBatchError("a compressed wrapper has no value")
@@ -260,28 +287,12 @@ def build_message(
     return struct.pack(">qiI", offset, len(body) + 4, crc) + bytes(body)
 
 
-def build_wrapper(
-    messages: Sequence[bytes],
-    *,
-    magic: int,
-    compression: Compression,
-    offset: int,
-    timestamp_ms: int = NO_TIMESTAMP,
-    is_append_time: bool = False,
-) -> bytes:
-    """One entry that holds messages made by `build_message`; `offset` is the last one's.
-
-    The inner offsets count from 0 in format v1, and are absolute in v0.
-    """
+def pack_messages(
+    messages: Buffer, magic: int, compression: Compression, level: int | None = None
+) -> Buffer:
+    """The value of a wrapper that holds a message set; `level` is the codec's own."""
     assert compression is not Compression.NONE
-    packed = compress(compression, b"".join(messages))
+    packed = compress(compression, messages, level)
     if magic == 0 and compression is Compression.LZ4:
         packed = with_old_lz4_checksum(packed)
-    return build_message(
-        None,
-        packed,
-        magic=magic,
-        offset=offset,
-        timestamp_ms=timestamp_ms,
-        attributes=compression | (LOG_APPEND_TIME_BIT if is_append_time else 0),
-    )
+    return packed

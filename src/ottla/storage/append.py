@@ -1,43 +1,49 @@
 """What must be true of batches before they enter the log, and the cheapest way to make it so.
 
 A v2 batch that may stay as it is gets its base offset and leader epoch patched in place: neither is
-covered by the CRC, so nothing is recomputed and no record is touched. It is rebuilt only when
-`compression.type` asks for another codec or it is of an old format; LogAppendTime rewrites the
-header. Kafka's counterpart: `LogValidator` and `UnifiedLog.analyzeAndValidateRecords`.
+covered by the CRC, so nothing is recomputed and no record is touched. It is written anew only when
+`compression.type` asks for another codec, or the topic for another message format (`conversion`);
+LogAppendTime rewrites the header. Kafka's counterpart: `LogValidator` and
+`UnifiedLog.analyzeAndValidateRecords`.
 
 Different from Kafka: the records inside an unchanged batch are not walked, so a count or a largest
 timestamp that a client states wrongly under a right CRC is stored as stated.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
-from ottla.codec.compression import Compression
 from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import (
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
     Batch,
     InvalidBatchError,
     RecordBatch,
+    TimestampType,
     batch_at,
     iter_batches,
 )
-from ottla.record.builder import RecordBatchBuilder
-from ottla.record.record import Record, read_records
+from ottla.storage.conversion import (
+    TARGET_COMPRESSION,
+    AppendTarget,
+    check_total,
+    convert,
+    is_writable,
+    recompress,
+    records_of,
+    too_large,
+)
 from ottla.storage.producer_state import AppendOrigin
 
 NO_TIMESTAMP = -1
 
-TARGET_COMPRESSION = {
-    "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
-}
+NOT_OF_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT | LOG_APPEND_TIME_BIT
+"""What only brokers say of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +77,6 @@ class AppendInfo:
     is_duplicate: bool = False
 
 
-@dataclass(slots=True)
-class AppendTarget:
-    """Where batches go and under which rules. Not frozen, since one is made for every append."""
-
-    config: TopicConfig
-    base_offset: int
-    leader_epoch: int
-    now_ms: int
-
-
 def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> list[Batch]:
     """Splits a message set and checks each batch; raises `ApiError` with Kafka's code.
 
@@ -96,7 +92,7 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     for batch in batches:
         size = batch.size
         if size > max_size:
-            raise _too_large(batch, config)
+            raise too_large(batch, config)
         try:
             batch.check()
         except InvalidBatchError as error:
@@ -106,11 +102,9 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
         total += size
     if is_from_client and len(batches) > 1:
         _check_several(batches)
-    if total > config.segment_bytes:
-        raise ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{total} bytes are more than segment.bytes={config.segment_bytes}.",
-        )
+    if config.magic < 2 and origin is not AppendOrigin.REPLICATION:
+        _check_format(batches, config.magic)
+    check_total(total, config)
     return batches
 
 
@@ -130,32 +124,36 @@ def _split(records: Buffer) -> list[Batch]:
     return batches
 
 
-def _too_large(batch: Batch, config: TopicConfig) -> ApiError:
-    return ApiError(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"A batch of {batch.size} bytes is larger than "
-        f"max.message.bytes={config.max_message_bytes}.",
-    )
-
-
 def _check_client_batch(batch: Batch) -> None:
-    if batch.is_control:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Clients may not write control batches.")
     if batch.magic < 2:
+        if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            raise _unwelcome(LOG_APPEND_TIME_BIT)
         return
+    if batch.attributes & NOT_OF_CLIENTS:
+        raise _unwelcome(batch.attributes)
     if batch.record_count <= 0 or batch.record_count != batch.last_offset_delta + 1:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"The batch states {batch.record_count} records and "
             f"{batch.last_offset_delta + 1} offsets.",
         )
-    if batch.has_delete_horizon:
-        raise ApiError(ErrorCode.INVALID_RECORD, "Clients may not set a delete horizon.")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Producer {batch.producer_id} sent the sequence number {batch.base_sequence}.",
         )
+
+
+def _unwelcome(attributes: int) -> ApiError:
+    if attributes & CONTROL_BIT:
+        return ApiError(ErrorCode.INVALID_RECORD, "Clients may not write control batches.")
+    if attributes & DELETE_HORIZON_BIT:
+        return ApiError(ErrorCode.INVALID_RECORD, "Clients may not set a delete horizon.")
+    return InvalidRecordsError(
+        ErrorCode.INVALID_TIMESTAMP,
+        "Clients may not say that a timestamp is the broker's.",
+        [RecordError(0, "a client's timestamp is of type CreateTime")],
+    )
 
 
 def _check_several(batches: list[Batch]) -> None:
@@ -165,6 +163,17 @@ def _check_several(batches: list[Batch]) -> None:
         )
     if len({batch.magic for batch in batches}) > 1:
         raise ApiError(ErrorCode.INVALID_RECORD, "The batches are of different formats.")
+    if batches[0].magic < 2 and any(batch.compression for batch in batches):
+        raise ApiError(ErrorCode.INVALID_RECORD, "A compressed message set is one wrapper.")
+
+
+def _check_format(batches: list[Batch], magic: int) -> None:
+    """Producers with an id leave their traces in the log, for which only v2 has a place."""
+    if any(one.producer_id >= 0 or one.is_transactional for one in batches):
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"Idempotent and transactional producers need message format v2, not v{magic}.",
+        )
 
 
 def prepare_append(
@@ -178,10 +187,15 @@ def prepare_append(
     _check_timestamps(batches, config, target.now_ms)
     if config.is_compacted:
         _check_keys(batches)
-    if _must_rebuild(batches, config):
-        records = bytearray().join(_rebuild(batch, target) for batch in batches)
+    if batches[0].magic < 2 or config.magic < 2:
+        records = convert(records, batches, target)
         batches = list(iter_batches(records))
-    elif not _is_writable(records):
+        if config.magic < 2:
+            return records, batches
+    elif _must_recompress(batches, config):
+        records = recompress(batches, target)
+        batches = list(iter_batches(records))
+    elif not is_writable(records):
         records = bytearray(records)
         batches = list(iter_batches(records))
     append_time_ms = target.now_ms if config.is_append_time else None
@@ -195,16 +209,9 @@ def prepare_append(
     return records, batches
 
 
-def _is_writable(records: Buffer) -> bool:
-    if isinstance(records, memoryview):
-        return not records.readonly
-    return isinstance(records, bytearray)
-
-
 def _check_timestamps(batches: list[Batch], config: TopicConfig, now_ms: int) -> None:
     """CreateTime must lie within `message.timestamp.before/after.max.ms` of the broker's clock."""
-    before = config.message_timestamp_before_max_ms
-    after = config.message_timestamp_after_max_ms
+    before, after = config.timestamp_before_max_ms, config.timestamp_after_max_ms
     if config.is_append_time or (before == INT64_MAX and after == INT64_MAX):
         return
     for batch in batches:
@@ -212,7 +219,7 @@ def _check_timestamps(batches: list[Batch], config: TopicConfig, now_ms: int) ->
             continue
         refused = [
             RecordError(index, f"timestamp {record.timestamp_ms} is out of range at {now_ms}")
-            for index, record in enumerate(_records_of(batch))
+            for index, record in enumerate(records_of(batch))
             if record.timestamp_ms != NO_TIMESTAMP
             and (now_ms - record.timestamp_ms > before or record.timestamp_ms - now_ms > after)
         ]
@@ -231,7 +238,7 @@ def _check_keys(batches: list[Batch]) -> None:
             continue
         refused = [
             RecordError(index, "a compacted topic needs a key")
-            for index, record in enumerate(_records_of(batch))
+            for index, record in enumerate(records_of(batch))
             if record.key is None
         ]
         if refused:
@@ -242,46 +249,8 @@ def _check_keys(batches: list[Batch]) -> None:
             )
 
 
-def _records_of(batch: Batch) -> Iterator[Record]:
-    try:
-        yield from read_records(batch)
-    except InvalidBatchError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
-
-
-def _must_rebuild(batches: list[Batch], config: TopicConfig) -> bool:
+def _must_recompress(batches: list[Batch], config: TopicConfig) -> bool:
     target = TARGET_COMPRESSION.get(config.compression_type)
-    for batch in batches:
-        if batch.magic < 2:
-            return True
-        if target is not None and target != batch.compression and not batch.is_control:
-            return True
-    return False
-
-
-def _rebuild(batch: Batch, target: AppendTarget) -> bytes:
-    """Writes a batch anew in the topic's codec and the current format."""
-    config = target.config
-    compression = TARGET_COMPRESSION.get(config.compression_type, batch.compression)
-    builder = RecordBatchBuilder(
-        compression=compression,
-        compression_level=_level(compression, config),
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-    )
-    for record in _records_of(batch):
-        builder.append(record.key, record.value, record.timestamp_ms, record.headers)
-    return builder.build()
-
-
-def _level(compression: Compression, config: TopicConfig) -> int | None:
-    match compression:
-        case Compression.GZIP if config.compression_gzip_level >= 0:
-            return config.compression_gzip_level
-        case Compression.LZ4:
-            return config.compression_lz4_level
-        case Compression.ZSTD:
-            return config.compression_zstd_level
-    return None
+    if target is None:
+        return False
+    return any(target is not one.compression and not one.is_control for one in batches)

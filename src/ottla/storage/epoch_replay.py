@@ -1,15 +1,33 @@
-"""Leader epochs out of the log itself, where their file does not say them.
+"""Leader epochs out of the batches: as they are appended, and where their file lacks them.
 
 A crash can leave the file behind the log's start or without entries that the log still has: it is
 cut at the front before the new start is on the disk. Kafka's counterpart is the part of
 `LogSegment.recover` that fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ottla.record.batch import Batch
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segments import Segments
+
+
+def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
+    """Notes the epochs of batches that are appended.
+
+    As in Kafka one of an old format, which has none, makes all be forgotten: what comes before says
+    nothing of what is there now.
+    """
+    latest = epochs.latest_epoch
+    for batch in batches:
+        epoch = batch.partition_leader_epoch
+        if epoch == latest:
+            continue
+        if epoch >= 0:
+            epochs.assign(epoch, batch.base_offset)
+        elif latest is not None and batch.magic < 2:
+            epochs.clear()
+        latest = epochs.latest_epoch
 
 
 def complete_epochs(

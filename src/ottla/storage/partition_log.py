@@ -17,14 +17,10 @@ from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
-from ottla.storage.append import (
-    NO_TIMESTAMP,
-    AppendInfo,
-    AppendTarget,
-    check_batches,
-    prepare_append,
-)
+from ottla.storage.append import NO_TIMESTAMP, AppendInfo, check_batches, prepare_append
+from ottla.storage.conversion import AppendTarget
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.epoch_replay import take_epochs
 from ottla.storage.offsets import LogOffsets
 from ottla.storage.producer_replay import complete_transaction
 from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
@@ -214,7 +210,7 @@ class PartitionLog:
         largest = _largest_timestamp(batches)
         size = len(records)
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
-        self._take_epochs(batches)
+        take_epochs(self.epochs, batches)
         segment.append(records, last_offset, largest)
         self.offsets.appended(last_offset + 1)
         self._take_producers(batches, segment)
@@ -230,14 +226,6 @@ class PartitionLog:
             size=size,
             record_count=last_offset - first_offset + 1,
         )
-
-    def _take_epochs(self, batches: Sequence[Batch]) -> None:
-        latest = self.epochs.latest_epoch
-        for batch in batches:
-            epoch = batch.partition_leader_epoch
-            if epoch != latest and epoch >= 0:
-                self.epochs.assign(epoch, batch.base_offset)
-                latest = self.epochs.latest_epoch
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
         for batch in batches:
@@ -421,7 +409,13 @@ class PartitionLog:
 
     @touches_disk
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a time; for the sentinels -2 to -5 what Kafka defines."""
+        """The first record at or after a time; for the sentinels -2 to -5 what Kafka defines.
+
+        Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a time in a log of format v0.
+        """
+        if self.config.magic == 0 and timestamp_ms not in (-1, -2, -4):
+            code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+            raise ApiError(code, f"{self.name} is kept in message format v0, without times.")
         match timestamp_ms:
             case -2 | -4:
                 return self._found(self.log_start_offset)

@@ -121,3 +121,24 @@ def test_two_topics_of_one_id_on_the_disk_stop_the_start() -> None:
     after.remove("/d/ottla-topics.json")
     with pytest.raises(UserError, match="topics a and b have the same id"):
         open_broker(after)
+
+
+def test_a_format_that_is_ignored_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    overrides: dict[str, str | None] = {"message.format.version": "0.9.0"}
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
+    assert broker.topics.get("t").config.magic == 2
+    assert "topic t: message.format.version=0.9.0 is ignored" in caplog.text
+    broker.close()
+    caplog.clear()
+    broker = open_broker(file_system, inter_broker_protocol_version="2.8")
+    assert broker.topics.get("t").config.magic == 0
+    assert caplog.text == ""
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    new = NewTopic(name="t", partition_count=1, overrides={"message.format.version": "7.7"})
+    with pytest.raises(ApiError, match=r"Version 7\.7 is not a valid version") as refused:
+        open_broker(disk("/d")).create_topic(new)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

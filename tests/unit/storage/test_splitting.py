@@ -9,11 +9,12 @@ from ottla.codec.compression import Compression
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.legacy import build_message
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.splitting import Piece, pieces_of
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.log_support import NOW_MS, SMALL, open_log, read_all
+from tests.old_messages import build_wrapper
 
 PARTITION = "data/t-0"
 FAR = INT32_MAX + 1

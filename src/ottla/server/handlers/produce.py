@@ -1,7 +1,8 @@
 """Produce, 0 to 13: appends batches to partitions, and answers once they are written out.
 
-Versions 0 to 2 carry message sets of the old formats, which storage writes anew. With acks=0 there
-is no answer; a failure then closes the connection, so that the producer looks where to go instead.
+Versions 0 to 2 carry message sets of the old formats, which are kept as the topic asks. With acks=0
+there is no answer; a failure then closes the connection, so that the producer looks where to go
+instead.
 Left out: transactions, whose batches are refused while there is no transaction coordinator.
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """

@@ -38,10 +38,13 @@ class EpochCheck:
     def take(self, path: str, scanned: ScannedBatch) -> None:
         batch = scanned.batch
         epoch = batch.partition_leader_epoch
-        if self.runs and self.runs[-1].epoch == epoch:
+        if batch.magic < 2:
+            # What is appended in an old format makes the log forget the epochs before it.
+            self.runs.clear()
+        elif self.runs and self.runs[-1].epoch == epoch:
             self.runs[-1].last_offset = batch.last_offset
             self.runs[-1].batch_count += 1
-        elif batch.magic >= 2 or epoch != NO_LEADER_EPOCH:
+        else:
             first = batch.base_offset
             self.runs.append(EpochRun(epoch, first, batch.last_offset, path, scanned.position))
 

@@ -1,0 +1,57 @@
+"""Versions of Kafka as settings name them, and the message format that each brought.
+
+`inter.broker.protocol.version` and `message.format.version` take texts like `0.10.2`, `2.8-IV1` or
+`3.0.1`. Kafka's counterparts: `MetadataVersion`, `ApiVersion`.
+"""
+
+import re
+from functools import cache
+from typing import Final
+
+FORMATS_ARE_IGNORED_FROM: Final = (3, 0)
+"""From this protocol version on every topic is kept in v2, whatever its settings say (KIP-724)."""
+
+FIRST_V1: Final = (0, 10, 0)
+"""Timestamps and relative offsets inside wrappers (KIP-31, KIP-32)."""
+
+FIRST_V2: Final = (0, 11, 0)
+"""Record batches (KIP-98)."""
+
+STEPS: Final = (
+    "0.8.0:0 0.8.1:0 0.8.2:0 0.9.0:0 0.10.0:2 0.10.1:3 0.10.2:1 0.11.0:3 1.0:1 1.1:1 "
+    "2.0:2 2.1:3 2.2:2 2.3:2 2.4:2 2.5:1 2.6:1 2.7:3 2.8:2 "
+    "3.0:2 3.1:1 3.2:1 3.3:4 3.4:1 3.5:3 3.6:3 3.7:5 3.8:1 3.9:1 4.0:4 4.1:2"
+)
+"""Every release line, and how many steps (IV0, IV1, ...) led to it."""
+
+RELEASES: Final = {
+    tuple(map(int, release.split("."))): int(count)
+    for release, count in (one.split(":") for one in STEPS.split())
+}
+
+_TEXT = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:(?:\.\d+)*|-IV(\d+))", re.ASCII)
+
+
+def release_of(text: str) -> tuple[int, ...]:
+    """The release line that a version belongs to; raises `ValueError` when there is none."""
+    match = _TEXT.fullmatch(text)
+    release = tuple(int(part) for part in match[1].split(".")) if match else ()
+    if match is None or release not in RELEASES:
+        raise ValueError(f"Version {text} is not a valid version")
+    if match[2] is not None and int(match[2]) >= RELEASES[release]:
+        raise ValueError(f"Version {text} is not a valid version")
+    return release
+
+
+@cache
+def magic_of(text: str) -> int:
+    """The message format of a version of Kafka: 0, 1 or 2; raises `ValueError`."""
+    release = release_of(text)
+    if release < FIRST_V1:
+        return 0
+    return 1 if release < FIRST_V2 else 2
+
+
+def honours_old_formats(protocol_version: str) -> bool:
+    """Whether brokers that speak this version keep topics in the format that they ask for."""
+    return release_of(protocol_version) < FORMATS_ARE_IGNORED_FROM

@@ -1,0 +1,80 @@
+"""Writes a message set of format v0 or v1 from records.
+
+Format page: docs/format/message-set.md. Kafka's counterpart: `MemoryRecordsBuilder`, which writes
+the old formats too.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+
+from ottla.codec.compression import Compression
+from ottla.record.batch import LOG_APPEND_TIME_BIT, NO_TIMESTAMP
+from ottla.record.legacy import build_message, pack_messages
+
+
+@dataclass(slots=True)
+class MessageSetBuilder:
+    """Collects messages; `build` gives them one behind the other, or one wrapper that holds them.
+
+    `base_offset` is that of the first message: a v1 wrapper counts from it, whatever else is stored
+    says the offset itself. With `append_time_ms` every v1 message carries that broker time.
+    """
+
+    base_offset: int = 0
+    _: KW_ONLY
+    magic: int
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    append_time_ms: int | None = None
+    record_count: int = field(default=0, init=False)
+    _messages: bytearray = field(default_factory=bytearray, init=False)
+    _max_timestamp_ms: int = field(default=NO_TIMESTAMP, init=False)
+    _next_offset: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        assert self.compression is not Compression.ZSTD, "the old formats have no zstd"
+        self._next_offset = self.base_offset
+
+    def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> int:
+        """Adds a message at the next offset; returns that offset."""
+        return self.append_at(self._next_offset, key, value, timestamp_ms)
+
+    def append_at(
+        self, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int
+    ) -> int:
+        """Adds a message at an offset of the caller's, which must not go backwards."""
+        assert offset >= self._next_offset
+        if self.append_time_ms is not None:
+            timestamp_ms = self.append_time_ms
+        self._messages += build_message(
+            key,
+            value,
+            magic=self.magic,
+            offset=offset - (self.base_offset if self._is_relative else 0),
+            timestamp_ms=timestamp_ms,
+            attributes=self._time_attribute,
+        )
+        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
+        self._next_offset = offset + 1
+        self.record_count += 1
+        return offset
+
+    def build(self) -> bytes:
+        """The set; nothing when no message was added."""
+        if self.compression is Compression.NONE or not self.record_count:
+            return bytes(self._messages)
+        return build_message(
+            None,
+            pack_messages(self._messages, self.magic, self.compression, self.compression_level),
+            magic=self.magic,
+            offset=self._next_offset - 1,
+            timestamp_ms=self._max_timestamp_ms,
+            attributes=self.compression | self._time_attribute,
+        )
+
+    @property
+    def _is_relative(self) -> bool:
+        return self.magic > 0 and self.compression is not Compression.NONE
+
+    @property
+    def _time_attribute(self) -> int:
+        return LOG_APPEND_TIME_BIT if self.magic and self.append_time_ms is not None else 0

@@ -1,0 +1,231 @@
+"""Batches written anew before they enter the log: in another codec, or another message format.
+
+A topic's `message.format.version` decides in which format its log is kept; what comes in another
+one is converted, up or down. Of a set of the old formats that is right already, only offsets and
+times are patched. Kafka's counterpart: `LogValidator`.
+
+Different from Kafka: zstd and headers, for which the old formats have no place, are refused with a
+code that says so, not as an unknown error of the server.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import Buffer
+from ottla.codec.compression import Compression
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.legacy import LegacyBatch, inner_messages
+from ottla.record.message_set import MessageSetBuilder
+from ottla.record.record import Record, read_records
+
+TARGET_COMPRESSION = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+DEFAULT_LZ4_LEVEL = 9
+"""As in Kafka the default means the fast way of compressing, which has no levels."""
+
+
+@dataclass(slots=True)
+class AppendTarget:
+    """Where batches go and under which rules. Not frozen, since one is made for every append."""
+
+    config: TopicConfig
+    base_offset: int
+    leader_epoch: int
+    now_ms: int
+
+
+def records_of(batch: Batch) -> Iterator[Record]:
+    """The records of a batch that a client sent; raises `ApiError(CORRUPT_MESSAGE)`."""
+    try:
+        yield from read_records(batch)
+    except InvalidBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
+
+
+def is_writable(records: Buffer) -> bool:
+    if isinstance(records, memoryview):
+        return not records.readonly
+    return isinstance(records, bytearray)
+
+
+def recompress(batches: list[Batch], target: AppendTarget) -> Buffer:
+    """v2 batches in the topic's codec, each by itself; what is in it already stays."""
+    return _limited(bytearray().join(_as_record_batch([one], target) for one in batches), target)
+
+
+def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buffer:
+    """A set that comes in an old format, or goes into a log of one, as the log is to have it.
+
+    An old format is complete with offsets and times; v2 batches are still to be stamped.
+    """
+    magic = target.config.magic
+    if batches[0].magic < 2:
+        _check_messages(batches)
+    if magic >= 2:
+        return _limited(bytearray(_as_record_batch(batches, target)), target)
+    if batches[0].magic == magic and _may_stay(batches, target):
+        if not is_writable(records):
+            records = bytearray(records)
+        _patch(list(iter_batches(records)), target)
+        return records
+    groups = [batches] if batches[0].magic < 2 else [[one] for one in batches]
+    converted = bytearray()
+    base_offset = target.base_offset
+    for group in groups:
+        builder = _message_set_builder(group[0], base_offset, target)
+        for batch in group:
+            _add_messages(builder, batch)
+        converted += builder.build()
+        base_offset += builder.record_count
+    return _limited(converted, target)
+
+
+def _check_messages(batches: list[Batch]) -> None:
+    """What Kafka looks for in every message of an old set."""
+    for batch in batches:
+        assert isinstance(batch, LegacyBatch)
+        if batch.compression is Compression.NONE:
+            continue
+        try:
+            magics = {one.magic for one in inner_messages(batch)}
+        except InvalidBatchError as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
+        if magics != {batch.magic}:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"A wrapper of format v{batch.magic} holds messages of another format.",
+            )
+
+
+def _may_stay(batches: list[Batch], target: AppendTarget) -> bool:
+    """Whether the messages can be kept as they came, but for offsets and times.
+
+    A v0 wrapper never can, since the offsets inside are absolute; of v1's some clients do not count
+    from 0 inside. Reading them all also finds what is no message.
+    """
+    counts_from_0 = True
+    for batch in batches:
+        offsets = [record.offset for record in records_of(batch)]
+        counts_from_0 = counts_from_0 and offsets == list(range(len(offsets)))
+    source = batches[0].compression
+    if _compression(batches[0], target.config) is not source:
+        return False
+    return source is Compression.NONE or (batches[0].magic == 1 and counts_from_0)
+
+
+def _patch(batches: list[Batch], target: AppendTarget) -> None:
+    """Gives entries their offsets, and v1 its times: a wrapper's is the largest inside."""
+    next_offset = target.base_offset
+    append_time_ms = _append_time_ms(target)
+    for batch in batches:
+        assert isinstance(batch, LegacyBatch)
+        times = [record.timestamp_ms for record in records_of(batch)]
+        next_offset += len(times)
+        batch.stamp(next_offset - 1)
+        if append_time_ms is not None and batch.magic:
+            batch.stamp_time(append_time_ms, is_append_time=True)
+        elif batch.magic:
+            batch.stamp_time(max(times), is_append_time=False)
+
+
+def _message_set_builder(batch: Batch, base_offset: int, target: AppendTarget) -> MessageSetBuilder:
+    compression = _compression(batch, target.config)
+    if compression is Compression.ZSTD:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Message format v{target.config.magic} has no zstd.",
+        )
+    return MessageSetBuilder(
+        base_offset,
+        magic=target.config.magic,
+        compression=compression,
+        compression_level=_level(compression, target.config),
+        append_time_ms=_append_time_ms(target),
+    )
+
+
+def _add_messages(builder: MessageSetBuilder, batch: Batch) -> None:
+    for record in records_of(batch):
+        if record.headers:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                f"Message format v{builder.magic} has no record headers.",
+            )
+        builder.append(record.key, record.value, record.timestamp_ms)
+
+
+def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
+    """One v2 batch with the records of all."""
+    first, config = batches[0], target.config
+    compression = _compression(first, config)
+    builder = RecordBatchBuilder(
+        compression=compression,
+        compression_level=_level(compression, config),
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        is_transactional=first.is_transactional,
+    )
+    for batch in batches:
+        for record in records_of(batch):
+            builder.append(record.key, record.value, record.timestamp_ms, record.headers)
+    return builder.build()
+
+
+def _limited(records: Buffer, target: AppendTarget) -> Buffer:
+    """The limits hold for what is written anew as they did for what came."""
+    config = target.config
+    for batch in iter_batches(records):
+        if batch.size > config.max_message_bytes:
+            raise too_large(batch, config)
+    check_total(len(records), config)
+    return records
+
+
+def too_large(batch: Batch, config: TopicConfig) -> ApiError:
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"A batch of {batch.size} bytes is larger than "
+        f"max.message.bytes={config.max_message_bytes}.",
+    )
+
+
+def check_total(size: int, config: TopicConfig) -> None:
+    """Raises `ApiError` for a set that no segment would hold."""
+    if size > config.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{size} bytes are more than segment.bytes={config.segment_bytes}.",
+        )
+
+
+def _append_time_ms(target: AppendTarget) -> int | None:
+    return target.now_ms if target.config.is_append_time else None
+
+
+def _compression(batch: Batch, config: TopicConfig) -> Compression:
+    return TARGET_COMPRESSION.get(config.compression_type, batch.compression)
+
+
+def _level(compression: Compression, config: TopicConfig) -> int | None:
+    """The topic's level, where the topic and not the producer names the codec."""
+    if config.compression_type == "producer":
+        return None
+    match compression:
+        case Compression.GZIP if config.compression_gzip_level >= 0:
+            return config.compression_gzip_level
+        case Compression.LZ4 if config.compression_lz4_level != DEFAULT_LZ4_LEVEL:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+    return None
