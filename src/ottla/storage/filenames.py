@@ -39,6 +39,15 @@ class FileKind(Enum):
     PRODUCER_SNAPSHOT = ".snapshot"
 
 
+SEGMENT_KINDS = (
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TRANSACTION_INDEX,
+    FileKind.LOG,
+)
+"""What a segment's files are, the log last."""
+
+
 class FileSuffix(Enum):
     """What is happening to a file; the value stands behind the extension."""
 

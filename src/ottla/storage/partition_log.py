@@ -297,13 +297,17 @@ class PartitionLog:
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """An empty segment's files; the caller adds it to the log."""
+        return self.open_segment(base_offset, now_ms, create=True)
+
+    def open_segment(self, base_offset: int, now_ms: int, *, create: bool = False) -> Segment:
+        """A segment whose files lie in the directory; the caller adds it to the log."""
         return Segment(
             self._file_system,
             self.directory,
             base_offset,
             config=self.config,
             created_ms=now_ms,
-            create=True,
+            create=create,
         )
 
     def retire(self, segment: Segment) -> RetiredSegment:

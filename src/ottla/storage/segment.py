@@ -14,7 +14,7 @@ from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.record import Record, read_records
-from ottla.storage import filenames
+from ottla.storage.filenames import SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.log_file import LogFile
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
@@ -68,6 +68,7 @@ class Segment:
         "_is_index_ours",
         "_max",
         "_offset_index",
+        "_suffix",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -85,21 +86,23 @@ class Segment:
         config: TopicConfig,
         created_ms: int,
         create: bool = False,
+        suffix: FileSuffix = FileSuffix.LIVE,
     ) -> None:
         self._file_system = file_system
         self._config = config
+        self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.log = LogFile.open(
             file_system,
-            join(directory, filenames.log_file_name(base_offset)),
+            self._path(FileKind.LOG),
             create=create,
             allocate=config.segment_bytes if create and config.preallocate else 0,
         )
         self.transaction_index = TransactionIndex(
             file_system,
-            join(directory, filenames.transaction_index_file_name(base_offset)),
+            self._path(FileKind.TRANSACTION_INDEX),
             base_offset=base_offset,
         )
         self._offset_index: OffsetIndex | None = None
@@ -119,7 +122,7 @@ class Segment:
         if self._offset_index is None:
             self._offset_index = OffsetIndex(
                 self._file_system,
-                self.path_of(filenames.offset_index_file_name(self.base_offset)),
+                self._path(FileKind.OFFSET_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
@@ -130,7 +133,7 @@ class Segment:
         if self._time_index is None:
             self._time_index = TimeIndex(
                 self._file_system,
-                self.path_of(filenames.time_index_file_name(self.base_offset)),
+                self._path(FileKind.TIME_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
@@ -144,8 +147,9 @@ class Segment:
     def is_time_index_full(self) -> bool:
         return (self._time_index or self.time_index).is_full
 
-    def path_of(self, name: str) -> str:
-        return join(self.directory, name)
+    def _path(self, kind: FileKind) -> str:
+        name = FileName(offset=self.base_offset, kind=kind, suffix=self._suffix)
+        return join(self.directory, name.text)
 
     def reconfigure(self, config: TopicConfig) -> None:
         self._config = config
@@ -463,15 +467,7 @@ class Segment:
 
     def files(self) -> list[str]:
         """The paths of all files that this segment may have, the log last."""
-        return [
-            self.path_of(name(self.base_offset))
-            for name in (
-                filenames.offset_index_file_name,
-                filenames.time_index_file_name,
-                filenames.transaction_index_file_name,
-                filenames.log_file_name,
-            )
-        ]
+        return [self._path(kind) for kind in SEGMENT_KINDS]
 
     def close_files(self) -> None:
         """Lets go of every file as it is: of a directory that went offline, or before a delete."""

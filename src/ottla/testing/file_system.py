@@ -85,6 +85,12 @@ class FakeFileSystem:
             is_directory=isinstance(node, DirectoryNode),
         )
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        node.modified_ms = modified_ms
+
     def space(self, path: str) -> DiskSpace:
         """A disk of 1 TiB, of which only file contents take any."""
         if self._node(path) is None:

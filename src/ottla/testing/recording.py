@@ -17,6 +17,7 @@ class IoKind(Enum):
     PWRITE = "pwrite"
     PWRITEV = "pwritev"
     TRUNCATE = "truncate"
+    SET_MODIFIED = "set_modified_ms"
     SYNC = "sync"
     MAKE_DIRECTORY = "make_directory"
     RENAME = "rename"
@@ -77,6 +78,10 @@ class RecordingFileSystem:
     def status(self, path: str) -> FileStatus | None:
         self.check_alive()
         return self.inner.status(path)
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        call = IoCall(kind=IoKind.SET_MODIFIED, path=path)
+        self.perform(call, lambda: self.inner.set_modified_ms(path, modified_ms))
 
     def space(self, path: str) -> DiskSpace:
         self.check_alive()

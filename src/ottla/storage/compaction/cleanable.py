@@ -1,0 +1,166 @@
+"""How much of a log could be compacted, and whether it is time to: decisions on values.
+
+Kafka's counterparts: `LogCleanerManager.cleanableOffsets`, `maxCompactionDelay`, `LogToClean`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.config.topic import TopicConfig
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.segment import Segment
+
+
+class Bound(Enum):
+    """Why the uncleanable part begins where it does."""
+
+    LAST_STABLE_OFFSET = "an open transaction holds the last stable offset"
+    ACTIVE_SEGMENT = "the active segment is never compacted"
+    MIN_COMPACTION_LAG = "min.compaction.lag.ms has not passed"
+    DAMAGED = "a segment cannot be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentView:
+    """What these decisions ask of a segment; -1 for no timestamp."""
+
+    base_offset: int
+    size: int
+    largest_timestamp_ms: int
+    first_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """What these decisions ask of a log; `segments` with the active one last."""
+
+    segments: Sequence[SegmentView]
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    cleaned_until: int | None
+    """The checkpointed first dirty offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanable:
+    """Offsets from `first_dirty_offset` to `end_offset` could be compacted now.
+
+    `end_offset` is where a segment begins; `bound` is why it is not later. `ratio` is the dirty
+    share of what would be read. `overdue_ms`: for how long a record has waited longer than
+    `max.compaction.lag.ms`. `is_checkpoint_wrong`: it did not fit the log.
+    """
+
+    first_dirty_offset: int
+    end_offset: int
+    bound: Bound
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue_ms: int
+    is_checkpoint_wrong: bool
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_due(self, config: TopicConfig) -> bool:
+        """Whether the log is worth compacting now."""
+        if self.overdue_ms > 0 and self.cleanable_bytes > 0:
+            return True
+        return self.ratio > config.min_cleanable_dirty_ratio
+
+
+def view_log(log: PartitionLog, cleaned_until: int | None) -> LogView:
+    return LogView(
+        segments=[_view_segment(one) for one in log.segments.values],
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=log.last_stable_offset,
+        cleaned_until=cleaned_until,
+    )
+
+
+def _view_segment(segment: Segment) -> SegmentView:
+    return SegmentView(
+        base_offset=segment.base_offset,
+        size=segment.size,
+        largest_timestamp_ms=segment.largest_timestamp_ms(),
+        first_timestamp_ms=segment.first_timestamp_ms,
+    )
+
+
+def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
+    """What could be compacted now."""
+    first_dirty, is_wrong = _first_dirty_offset(log)
+    uncleanable, bound = _first_uncleanable_offset(log, config, first_dirty, now_ms)
+    # A segment is compacted whole or not at all.
+    end = max(
+        (one.base_offset for one in log.segments if one.base_offset <= uncleanable),
+        default=log.segments[0].base_offset,
+    )
+    if is_wrong:
+        first_dirty = min(first_dirty, end)
+    clean = sum(one.size for one in log.segments if one.base_offset < _floor(log, first_dirty))
+    dirty = [
+        one for one in log.segments if _floor(log, min(first_dirty, end)) <= one.base_offset < end
+    ]
+    return Cleanable(
+        first_dirty_offset=first_dirty,
+        end_offset=end,
+        bound=bound,
+        clean_bytes=clean,
+        cleanable_bytes=sum(one.size for one in dirty),
+        overdue_ms=_overdue_ms(log, config, first_dirty, now_ms),
+        is_checkpoint_wrong=is_wrong,
+    )
+
+
+def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
+    """A checkpoint that does not fit the log any more makes all of it dirty."""
+    cleaned_until = log.cleaned_until
+    if cleaned_until is None:
+        return log.log_start_offset, False
+    if log.log_start_offset <= cleaned_until <= log.log_end_offset:
+        return cleaned_until, False
+    return log.log_start_offset, True
+
+
+def _first_uncleanable_offset(
+    log: LogView, config: TopicConfig, first_dirty: int, now_ms: int
+) -> tuple[int, Bound]:
+    active = log.segments[-1].base_offset
+    offset, bound = active, Bound.ACTIVE_SEGMENT
+    if log.last_stable_offset < offset:
+        offset, bound = log.last_stable_offset, Bound.LAST_STABLE_OFFSET
+    lag_ms = config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for one in log.segments:
+            is_dirty = _floor(log, first_dirty) <= one.base_offset < active
+            if is_dirty and one.largest_timestamp_ms > now_ms - lag_ms:
+                if one.base_offset < offset:
+                    return one.base_offset, Bound.MIN_COMPACTION_LAG
+                break
+    return offset, bound
+
+
+def _overdue_ms(log: LogView, config: TopicConfig, first_dirty: int, now_ms: int) -> int:
+    times = [
+        one.first_timestamp_ms
+        for one in log.segments[:-1]
+        if one.base_offset >= _floor(log, first_dirty) and one.first_timestamp_ms > 0
+    ]
+    if not times:
+        return 0
+    return max(0, now_ms - config.max_compaction_lag_ms - min(times))
+
+
+def _floor(log: LogView, offset: int) -> int:
+    """The base offset of the segment that covers an offset."""
+    found = log.segments[0].base_offset
+    for one in log.segments:
+        if one.base_offset > offset:
+            break
+        found = one.base_offset
+    return found

@@ -1,0 +1,389 @@
+"""Compaction as a function: from sealed segments to `.cleaned` files beside them.
+
+Two passes: the keys of the part that is not compacted yet are learnt with their last offsets, then
+all segments up to there are copied without the records that a later one of the same key replaces.
+Nothing of the log is changed; `replacement` does that. A crash leaves `.cleaned` files, which
+recovery removes. Kafka's counterpart: `Cleaner.doClean`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from ottla.base.errors import CorruptionError, OttlaError
+from ottla.base.files import Buffer, FileSystem, join
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
+from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
+from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
+from ottla.storage.compaction.output import CleanedSegments
+from ottla.storage.compaction.rebuilding import (
+    build_empty,
+    build_retained,
+    build_retained_messages,
+)
+from ottla.storage.compaction.sieve import (
+    Candidate,
+    RawRecord,
+    Sieve,
+    Survivors,
+    raw_records,
+)
+from ottla.storage.compaction.transactions import CleanedTransactions
+from ottla.storage.compaction.verdict import BatchJudge, LastRecord, Verdict
+from ottla.storage.filenames import log_file_name
+from ottla.storage.transaction_index import AbortedTransaction
+
+MAX_GROUP_ROWS = 65_536
+"""Records that a sieve is given at once, about."""
+
+MAX_GROUP_SIZE = 4 << 20
+"""Bytes that a sieve is given at once, about; they are in memory until they are written."""
+
+
+class StoppedError(OttlaError):
+    """Compaction was asked to stop; what it has written is gone."""
+
+
+class DamagedSegmentError(CorruptionError):
+    """A segment that cannot be read whole; `base_offset` is the segment's."""
+
+    def __init__(self, path: str, position: int, reason: str, base_offset: int) -> None:
+        super().__init__(path, position, reason)
+        self.base_offset = base_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """All that a pass must know; it can be sent to another process.
+
+    `sources` reach from the log's first segment to `end_offset`, where the uncleanable part begins.
+    `aborted` are the aborted transactions of that range. `old_horizon_ms`: tombstones of formats v0
+    and v1 go from segments that were last written before. `map_bytes` is the memory for keys.
+    """
+
+    directory: str
+    sources: tuple[SegmentSource, ...]
+    first_dirty_offset: int
+    end_offset: int
+    limits: GroupLimits
+    index_interval_bytes: int
+    delete_retention_ms: int
+    old_horizon_ms: int
+    now_ms: int
+    map_bytes: int
+    load_factor: float
+    last_records: Mapping[int, LastRecord] = field(default_factory=dict)
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedGroup:
+    """Segments that `cleaned` base offsets take the place of."""
+
+    replaced: tuple[int, ...]
+    cleaned: tuple[int, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionStats:
+    """Bytes and records that were read and kept in the second pass, and keys that were learnt."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    keyless_records: int = 0
+    keys: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """The log is compacted below `end_offset` once the groups have taken their place."""
+
+    groups: tuple[CleanedGroup, ...]
+    end_offset: int
+    stats: CompactionStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an engine lends: the disk, and ways to slow down, to stop, and to keep others out.
+
+    `on_bytes` hears of bytes read and written, and may sleep. `check` raises `StoppedError`.
+    `while_making` guards the making of a file, so that a log may be deleted meanwhile.
+    """
+
+    file_system: FileSystem
+    on_bytes: Callable[[int], None] = lambda _: None
+    check: Callable[[], None] = lambda: None
+    while_making: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+def compact(plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> CompactionResult:
+    """Writes the `.cleaned` files of one pass, durably.
+
+    Raises `DamagedSegmentError`, `OffsetMapTooSmallError`, `StoppedError` and `OSError`; the files
+    made so far are removed then.
+    """
+    stats = CompactionStats()
+    end_offset = _Learning(plan, sieve, around).run()
+    stats.keys = sieve.size
+    sources = [one for one in plan.sources if one.base_offset < end_offset]
+    groups = group_segments(sources, plan.limits, end_offset)
+    copying = _Copying(plan, sieve, around, stats, end_offset)
+    made: list[CleanedSegments] = []
+    try:
+        cleaned = [
+            CleanedGroup(
+                replaced=tuple(source.base_offset for source in group),
+                cleaned=copying.run(group, made),
+            )
+            for group in groups
+        ]
+    except BaseException:
+        for output in made:
+            output.remove()
+        raise
+    return CompactionResult(groups=tuple(cleaned), end_offset=end_offset, stats=stats)
+
+
+class _Source:
+    """The batches of one segment, checked."""
+
+    def __init__(self, plan: CompactionPlan, source: SegmentSource, around: Surroundings) -> None:
+        self._around = around
+        self._source = source
+        self._path = join(plan.directory, log_file_name(source.base_offset))
+
+    def batches(self, from_offset: int = 0) -> Iterator[Batch]:
+        """Those that end at `from_offset` or later; the bytes stay as long as a batch is held."""
+        file = self._around.file_system.open(self._path)
+        try:
+            view = file.map(self._source.size)
+        finally:
+            file.close()
+        position = counted = 0
+        while position < len(view):
+            try:
+                batch = batch_at(view, position)
+                if batch.last_offset >= from_offset:
+                    batch.check()
+                    yield batch
+            except InvalidBatchError as error:
+                raise self.damaged(position, error) from error
+            position += batch.size
+            if position - counted >= MAX_GROUP_SIZE:
+                self._around.check()
+                self._around.on_bytes(position - counted)
+                counted = position
+        self._around.check()
+        self._around.on_bytes(position - counted)
+
+    def damaged(self, position: int, error: Exception) -> DamagedSegmentError:
+        return DamagedSegmentError(self._path, position, str(error), self._source.base_offset)
+
+
+class _Learning:
+    """The first pass."""
+
+    def __init__(self, plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> None:
+        self._plan = plan
+        self._sieve = sieve
+        self._around = around
+        self._transactions = CleanedTransactions()
+        self._transactions.add_aborted(plan.aborted)
+        self._pending: list[Batch] = []
+        self._pending_rows = self._pending_size = 0
+
+    def run(self) -> int:
+        """Returns the offset up to which every key is known."""
+        plan = self._plan
+        ends = [*(one.base_offset for one in plan.sources[1:]), plan.end_offset]
+        for source, end in zip(plan.sources, ends, strict=True):
+            if source.is_damaged or end <= plan.first_dirty_offset:
+                continue
+            stopped_at = self._learn(_Source(plan, source, self._around))
+            if stopped_at is not None:
+                return stopped_at
+        return plan.end_offset
+
+    def _learn(self, source: _Source) -> int | None:
+        """Returns the base offset of the first batch for whose keys there is no room."""
+        start_offset = self._plan.first_dirty_offset
+        try:
+            for batch in source.batches(start_offset):
+                if batch.is_control:
+                    self._transactions.is_marker_obsolete(batch)
+                elif not self._transactions.is_aborted(batch):
+                    if not self._has_room(batch):
+                        return batch.base_offset
+                    self._add(batch)
+            self._flush()
+        except InvalidBatchError as error:
+            raise source.damaged(0, error) from error
+        return None
+
+    def _has_room(self, batch: Batch) -> bool:
+        """A batch is taken when all its keys would fit if they were new.
+
+        The rule does not ask how many there are in truth, so that every sieve stops alike.
+        """
+        count = _row_count(batch)
+        if self._sieve.size + self._pending_rows + count > self._sieve.capacity:
+            self._flush()
+        if self._sieve.size + count <= self._sieve.capacity:
+            return True
+        if self._sieve.size == 0:
+            raise OffsetMapTooSmallError(count, self._sieve.capacity)
+        return False
+
+    def _add(self, batch: Batch) -> None:
+        self._pending.append(batch)
+        self._pending_rows += _row_count(batch)
+        self._pending_size += batch.size
+        if self._pending_rows >= MAX_GROUP_ROWS or self._pending_size >= MAX_GROUP_SIZE:
+            self._flush()
+
+    def _flush(self) -> None:
+        pending, self._pending = self._pending, []
+        self._pending_rows = self._pending_size = 0
+        if pending:
+            self._sieve.learn(pending, self._plan.first_dirty_offset)
+
+
+def _row_count(batch: Batch) -> int:
+    """How many records a batch has, or for an old wrapper how many offsets it covers."""
+    if isinstance(batch, RecordBatch):
+        return batch.record_count
+    return batch.last_offset_delta + 1
+
+
+class _Copying:
+    """The second pass."""
+
+    def __init__(
+        self,
+        plan: CompactionPlan,
+        sieve: Sieve,
+        around: Surroundings,
+        stats: CompactionStats,
+        end_offset: int,
+    ) -> None:
+        self._plan = plan
+        self._sieve = sieve
+        self._around = around
+        self._stats = stats
+        self._end_offset = end_offset
+        self._transactions = CleanedTransactions()
+        self._transactions.add_aborted(plan.aborted)
+        self._judge = BatchJudge(
+            self._transactions, plan.last_records, end_offset=plan.end_offset, now_ms=plan.now_ms
+        )
+        damaged = [one.base_offset for one in plan.sources if one.is_damaged]
+        # What lies in a damaged segment stays, and would come back without the tombstones behind.
+        self._tombstones_stay_from = min(damaged, default=None)
+
+    def run(self, group: Sequence[SegmentSource], made: list[CleanedSegments]) -> tuple[int, ...]:
+        """Copies one group; returns the base offsets of what was made."""
+        plan = self._plan
+        output = CleanedSegments(
+            self._around.file_system,
+            plan.directory,
+            group[0].base_offset,
+            index_interval_bytes=plan.index_interval_bytes,
+            segment_index_bytes=plan.limits.segment_index_bytes,
+            while_making=self._around.while_making,
+        )
+        made.append(output)
+        output.begin()
+        for source in group:
+            self._copy(source, output)
+        output.finish(group[-1].modified_ms)
+        return output.base_offsets
+
+    def _copy(self, source: SegmentSource, output: CleanedSegments) -> None:
+        pending: list[tuple[Batch, Verdict]] = []
+        rows = size = 0
+        reader = _Source(self._plan, source, self._around)
+        old_tombstones_stay = source.modified_ms > self._plan.old_horizon_ms
+        try:
+            for batch in reader.batches():
+                pending.append((batch, self._judge.judge(batch)))
+                self._take_retained(output)
+                rows += batch.record_count if isinstance(batch, RecordBatch) else 1
+                size += batch.size
+                if rows >= MAX_GROUP_ROWS or size >= MAX_GROUP_SIZE:
+                    self._write(pending, output, old_tombstones_stay)
+                    pending, rows, size = [], 0, 0
+            self._write(pending, output, old_tombstones_stay)
+        except InvalidBatchError as error:
+            raise reader.damaged(0, error) from error
+
+    def _take_retained(self, output: CleanedSegments) -> None:
+        if self._transactions.retained:
+            output.add_aborted(self._transactions.retained)
+            self._transactions.retained = []
+
+    def _write(
+        self,
+        judged: Sequence[tuple[Batch, Verdict]],
+        output: CleanedSegments,
+        old_tombstones_stay: bool,
+    ) -> None:
+        candidates = [
+            Candidate(batch, self._tombstones_stay(batch, old_tombstones_stay))
+            for batch, verdict in judged
+            if not verdict.drops_records and not batch.is_control
+        ]
+        survivors = iter(self._sieve.sift(candidates, self._end_offset))
+        for batch, verdict in judged:
+            self._stats.bytes_read += batch.size
+            if verdict.drops_records:
+                left = Survivors(records=[], count=0, has_tombstone=False)
+            elif batch.is_control:
+                left = Survivors(records=None, count=batch.record_count, has_tombstone=False)
+            else:
+                left = next(survivors)
+            self._write_batch(batch, verdict, left, output)
+        self._around.on_bytes(output.write_out())
+
+    def _tombstones_stay(self, batch: Batch, old_tombstones_stay: bool) -> bool:
+        stay_from = self._tombstones_stay_from
+        if stay_from is not None and batch.last_offset >= stay_from:
+            return True
+        if not isinstance(batch, RecordBatch):
+            return old_tombstones_stay
+        return not self._judge.is_past_horizon(batch)
+
+    def _write_batch(
+        self, batch: Batch, verdict: Verdict, left: Survivors, output: CleanedSegments
+    ) -> None:
+        stats = self._stats
+        stats.records_read += batch.record_count if isinstance(batch, RecordBatch) else 1
+        stats.records_kept += left.count
+        stats.keyless_records += left.keyless_count
+        content: Buffer | None
+        if left.count == 0:
+            content = build_empty(batch) if verdict.keeps_empty else None
+        elif isinstance(batch, RecordBatch):
+            content = self._retained(batch, verdict, left)
+        elif left.records is None:
+            content = batch.bytes_view()
+        else:
+            content = build_retained_messages(batch, left.records)  # type: ignore[arg-type]
+        if content is not None:
+            stats.bytes_written += len(content)
+            output.append(content, batch.last_offset)
+
+    def _retained(
+        self, batch: RecordBatch, verdict: Verdict, left: Survivors
+    ) -> bytes | memoryview:
+        horizon_ms = batch.base_timestamp_ms if batch.has_delete_horizon else None
+        begins = horizon_ms is None and (left.has_tombstone or verdict.starts_horizon)
+        if begins:
+            horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms
+        if left.records is None and not begins:
+            return batch.bytes_view()
+        records: Sequence[RawRecord]
+        records = raw_records(batch) if left.records is None else left.records  # type: ignore[assignment]
+        return build_retained(batch, records, horizon_ms)

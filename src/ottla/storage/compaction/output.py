@@ -1,0 +1,106 @@
+"""The `.cleaned` files of one group of segments.
+
+As a rule one segment; more where what is kept does not fit one's offsets or size. A crash leaves
+files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSegment`.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+
+from ottla.base.files import Buffer, FileSystem, join, remove_if_present
+from ottla.config.setting import INT32_MAX
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import batch_at
+from ottla.storage.filenames import SEGMENT_KINDS, FileName, FileSuffix
+from ottla.storage.segment import Segment, TimestampOffset
+from ottla.storage.transaction_index import AbortedTransaction
+
+
+class CleanedSegments:
+    """Takes batches in the order of the log; `finish` makes them durable."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        segment_index_bytes: int,
+        while_making: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._first_base_offset = base_offset
+        self._config = TopicConfig(
+            index_interval_bytes=index_interval_bytes, segment_index_bytes=segment_index_bytes
+        )
+        self._while_making = while_making
+        self._segments: list[Segment] = []
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        return tuple(one.base_offset for one in self._segments)
+
+    def begin(self) -> None:
+        """Makes the first segment's files; one is there even when nothing is kept."""
+        self._begin(self._first_base_offset)
+
+    def _begin(self, base_offset: int) -> None:
+        with self._while_making():
+            # What a pass that failed may have left would be appended to.
+            for kind in SEGMENT_KINDS:
+                name = FileName(offset=base_offset, kind=kind, suffix=FileSuffix.CLEANED)
+                remove_if_present(self._file_system, join(self._directory, name.text))
+            segment = Segment(
+                self._file_system,
+                self._directory,
+                base_offset,
+                config=self._config,
+                created_ms=0,
+                create=True,
+                suffix=FileSuffix.CLEANED,
+            )
+            self._segments.append(segment)
+            # So that all files are made while nobody else is at work here.
+            _ = segment.offset_index, segment.time_index
+
+    def append(self, content: Buffer, last_offset: int) -> None:
+        """Adds a batch; `content` must stay as it is until `write_out`."""
+        segment = self._segments[-1]
+        span = last_offset - segment.base_offset
+        if span > INT32_MAX or segment.size + len(content) > INT32_MAX:
+            self.write_out()
+            segment.become_inactive()
+            self._begin(batch_at(content).base_offset)
+            segment = self._segments[-1]
+        largest = TimestampOffset(batch_at(content).max_timestamp_ms, last_offset)
+        segment.append(content, last_offset, largest)
+
+    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Notes aborted transactions of which something is kept."""
+        for one in transactions:
+            self._segments[-1].transaction_index.append(one)
+
+    def write_out(self) -> int:
+        """Hands over what was appended; returns how many bytes."""
+        log = self._segments[-1].log
+        size = log.size - log.written_size
+        log.write_out()
+        return size
+
+    def finish(self, modified_ms: int) -> None:
+        """Makes all durable, with the time of the segment that they come from, and lets go."""
+        self.write_out()
+        self._segments[-1].become_inactive()
+        for segment in self._segments:
+            self._file_system.set_modified_ms(segment.log.path, modified_ms)
+            segment.sync()
+            segment.close_files()
+
+    def remove(self) -> None:
+        """Takes everything back."""
+        for segment in self._segments:
+            segment.close_files()
+            for path in segment.files():
+                remove_if_present(self._file_system, path)

@@ -1,0 +1,84 @@
+"""From a live log to a plan that needs it no more."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ottla.base.files import FileSystem
+from ottla.storage.compaction.cleanable import Cleanable
+from ottla.storage.compaction.compaction import CompactionPlan
+from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
+from ottla.storage.compaction.verdict import LastRecord
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment import Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapMemory:
+    """What the keys of one pass may take, and how full the map may get (0 to 1)."""
+
+    size: int
+    load_factor: float
+
+
+def plan_compaction(
+    log: PartitionLog,
+    range_: Cleanable,
+    file_system: FileSystem,
+    memory: MapMemory,
+    *,
+    now_ms: int,
+    damaged: Collection[int] = (),
+) -> CompactionPlan:
+    """The plan of a pass; `damaged` are base offsets of segments that could not be read."""
+    segments = [one for one in log.segments.values if one.base_offset < range_.end_offset]
+    assert segments, "there is nothing to compact"
+    config = log.config
+    cleaned = [one for one in segments if one.base_offset < range_.first_dirty_offset]
+    old_horizon_ms = 0
+    if cleaned:
+        old_horizon_ms = _modified_ms(cleaned[-1], file_system) - config.delete_retention_ms
+    return CompactionPlan(
+        directory=log.directory,
+        sources=tuple(_source(one, file_system, one.base_offset in damaged) for one in segments),
+        first_dirty_offset=range_.first_dirty_offset,
+        end_offset=range_.end_offset,
+        limits=GroupLimits(
+            segment_bytes=config.segment_bytes, segment_index_bytes=config.segment_index_bytes
+        ),
+        index_interval_bytes=config.index_interval_bytes,
+        delete_retention_ms=config.delete_retention_ms,
+        old_horizon_ms=old_horizon_ms,
+        now_ms=now_ms,
+        map_bytes=memory.size,
+        load_factor=memory.load_factor,
+        last_records=last_records(log.producers),
+        aborted=tuple(log.aborted_transactions(segments[0].base_offset, range_.end_offset)),
+    )
+
+
+def last_records(producers: ProducerState) -> dict[int, LastRecord]:
+    """What each producer has written last (Kafka: `lastRecordsOfActiveProducers`)."""
+    return {
+        producer_id: LastRecord(
+            data_offset=entry.batches[-1].last_offset if entry.batches else None,
+            epoch=entry.epoch,
+        )
+        for producer_id, entry in producers.entries.items()
+    }
+
+
+def _source(segment: Segment, file_system: FileSystem, is_damaged: bool) -> SegmentSource:
+    return SegmentSource(
+        base_offset=segment.base_offset,
+        size=segment.log.written_size,
+        offset_index_size=segment.offset_index.size,
+        time_index_size=segment.time_index.size,
+        modified_ms=_modified_ms(segment, file_system),
+        is_damaged=is_damaged,
+    )
+
+
+def _modified_ms(segment: Segment, file_system: FileSystem) -> int:
+    status = file_system.status(segment.log.path)
+    return status.modified_ms if status else 0

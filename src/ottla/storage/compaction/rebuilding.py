@@ -1,0 +1,70 @@
+"""The bytes of a batch of which only some records stay, or whose delete horizon begins.
+
+Offsets, sequence numbers and the last offset stay as they were: the gaps tell of what has gone.
+Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.
+"""
+
+from collections.abc import Sequence
+
+from ottla.codec.compression import Compression
+from ottla.record.batch import Batch, RecordBatch, TimestampType
+from ottla.record.builder import RecordBatchBuilder, build_empty_batch
+from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.record import Record
+from ottla.storage.compaction.sieve import RawRecord
+
+
+def build_empty(batch: Batch) -> bytes:
+    """The header alone."""
+    assert isinstance(batch, RecordBatch)
+    return build_empty_batch(batch)
+
+
+def build_retained(
+    batch: RecordBatch, records: Sequence[RawRecord], delete_horizon_ms: int | None
+) -> bytes:
+    """A v2 batch of these records, in the codec it had."""
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    builder = RecordBatchBuilder(
+        batch.base_offset,
+        compression=batch.compression,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+        is_control=batch.is_control,
+        leader_epoch=batch.partition_leader_epoch,
+        append_time_ms=batch.max_timestamp_ms if is_append_time else None,
+        delete_horizon_ms=delete_horizon_ms,
+    )
+    for record in records:
+        builder.append_raw(batch.base_timestamp_ms + record.timestamp_delta, record.rest)
+    return builder.build(last_offset=batch.last_offset)
+
+
+def build_retained_messages(batch: Batch, records: Sequence[Record]) -> bytes:
+    """An old message, or a wrapper around those that stay."""
+    magic = batch.magic
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if batch.compression is Compression.NONE:
+        return bytes(batch.bytes_view())
+    last_offset = records[-1].offset
+    first_offset = records[0].offset if magic else 0
+    messages = [
+        build_message(
+            record.key,
+            record.value,
+            magic=magic,
+            offset=record.offset - first_offset,
+            timestamp_ms=record.timestamp_ms,
+        )
+        for record in records
+    ]
+    return build_wrapper(
+        messages,
+        magic=magic,
+        compression=batch.compression,
+        offset=last_offset,
+        timestamp_ms=max(record.timestamp_ms for record in records),
+        is_append_time=is_append_time,
+    )

@@ -1,0 +1,156 @@
+"""From what Kafka's cleaner was given, Ottla's makes what Kafka's made, byte for byte."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.base.files import OsFileSystem
+from ottla.base.ids import Uuid
+from ottla.record.batch import RecordBatch, iter_batches
+from ottla.record.record import read_records
+from ottla.storage.compaction.cleanable import cleanable, view_log
+from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.planning import MapMemory, plan_compaction
+from ottla.storage.compaction.replacement import replace_segments
+from ottla.storage.compaction.sieve import PlainSieve, Sieve
+from ottla.storage.log_directory import LogDirectory, OpenOptions
+from ottla.storage.partition_log import PartitionLog
+from tests.golden.test_golden_writing import config_of
+from tests.support import SHARED
+
+pytestmark = pytest.mark.skipif(
+    SHARED is None, reason="the directories written by Kafka are not here"
+)
+FILES = OsFileSystem()
+MEMORY = MapMemory(size=1 << 20, load_factor=0.9)
+GOLDEN = SHARED / "golden" if SHARED else Path("no golden directories")
+LAST_TIME_ENTRY = 12
+
+
+def partitions_of(case: str) -> list[dict[str, Any]]:
+    manifest = GOLDEN / case / "manifest.json"
+    return json.loads(manifest.read_text())["partitions"] if manifest.exists() else []
+
+
+def open_copy(case: str, data: Path, config: Any) -> LogDirectory:
+    shutil.copytree(GOLDEN / case / "logdir", data)
+    for path in data.rglob("*"):
+        path.chmod(0o755)
+    options = OpenOptions(
+        now_ms=1_700_000_000_000,
+        node_id=1,
+        cluster_id="AAAAAAAAAAAAAAAAAAAAAQ",
+        new_id=lambda: Uuid(bytes(range(16))),
+        random_below=lambda bound: 0,
+        topic_config=lambda topic: config,
+    )
+    return LogDirectory.open(str(data), FILES, options)
+
+
+def clean(log: PartitionLog, *, cleaned_until: int | None, now_ms: int, sieve: Sieve) -> int:
+    """One pass; returns the new first dirty offset."""
+    range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
+    plan = plan_compaction(log, range_, FILES, MEMORY, now_ms=now_ms)
+    result = compact(plan, sieve, Surroundings(file_system=FILES))
+    replace_segments(log, result.groups, FILES, now_ms)
+    return result.end_offset
+
+
+def horizons(directory: Path) -> list[int]:
+    return [
+        batch.base_timestamp_ms
+        for path in sorted(directory.glob("*.log"))
+        for batch in iter_batches(path.read_bytes())
+        if isinstance(batch, RecordBatch) and batch.has_delete_horizon
+    ]
+
+
+def contents(directory: Path, until: int) -> dict[str, bytes]:
+    """Of the time index the last entry only: Kafka's cleaner makes one for each buffer it writes,
+    ours as an append does, so that lookups in compacted segments are as quick."""
+    found = {}
+    for path in sorted(directory.iterdir()):
+        if not path.stem.isdigit() or int(path.stem) >= until:
+            continue
+        if path.suffix in (".log", ".txnindex"):
+            found[path.name] = path.read_bytes()
+        elif path.suffix == ".timeindex":
+            found[path.name] = path.read_bytes()[-LAST_TIME_ENTRY:]
+    return found
+
+
+@pytest.mark.parametrize(
+    "partition",
+    partitions_of("compaction-0-before"),
+    ids=lambda one: f"{one['topic']}-{one['partition']}",
+)
+def test_the_first_pass_makes_the_bytes_that_kafka_made(
+    partition: dict[str, Any], tmp_path: Path
+) -> None:
+    key = partition["topic"], partition["partition"]
+    name = f"{key[0]}-{key[1]}"
+    after = GOLDEN / "compaction-1-after" / "logdir"
+    (described,) = (
+        one
+        for one in partitions_of("compaction-1-after")
+        if (one["topic"], one["partition"]) == key
+    )
+    config = config_of(described)
+    directory = open_copy("compaction-0-before", tmp_path / "data", config)
+    made_at = next((at - config.delete_retention_ms for at in horizons(after / name)), 10**13)
+    end = clean(
+        directory.logs[key], cleaned_until=None, now_ms=made_at, sieve=PlainSieve(1 << 20, 0.9)
+    )
+    checkpoint = (after / "cleaner-offset-checkpoint").read_text()
+    assert f"{key[0]} {key[1]} {end}\n" in checkpoint
+    assert contents(tmp_path / "data" / name, end) == contents(after / name, end)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    partitions_of("compaction-3-horizon-set"),
+    ids=lambda one: f"{one['topic']}-{one['partition']}",
+)
+def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
+    partition: dict[str, Any], tmp_path: Path
+) -> None:
+    """From the stage before, with what Kafka has taken in since; it cleaned several times."""
+    key = partition["topic"], partition["partition"]
+    name = f"{key[0]}-{key[1]}"
+    config = config_of(partition)
+    last = GOLDEN / "compaction-4-tombstones-removed" / "logdir"
+    directory = open_copy("compaction-3-horizon-set", tmp_path / "data", config)
+    log = directory.logs[key]
+    first_end = log.log_end_offset
+    added = [
+        batch
+        for path in sorted((last / name).glob("*.log"))
+        for batch in iter_batches(path.read_bytes())
+        if batch.base_offset >= first_end
+    ]
+    assert added
+    for batch in added:
+        log.append_as_follower(bytearray(batch.bytes_view()), now_ms=1_700_000_000_000)
+        log.write_out()
+    log.roll(1_700_000_000_000)
+    now_ms = max(horizons(tmp_path / "data" / name)) + 1
+    cleaned_until = None
+    for _ in range(2):
+        cleaned_until = clean(
+            log, cleaned_until=cleaned_until, now_ms=now_ms, sieve=PlainSieve(1 << 20, 0.9)
+        )
+    kept = kept_records(tmp_path / "data" / name, first_end)
+    assert kept == kept_records(last / name, first_end)
+
+
+def kept_records(directory: Path, until: int) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [
+        (record.offset, record.key, record.value)
+        for path in sorted(directory.glob("*.log"))
+        for batch in iter_batches(path.read_bytes())
+        for record in read_records(batch)
+        if record.offset < until
+    ]
