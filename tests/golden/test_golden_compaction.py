@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve, Sieve
+from ottla.storage.compaction.vector_sieve import VectorSieve
 from ottla.storage.log_directory import LogDirectory, OpenOptions
 from ottla.storage.partition_log import PartitionLog
 from tests.golden.test_golden_writing import config_of
@@ -28,6 +30,7 @@ FILES = OsFileSystem()
 MEMORY = MapMemory(size=1 << 20, load_factor=0.9)
 GOLDEN = SHARED / "golden" if SHARED else Path("no golden directories")
 LAST_TIME_ENTRY = 12
+NewSieve = Callable[[int, float], Sieve]
 
 
 def partitions_of(case: str) -> list[dict[str, Any]]:
@@ -82,13 +85,14 @@ def contents(directory: Path, until: int) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-0-before"),
     ids=lambda one: f"{one['topic']}-{one['partition']}",
 )
 def test_the_first_pass_makes_the_bytes_that_kafka_made(
-    partition: dict[str, Any], tmp_path: Path
+    partition: dict[str, Any], new_sieve: NewSieve, tmp_path: Path
 ) -> None:
     key = partition["topic"], partition["partition"]
     name = f"{key[0]}-{key[1]}"
@@ -102,20 +106,21 @@ def test_the_first_pass_makes_the_bytes_that_kafka_made(
     directory = open_copy("compaction-0-before", tmp_path / "data", config)
     made_at = next((at - config.delete_retention_ms for at in horizons(after / name)), 10**13)
     end = clean(
-        directory.logs[key], cleaned_until=None, now_ms=made_at, sieve=PlainSieve(1 << 20, 0.9)
+        directory.logs[key], cleaned_until=None, now_ms=made_at, sieve=new_sieve(1 << 20, 0.9)
     )
     checkpoint = (after / "cleaner-offset-checkpoint").read_text()
     assert f"{key[0]} {key[1]} {end}\n" in checkpoint
     assert contents(tmp_path / "data" / name, end) == contents(after / name, end)
 
 
+@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-3-horizon-set"),
     ids=lambda one: f"{one['topic']}-{one['partition']}",
 )
 def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
-    partition: dict[str, Any], tmp_path: Path
+    partition: dict[str, Any], new_sieve: NewSieve, tmp_path: Path
 ) -> None:
     """From the stage before, with what Kafka has taken in since; it cleaned several times."""
     key = partition["topic"], partition["partition"]
@@ -140,7 +145,7 @@ def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
     cleaned_until = None
     for _ in range(2):
         cleaned_until = clean(
-            log, cleaned_until=cleaned_until, now_ms=now_ms, sieve=PlainSieve(1 << 20, 0.9)
+            log, cleaned_until=cleaned_until, now_ms=now_ms, sieve=new_sieve(1 << 20, 0.9)
         )
     kept = kept_records(tmp_path / "data" / name, first_end)
     assert kept == kept_records(last / name, first_end)

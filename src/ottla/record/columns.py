@@ -8,25 +8,23 @@ function is called. Kafka has no counterpart.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.files import Buffer
-from ottla.codec.compression import Compression
 from ottla.record.batch import (
-    HEADER,
     Batch,
     RecordBatch,
     TimestampType,
     iter_batches,
 )
-from ottla.record.record import Record, read_records, unpacked_payload
+from ottla.record.record import Record, read_records
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from ottla.record.scan import Fields, Payload, RecordScan
+    from ottla.record.scan import Fields, RecordScan
 
 COLUMNS: Final = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 
@@ -43,9 +41,6 @@ SCAN_ROW_COUNT: Final = 65_536
 
 SCAN_SIZE: Final = 16 * 1024 * 1024
 """Bytes of the log that are scanned at once, about."""
-
-MAX_SCAN_SIZE: Final = 2**31 - 1
-"""Arrow's binary columns count bytes with 32 bits."""
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
@@ -182,9 +177,9 @@ def _value(record: Record, column: str) -> object:
 def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    from ottla.record.scan import RecordScan
+    from ottla.record.scan import RecordScan, plain_payloads
 
-    buffer, payloads = _plain_payloads(batches)
+    buffer, payloads = plain_payloads(batches)
     scan = RecordScan.begin(buffer, payloads)
     found = _places(batches, scan, selection)
     names = set(selection.schema.names)
@@ -202,30 +197,6 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
         found["headers"] = _headers(source, scan, selection.schema.field("headers").type)
     columns = [pa.array(found[name]) for name in selection.schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
-
-
-def _plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, "list[Payload]"]:
-    """The records of all batches in one buffer: the log's own where nothing is compressed."""
-    from ottla.record.scan import Payload
-
-    buffer: Buffer
-    if all(one.compression is Compression.NONE for one in batches):
-        first, last = batches[0], batches[-1]
-        buffer = memoryview(first.buffer)[first.position : last.position + last.size]
-        places = [(one.position + HEADER.size, one.position + one.size) for one in batches]
-        shift = first.position
-    else:
-        pieces = [unpacked_payload(one) for one in batches]
-        buffer = b"".join(pieces)
-        ends = list(accumulate(map(len, pieces)))
-        places = list(zip([0, *ends], ends, strict=False))
-        shift = 0
-    if len(buffer) > MAX_SCAN_SIZE:
-        raise ValueError(f"{len(buffer)} bytes are too many for one Arrow column")
-    return buffer, [
-        Payload(start=start - shift, end=end - shift, record_count=batch.record_count)
-        for (start, end), batch in zip(places, batches, strict=True)
-    ]
 
 
 def _places(

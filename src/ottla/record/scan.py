@@ -3,25 +3,32 @@
 A record's place is known only when the one before it has been measured, so the chain of sizes is
 followed first: for all batches in lock step, record k of each, and one by one where too few
 batches are that long. All else is then read for every record together.
-numpy is imported by whoever imports this module: only `columns`, when it is called.
+numpy is imported by whoever imports this module: `columns`, when it is called, and others who
+need numpy anyway.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
+from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, VarintError, read_varint
-from ottla.record.batch import InvalidBatchError
+from ottla.record.batch import HEADER, InvalidBatchError, RecordBatch
+from ottla.record.record import unpacked_payload
 
 Positions = NDArray[np.int64]
 Data = NDArray[np.uint8]
 
 MIN_RECORD_SIZE: Final = 7
 """A byte each: size, attributes, both deltas, key size, value size, header count."""
+
+MAX_SCAN_SIZE: Final = 2**31 - 1
+"""Arrow's binary columns count bytes with 32 bits."""
 
 MIN_LOCK_STEP_WIDTH: Final = 100
 """Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
@@ -38,6 +45,31 @@ class Payload:
     start: int
     end: int
     record_count: int
+
+
+def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload]]:
+    """The records of all batches in one buffer: the log's own where nothing is compressed.
+
+    `ValueError` for more than Arrow's offsets count.
+    """
+    buffer: Buffer
+    if all(one.compression is Compression.NONE for one in batches):
+        first, last = batches[0], batches[-1]
+        buffer = memoryview(first.buffer)[first.position : last.position + last.size]
+        places = [(one.position + HEADER.size, one.position + one.size) for one in batches]
+        shift = first.position
+    else:
+        pieces = [unpacked_payload(one) for one in batches]
+        buffer = b"".join(pieces)
+        ends = list(accumulate(map(len, pieces)))
+        places = list(zip([0, *ends], ends, strict=False))
+        shift = 0
+    if len(buffer) > MAX_SCAN_SIZE:
+        raise ValueError(f"{len(buffer)} bytes are too many for one Arrow column")
+    return buffer, [
+        Payload(start=start - shift, end=end - shift, record_count=batch.record_count)
+        for (start, end), batch in zip(places, batches, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +101,14 @@ class RecordScan:
 
     def deltas(self) -> tuple[Positions, Positions]:
         """Timestamp and offset deltas; to be read first."""
-        timestamp_delta, position = read_varints(self.data, self.position + 1, MAX_VARLONG_SIZE)
-        offset_delta, position = read_varints(self.data, position, MAX_VARINT_SIZE)
+        return self.deltas_and_rest()[:2]
+
+    def deltas_and_rest(self) -> tuple[Positions, Positions, Positions]:
+        """The same, and where the offset delta begins."""
+        timestamp_delta, rest = read_varints(self.data, self.position + 1, MAX_VARLONG_SIZE)
+        offset_delta, position = read_varints(self.data, rest, MAX_VARINT_SIZE)
         self._advance(position)
-        return timestamp_delta, offset_delta
+        return timestamp_delta, offset_delta, rest
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
         self.position = self.position[rows]

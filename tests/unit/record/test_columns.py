@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ottla.record import columns
+from ottla.record import columns, scan
 from ottla.record.batch import InvalidBatchError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
@@ -95,7 +95,7 @@ def test_messages_of_format_v0_have_no_kind_of_time() -> None:
 
 
 def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MAX_SCAN_SIZE", 100)
+    monkeypatch.setattr(scan, "MAX_SCAN_SIZE", 100)
     assert columns.decode_columns(batch_of(b"a"), ("offset",)).num_rows == 1
     with pytest.raises(ValueError, match="too many for one Arrow column"):
         columns.decode_columns(batch_of(b"a" * 100), ("offset",))

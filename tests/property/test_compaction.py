@@ -1,0 +1,96 @@
+"""Compaction over random histories: what a reader ends with stays, whoever compacts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.planning import MapMemory
+from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.compaction.vector_sieve import VectorSieve
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.compacting import COMPACTED, STEPS, Step, clean, keeper_of, plan, stored, visible
+from tests.log_support import NOW_MS, open_log
+
+SMALL_MEMORY = MapMemory(size=24 * 20, load_factor=0.9)
+
+
+@given(STEPS)
+def test_a_reader_ends_with_the_last_committed_value_of_each_key(steps: list[Step]) -> None:
+    file_system = FakeFileSystem()
+    keeper = keeper_of(file_system)
+    for step in steps:
+        keeper.carry_out(step)
+    keeper.finish()
+    wanted = {key: value for key, (_, value) in keeper.latest.items() if value is not None}
+    before = keeper.log.log_end_offset
+    clean(keeper.log, file_system)
+    assert visible(keeper.log, keeper.aborted) == wanted
+    # The tombstones' time has passed; they go with the next pass, and nothing comes back.
+    clean(keeper.log, file_system, now_ms=NOW_MS + 2000)
+    assert visible(keeper.log, keeper.aborted) == wanted
+    assert keeper.log.log_end_offset == before
+    offsets = [one.base_offset for one in keeper.log.segments.values]
+    assert offsets == sorted(set(offsets))
+
+
+@given(STEPS)
+def test_a_second_pass_at_the_same_time_changes_nothing(steps: list[Step]) -> None:
+    file_system = FakeFileSystem()
+    keeper = keeper_of(file_system)
+    for step in steps:
+        keeper.carry_out(step)
+    keeper.finish()
+    for _ in range(2):
+        # The second pass sees markers whose data the first one took away.
+        clean(keeper.log, file_system)
+    once = stored(keeper.log)
+    clean(keeper.log, file_system)
+    assert stored(keeper.log) == once
+
+
+@given(STEPS, st.booleans())
+def test_with_and_without_numpy_the_same_bytes_are_made(
+    steps: list[Step], has_small_map: bool
+) -> None:
+    disk = FakeFileSystem()
+    keeper = keeper_of(disk)
+    for step in steps:
+        keeper.carry_out(step)
+    keeper.finish()
+    memory = SMALL_MEMORY if has_small_map else MapMemory(size=24 * 1000, load_factor=0.9)
+    outcomes = []
+    for new_sieve in (PlainSieve, VectorSieve):
+        copy = disk.crash(CrashMode.KEEP)
+        log = open_log(copy, COMPACTED)
+        made = plan(log, copy, memory=memory)
+        if made is None:
+            return
+        sieve = new_sieve(memory.size, memory.load_factor)
+        result = compact(made, sieve, Surroundings(file_system=copy))
+        files = {
+            name: copy.open(f"data/t-0/{name}").pread(1 << 20, 0)
+            for name in copy.list("data/t-0")
+            if name.endswith(".cleaned")
+        }
+        outcomes.append((result, files))
+    assert outcomes[0] == outcomes[1]
+
+
+@given(STEPS)
+def test_several_passes_with_a_small_map_end_where_one_with_a_large_map_does(
+    steps: list[Step],
+) -> None:
+    file_system = FakeFileSystem()
+    keeper = keeper_of(file_system)
+    for step in steps:
+        keeper.carry_out(step)
+    keeper.finish()
+    wanted = {key: value for key, (_, value) in keeper.latest.items() if value is not None}
+    end = keeper.log.segments.active.base_offset
+    cleaned_until = 0
+    while cleaned_until < end:
+        result = clean(keeper.log, file_system, cleaned_until=cleaned_until, memory=SMALL_MEMORY)
+        assert result is not None
+        assert cleaned_until < result.end_offset <= end
+        cleaned_until = result.end_offset
+        assert visible(keeper.log, keeper.aborted) == wanted
