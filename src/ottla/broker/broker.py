@@ -17,6 +17,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.moment import Moment
 from ottla.broker.admin import Admin
+from ottla.broker.cleaner import Cleaner
 from ottla.broker.cluster_file import ClusterState
 from ottla.broker.cluster_store import ClusterStore, read_cluster_state
 from ottla.broker.coordination import GroupCoordinator
@@ -101,6 +102,10 @@ class Broker:
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
         )
         self.groups = GroupCoordinator(self, self.config, options.new_id)
+        self.cleaner = Cleaner(
+            opened.directories, file_system, lambda: settings.config, self._store.retire
+        )
+        self._store.before_delete = self.cleaner.forget
 
     @classmethod
     def open(

@@ -132,6 +132,49 @@ class BrokerConfig(GroupConfig):
         "is PLAINTEXT://:9092.",
         is_dynamic=False,
     )
+    log_cleaner_backoff_ms: int = setting(
+        "log.cleaner.backoff.ms",
+        "long",
+        15_000,
+        "How long the cleaner sleeps when no log is due.",
+        at_least=0,
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        "log.cleaner.dedupe.buffer.size",
+        "long",
+        134_217_728,
+        "Memory for the keys of one pass, for all cleaner threads together; 24 bytes each.",
+        at_least=0,
+    )
+    log_cleaner_enable: bool = setting(
+        "log.cleaner.enable",
+        "boolean",
+        True,
+        "Whether compacted topics are compacted; they grow for ever if not.",
+        is_dynamic=False,
+    )
+    log_cleaner_io_buffer_load_factor: float = setting(
+        "log.cleaner.io.buffer.load.factor",
+        "double",
+        0.9,
+        "How full the memory for keys may get.",
+        at_least=0,
+        at_most=1,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        "log.cleaner.io.max.bytes.per.second",
+        "double",
+        1.7976931348623157e308,
+        "Bytes that all cleaner threads together read and write in a second.",
+        at_least=0,
+    )
+    log_cleaner_threads: int = setting(
+        "log.cleaner.threads",
+        "int",
+        1,
+        "How many logs are compacted at the same time.",
+        at_least=0,
+    )
     log_dir: str = setting(
         "log.dir",
         "string",

@@ -106,7 +106,9 @@ class LogDirectory:
         self._checkpointed_strangers: set[TopicPartition] = set()
         """Logs that are gone but may be in the checkpoints, where a new one of the name must not
         find the recovery point and the start of the old one."""
-        self._cleaned = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
+        self._cleaner_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
+        self.cleaned: dict[TopicPartition, int] = {}
+        """Up to where each compacted log has been compacted; `move_cleaned` changes it."""
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
@@ -162,7 +164,7 @@ class LogDirectory:
         remove_clean_shutdown(self._file_system, marker)
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_starts = self._read_checkpoint(self._log_starts)
-        cleaned_until = self._read_checkpoint(self._cleaned)
+        self.cleaned = self._read_checkpoint(self._cleaner_points)
         partitions = self._partitions()
         for topic, partition in partitions:
             self._take_topic_id(topic, self.log_path(topic, partition))
@@ -174,16 +176,31 @@ class LogDirectory:
                     was_clean_stop=was_clean,
                     recovery_point=recovery_points.get(key, 0),
                     log_start_offset=log_starts.get(key, 0),
-                    cleaned_until=cleaned_until.get(key, 0),
+                    cleaned_until=self.cleaned.get(key, 0),
                 )
                 for key in partitions
             ]
         )
         # Whichever was ready first: everything that goes through the logs does so in one order.
         self.logs = {key: self.logs[key] for key in partitions}
+        self._distrust_cleaner_points()
         self._checkpointed_strangers = (
             recovery_points.keys() | log_starts.keys()
         ) - self.logs.keys()
+
+    def _distrust_cleaner_points(self) -> None:
+        """Forgets those behind a log's end: what comes in below them was never compacted.
+
+        Were it taken for compacted, its tombstones could go before the values that they delete.
+        """
+        wrong = [
+            key
+            for key, offset in self.cleaned.items()
+            if key in self.logs and offset > self.logs[key].log_end_offset
+        ]
+        for key in wrong:
+            logger.warning("%s-%d ends before it was compacted: it will be anew", *key)
+            self.move_cleaned(key, None)
 
     def _partitions(self) -> list[TopicPartition]:
         """The partitions that are here; what waits to be removed is put down in `deleted_paths`."""
@@ -259,7 +276,7 @@ class LogDirectory:
             health=self.health,
             random_below=self._options.random_below,
         )
-        log.on_cut = self.checkpoint
+        log.on_cut = partial(self._keep_cut, key)
         self.logs[key] = log
         return log
 
@@ -272,6 +289,7 @@ class LogDirectory:
         assert (topic, partition) not in self.logs
         if (topic, partition) in self._checkpointed_strangers:
             self.checkpoint()
+        self.move_cleaned((topic, partition), None)
         directory = self.log_path(topic, partition)
         make_durable_directory(self._file_system, directory)
         write_topic_id(self._file_system, join(directory, PARTITION_METADATA), topic_id)
@@ -283,6 +301,7 @@ class LogDirectory:
         """Renames the directory out of the way, and returns its new path for `remove_deleted`."""
         log = self.logs.pop((topic, partition))
         log.abandon()
+        self.move_cleaned((topic, partition), None)
         path = join(self.path, delete_directory_name(topic, partition, self._options.new_id()))
         self._file_system.rename(log.directory, path)
         self._file_system.sync_directory(self.path)
@@ -329,6 +348,27 @@ class LogDirectory:
                 for key, log in self.logs.items()
                 if log.log_start_offset > log.segments.first.base_offset
             }
+        )
+
+    def _keep_cut(self, key: TopicPartition) -> None:
+        """A log was cut from behind, and goes on with what is not compacted."""
+        self.checkpoint()
+        active = self.logs[key].segments.active.base_offset if key in self.logs else 0
+        if self.cleaned.get(key, 0) > active:
+            self.move_cleaned(key, active)
+
+    @touches_disk
+    def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
+        """Records up to where a log is compacted; `None` forgets it."""
+        if self.cleaned.get(key) == offset:
+            return
+        if offset is None:
+            del self.cleaned[key]
+        else:
+            self.cleaned[key] = offset
+        # Logs that are gone are left out, or a new one of the name would find their offsets.
+        self._cleaner_points.write(
+            {key: offset for key, offset in self.cleaned.items() if key in self.logs}
         )
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from ottla.base.files import FileSystem
 from ottla.storage.compaction.cleanable import Cleanable
 from ottla.storage.compaction.compaction import CompactionPlan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
+from ottla.storage.compaction.offset_map import SLOT
 from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.producer_state import ProducerState
@@ -50,11 +51,18 @@ def plan_compaction(
         delete_retention_ms=config.delete_retention_ms,
         old_horizon_ms=old_horizon_ms,
         now_ms=now_ms,
-        map_bytes=memory.size,
+        map_bytes=_map_bytes(memory, range_),
         load_factor=memory.load_factor,
         last_records=last_records(log.producers),
         aborted=tuple(log.aborted_transactions(segments[0].base_offset, range_.end_offset)),
     )
+
+
+def _map_bytes(memory: MapMemory, range_: Cleanable) -> int:
+    """No more than a key for every offset takes."""
+    keys = range_.end_offset - range_.first_dirty_offset
+    needed = (int(keys / memory.load_factor) + 1) * SLOT.size if memory.load_factor else 0
+    return min(memory.size, needed)
 
 
 def last_records(producers: ProducerState) -> dict[int, LastRecord]:

@@ -1,0 +1,295 @@
+"""The log cleaner, without threads: which log is compacted next, and what becomes of a pass.
+
+Whoever runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its plan
+without it, and brings back the result or the error. A failure is tried again, later each time; a
+segment that cannot be read is set aside after some tries, and the rest of its log goes on.
+
+Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.files import FileSystem
+from ottla.base.moment import Moment
+from ottla.broker.cleaner_troubles import (
+    DamagedSegment,
+    Trouble,
+    read_troubles,
+    write_troubles,
+)
+from ottla.broker.cleaning_state import CleaningStates, TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log
+from ottla.storage.compaction.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    DamagedSegmentError,
+)
+from ottla.storage.compaction.planning import MapMemory, plan_compaction
+from ottla.storage.compaction.replacement import (
+    Retired,
+    fits,
+    remove_cleaned,
+    replace_segments,
+)
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+MAX_MAP_SIZE = 2**31 - 1
+"""The most that one thread's keys take, as in Kafka."""
+
+TRIES_BEFORE_SETTING_ASIDE = 3
+MAX_BACKOFF_MS = 3_600_000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class CleaningTask:
+    """A pass over one log. `stop` is called when nobody wants it any more."""
+
+    key: TopicPartition
+    directory: LogDirectory
+    log: PartitionLog
+    plan: CompactionPlan
+    is_stopped: bool = False
+    on_stop: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.on_stop()
+
+
+class Cleaner:
+    """`retire` is given the segments that passes have replaced, to be removed in time."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        file_system: FileSystem,
+        config: Callable[[], BrokerConfig],
+        retire: Callable[[PartitionLog, Retired], None],
+    ) -> None:
+        self.states = CleaningStates()
+        self._directories = directories
+        self._file_system = file_system
+        self._config = config
+        self._retire = retire
+        self._troubles: dict[TopicPartition, Trouble] = {}
+        for directory in directories:
+            self._troubles.update(_read_troubles(file_system, directory))
+
+    @property
+    def thread_count(self) -> int:
+        """How many passes may run at the same time."""
+        config = self._config()
+        return config.log_cleaner_threads if config.log_cleaner_enable else 0
+
+    @property
+    def backoff_ms(self) -> int:
+        """How long to wait when there is no task."""
+        return self._config().log_cleaner_backoff_ms
+
+    @property
+    def max_bytes_per_second(self) -> float:
+        """What all passes together may read and write."""
+        return self._config().log_cleaner_io_max_bytes_per_second
+
+    def trouble_of(self, key: TopicPartition) -> Trouble:
+        return self._troubles.get(key, Trouble())
+
+    # A pass
+
+    def next_task(self, at: Moment) -> CleaningTask | None:
+        """The log that needs it most, from now on kept for the caller, who must `finish` or `fail`.
+
+        `None` when no log is due.
+        """
+        due = [
+            (range_, directory, key, log)
+            for directory, key, log in self._compacted_logs()
+            if self.states.is_free(key) and not self._is_waiting(key, at.now_ms)
+            if (range_ := self.range_of(directory, key, log, at.now_ms)).is_due(log.config)
+        ]
+        if not due:
+            return None
+        range_, directory, key, log = max(due, key=lambda one: one[0].ratio)
+        return self._task(directory, key, log, range_, at.now_ms)
+
+    def task_for(self, key: TopicPartition, at: Moment) -> CleaningTask | None:
+        """A pass over one log, whether it is due or not; `None` when nothing can be compacted."""
+        for directory, other, log in self._compacted_logs():
+            if other == key and self.states.is_free(key):
+                range_ = self.range_of(directory, key, log, at.now_ms)
+                if range_.cleanable_bytes:
+                    return self._task(directory, key, log, range_, at.now_ms)
+        return None
+
+    def _compacted_logs(self) -> Iterator[tuple[LogDirectory, TopicPartition, PartitionLog]]:
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            for key, log in directory.logs.items():
+                if log.config.is_compacted:
+                    yield directory, key, log
+
+    def range_of(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
+    ) -> Cleanable:
+        """What of a log could be compacted now."""
+        return cleanable(view_log(log, directory.cleaned.get(key)), log.config, now_ms)
+
+    def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
+        trouble = self.trouble_of(key)
+        if not trouble.failure_count:
+            return False
+        wait_ms = self.backoff_ms << min(trouble.failure_count - 1, 20)
+        return now_ms - trouble.failed_ms < min(wait_ms, MAX_BACKOFF_MS)
+
+    def _task(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        log: PartitionLog,
+        range_: Cleanable,
+        now_ms: int,
+    ) -> CleaningTask:
+        config = self._config()
+        size = config.log_cleaner_dedupe_buffer_size // max(1, config.log_cleaner_threads)
+        memory = MapMemory(
+            size=min(size, MAX_MAP_SIZE), load_factor=config.log_cleaner_io_buffer_load_factor
+        )
+        plan = plan_compaction(
+            log,
+            range_,
+            self._file_system,
+            memory,
+            now_ms=now_ms,
+            damaged=self._still_damaged(key, log),
+        )
+        task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
+        self.states.begin(key, task.stop)
+        return task
+
+    def _still_damaged(self, key: TopicPartition, log: PartitionLog) -> set[int]:
+        """Segments that were set aside; one that has changed since gets another chance."""
+        trouble = self.trouble_of(key)
+        paths = {one.base_offset: one.log.path for one in log.segments.values}
+        still = tuple(
+            one
+            for one in trouble.damaged
+            if one.base_offset in paths and self._is_unchanged(paths[one.base_offset], one)
+        )
+        if still != trouble.damaged:
+            self._troubles[key] = replace(trouble, damaged=still)
+        return {one.base_offset for one in still}
+
+    def _is_unchanged(self, path: str, damaged: DamagedSegment) -> bool:
+        status = self._file_system.status(path)
+        return status is not None and (status.size, status.modified_ms) == (
+            damaged.size,
+            damaged.modified_ms,
+        )
+
+    # Its end
+
+    def finish(self, task: CleaningTask, result: CompactionResult, at: Moment) -> None:
+        """Puts what a pass has made into the log, unless the log has changed too much since."""
+        is_wanted = self.states.end(task.key)
+        log, directory = task.log, task.directory
+        if directory.is_offline:
+            return
+        if not is_wanted or not fits(log, result.groups):
+            with directory.health.guarding():
+                remove_cleaned(self._file_system, log.directory, result.groups)
+            return
+        retired = replace_segments(log, result.groups, self._file_system, at.now_ms)
+        self._retire(log, retired)
+        directory.move_cleaned(task.key, result.end_offset)
+        trouble = self.trouble_of(task.key)
+        self._note(task, replace(trouble, failure_count=0, reason="", failed_ms=0))
+        stats = result.stats
+        logger.info(
+            "%s is compacted below offset %d: %d of %d records stay, %d of %d bytes",
+            log.name, result.end_offset, stats.records_kept, stats.records_read,
+            stats.bytes_written, stats.bytes_read,
+        )  # fmt: skip
+        if stats.keyless_records:
+            logger.warning(
+                "%s had %d records without a key, which a compacted topic cannot keep",
+                log.name, stats.keyless_records,
+            )  # fmt: skip
+
+    def fail(self, task: CleaningTask, error: Exception, at: Moment) -> None:
+        """Takes note of a pass that ended with an error; what it made is gone already."""
+        is_wanted = self.states.end(task.key)
+        if isinstance(error, OSError):
+            task.directory.health.fail(error)
+            return
+        if not is_wanted or task.is_stopped or task.directory.is_offline:
+            return
+        trouble = self.trouble_of(task.key)
+        trouble = replace(
+            trouble,
+            failure_count=trouble.failure_count + 1,
+            reason=str(error) or type(error).__name__,
+            failed_ms=at.now_ms,
+        )
+        if isinstance(error, DamagedSegmentError):
+            trouble = self._set_aside(task, error, trouble)
+        if trouble.failure_count:
+            logger.error("%s could not be compacted, and will be again: %s", task.log.name, error)
+        self._note(task, trouble)
+
+    def _set_aside(
+        self, task: CleaningTask, error: DamagedSegmentError, trouble: Trouble
+    ) -> Trouble:
+        if trouble.failure_count < TRIES_BEFORE_SETTING_ASIDE:
+            return trouble
+        status = self._file_system.status(error.path)
+        if status is None:
+            return trouble
+        damaged = DamagedSegment(
+            base_offset=error.base_offset,
+            reason=str(error),
+            size=status.size,
+            modified_ms=status.modified_ms,
+        )
+        logger.error(
+            "%s is set aside, and the rest of %s compacted without it; see `ottla log check`",
+            error.path, task.log.name,
+        )  # fmt: skip
+        return Trouble(damaged=(*trouble.damaged, damaged))
+
+    def _note(self, task: CleaningTask, trouble: Trouble) -> None:
+        if trouble == self.trouble_of(task.key):
+            return
+        self._troubles[task.key] = trouble
+        here = {key: one for key, one in self._troubles.items() if key in task.directory.logs}
+        with task.directory.health.guarding():
+            write_troubles(self._file_system, task.directory.path, here)
+
+    # Others at work on a log
+
+    def forget(self, key: TopicPartition) -> None:
+        """The log is about to go: a pass under way is stopped, and nothing remembered."""
+        if not self.states.is_free(key):
+            self.states.pause(key)
+            self.states.resume(key)
+        self._troubles.pop(key, None)
+
+
+def _read_troubles(
+    file_system: FileSystem, directory: LogDirectory
+) -> dict[TopicPartition, Trouble]:
+    try:
+        with directory.health.guarding():
+            return read_troubles(file_system, directory.path)
+    except CorruptionError as error:
+        logger.warning("%s; the cleaner begins anew", error)
+    except StorageError:
+        pass  # logged where the directory went offline
+    return {}

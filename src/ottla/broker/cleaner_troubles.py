@@ -1,0 +1,82 @@
+"""What keeps the cleaner from its work, written down for people and for the next start.
+
+Format page: docs/format/ottla-cleaner.md. One small file per log directory, which Kafka ignores; it
+is replaced whole, so a crash leaves the old content or the new. Kafka marks a log uncleanable until
+a restart, and tells it by a metric alone.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+
+TROUBLES_FILE_NAME = "ottla-cleaner.json"
+FORMAT_VERSION = 1
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedSegment:
+    """A segment that is left as it is until its file changes; `modified_ms` and `size` tell."""
+
+    base_offset: int
+    reason: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Of one log: failures in a row, the last one's reason and time, and what was set aside."""
+
+    failure_count: int = 0
+    reason: str = ""
+    failed_ms: int = 0
+    damaged: tuple[DamagedSegment, ...] = field(default=())
+
+    @property
+    def is_over(self) -> bool:
+        return not self.failure_count and not self.damaged
+
+
+def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartition, Trouble]:
+    """All troubles of a directory, none without a file; raises `CorruptionError`."""
+    path = join(directory, TROUBLES_FILE_NAME)
+    if file_system.status(path) is None:
+        return {}
+    content = read_file(file_system, path)
+    try:
+        return dict(_parse(one) for one in json.loads(content)["troubles"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptionError(path, 0, f"not a list of troubles ({error!r})") from error
+
+
+def write_troubles(
+    file_system: FileSystem, directory: str, troubles: Mapping[TopicPartition, Trouble]
+) -> None:
+    """Replaces the file; without troubles there is none."""
+    path = join(directory, TROUBLES_FILE_NAME)
+    found = [
+        {"topic": topic, "partition": partition, **asdict(trouble)}
+        for (topic, partition), trouble in sorted(troubles.items())
+        if not trouble.is_over
+    ]
+    if not found:
+        remove_if_present(file_system, path)
+        return
+    text = json.dumps({"version": FORMAT_VERSION, "troubles": found}, indent=1)
+    replace_file(file_system, path, text.encode() + b"\n")
+
+
+def _parse(fields: dict[str, object]) -> tuple[TopicPartition, Trouble]:
+    topic, partition = fields.pop("topic"), fields.pop("partition")
+    damaged = fields.pop("damaged")
+    if not isinstance(topic, str) or not isinstance(partition, int):
+        raise TypeError("a partition has a topic and a number")
+    if not isinstance(damaged, list):
+        raise TypeError("damaged segments are a list")
+    segments = tuple(DamagedSegment(**one) for one in damaged)
+    return (topic, partition), Trouble(**fields, damaged=segments)  # type: ignore[arg-type]
