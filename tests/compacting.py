@@ -213,11 +213,8 @@ def clean(
         return None
     sieve = sieve or PlainSieve(memory.size, memory.load_factor)
     result = compact(made, sieve, Surroundings(file_system=file_system))
-    retired = replace_segments(log, result.groups, file_system, now_ms)
-    for segment in retired.segments:
-        segment.close_files()
-    for path in retired.paths:
-        file_system.remove(path)
+    for retired in replace_segments(log, result.groups, file_system, now_ms):
+        retired.remove()
     return result
 
 

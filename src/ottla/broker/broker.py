@@ -103,9 +103,10 @@ class Broker:
         )
         self.groups = GroupCoordinator(self, self.config, options.new_id)
         self.cleaner = Cleaner(
-            opened.directories, file_system, lambda: settings.config, self._store.retire
+            opened.directories, file_system, lambda: settings.config, self._segment_removals
         )
         self._store.before_delete = self.cleaner.forget
+        self.retention.is_being_cleaned = self.cleaner.is_being_cleaned
 
     @classmethod
     def open(

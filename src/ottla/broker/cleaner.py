@@ -21,6 +21,7 @@ from ottla.broker.cleaner_troubles import (
     write_troubles,
 )
 from ottla.broker.cleaning_state import CleaningStates, TopicPartition
+from ottla.broker.removals import SegmentRemovals
 from ottla.config.broker import BrokerConfig
 from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log
 from ottla.storage.compaction.compaction import (
@@ -30,7 +31,6 @@ from ottla.storage.compaction.compaction import (
 )
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import (
-    Retired,
     fits,
     remove_cleaned,
     replace_segments,
@@ -64,20 +64,21 @@ class CleaningTask:
 
 
 class Cleaner:
-    """`retire` is given the segments that passes have replaced, to be removed in time."""
+    """`removals` takes the segments that passes have replaced."""
 
     def __init__(
         self,
         directories: Sequence[LogDirectory],
         file_system: FileSystem,
         config: Callable[[], BrokerConfig],
-        retire: Callable[[PartitionLog, Retired], None],
+        removals: SegmentRemovals,
     ) -> None:
         self.states = CleaningStates()
         self._directories = directories
         self._file_system = file_system
         self._config = config
-        self._retire = retire
+        self._removals = removals
+        self._tasks: list[CleaningTask] = []
         self._troubles: dict[TopicPartition, Trouble] = {}
         for directory in directories:
             self._troubles.update(_read_troubles(file_system, directory))
@@ -172,6 +173,7 @@ class Cleaner:
         )
         task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
         self.states.begin(key, task.stop)
+        self._tasks.append(task)
         return task
 
     def _still_damaged(self, key: TopicPartition, log: PartitionLog) -> set[int]:
@@ -196,9 +198,13 @@ class Cleaner:
 
     # Its end
 
+    def _end(self, task: CleaningTask) -> bool:
+        self._tasks.remove(task)
+        return self.states.end(task.key)
+
     def finish(self, task: CleaningTask, result: CompactionResult, at: Moment) -> None:
         """Puts what a pass has made into the log, unless the log has changed too much since."""
-        is_wanted = self.states.end(task.key)
+        is_wanted = self._end(task)
         log, directory = task.log, task.directory
         if directory.is_offline:
             return
@@ -206,8 +212,9 @@ class Cleaner:
             with directory.health.guarding():
                 remove_cleaned(self._file_system, log.directory, result.groups)
             return
-        retired = replace_segments(log, result.groups, self._file_system, at.now_ms)
-        self._retire(log, retired)
+        due_ms = at.monotonic_ms + log.config.file_delete_delay_ms
+        for retired in replace_segments(log, result.groups, self._file_system, at.now_ms):
+            self._removals.add(directory, retired, due_ms)
         directory.move_cleaned(task.key, result.end_offset)
         trouble = self.trouble_of(task.key)
         self._note(task, replace(trouble, failure_count=0, reason="", failed_ms=0))
@@ -225,7 +232,7 @@ class Cleaner:
 
     def fail(self, task: CleaningTask, error: Exception, at: Moment) -> None:
         """Takes note of a pass that ended with an error; what it made is gone already."""
-        is_wanted = self.states.end(task.key)
+        is_wanted = self._end(task)
         if isinstance(error, OSError):
             task.directory.health.fail(error)
             return
@@ -273,6 +280,10 @@ class Cleaner:
             write_troubles(self._file_system, task.directory.path, here)
 
     # Others at work on a log
+
+    def is_being_cleaned(self, log: PartitionLog) -> bool:
+        """Whether retention must leave a log alone for now."""
+        return any(task.log is log for task in self._tasks)
 
     def forget(self, key: TopicPartition) -> None:
         """The log is about to go: a pass under way is stopped, and nothing remembered."""

@@ -46,10 +46,6 @@ class CleaningStates:
     def is_free(self, key: TopicPartition) -> bool:
         return key not in self._states
 
-    def is_being_cleaned(self, key: TopicPartition) -> bool:
-        """Whether retention must leave the log alone."""
-        return isinstance(self._states.get(key), InProgress | Aborted)
-
     def begin(self, key: TopicPartition, stop: Callable[[], None]) -> None:
         """A pass begins on a free log."""
         assert self.is_free(key)

@@ -22,7 +22,7 @@ from ottla.broker.removals import Removals
 from ottla.broker.topic_file import TopicEntry, write_topic_file
 from ottla.broker.topics import NewTopic, Topic, Topics, topic_config
 from ottla.config.topic import TopicConfig
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.log_directory import LogDirectory, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ class TopicStore:
     ) -> None:
         self.topics = Topics()
         self.removals = Removals()
+        self.before_delete: Callable[[TopicPartition], None] = lambda _: None
+        """Hears of a log that is about to go."""
         self._directories = directories
         self._file_system = file_system
         self._configs = configs
@@ -202,6 +204,7 @@ class TopicStore:
 
     def _delete_log(self, partition: Partition) -> None:
         directory = partition.directory
+        self.before_delete((partition.topic, partition.index))
         self.removals.add(directory, directory.delete_log(partition.topic, partition.index))
 
     def _write(self, extra: TopicEntry | None = None) -> None:

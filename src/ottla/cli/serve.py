@@ -17,6 +17,8 @@ from ottla.cli.server_properties import read_server_properties
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.group import with_local_defaults
 from ottla.config.listeners import client_listeners
+from ottla.embedded.cleaning import Cleaning
+from ottla.embedded.cleaning_process import ProcessEngine
 from ottla.embedded.flusher import Flusher
 from ottla.embedded.log import open_broker, parse_address
 from ottla.server.listener import Server
@@ -82,6 +84,7 @@ def serve_command(
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
+    cleaning = Cleaning(broker, ProcessEngine(), clock=clock, lock=lock)
     try:
         server.start()
         stop_on_signals(server)
@@ -92,8 +95,10 @@ def serve_command(
             f"data={','.join(paths)} after={took_ms:.0f}ms"
         )
         flusher.start()
+        cleaning.start()
         server.run()
         flusher.stop()
+        cleaning.stop()
     finally:
         broker.close()
 

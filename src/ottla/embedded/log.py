@@ -24,6 +24,7 @@ from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
 from ottla.config.group import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.embedded.cleaning import Cleaning, ThreadEngine
 from ottla.embedded.flusher import Flusher
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -114,6 +115,9 @@ class Log:
         self._ticker.start()
         self._flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=self._lock)
         self._flusher.start()
+        engine = ThreadEngine(OsFileSystem(), self._lock)
+        self._cleaning = Cleaning(broker, engine, clock=clock, lock=self._lock)
+        self._cleaning.start()
 
     def __enter__(self) -> "Log":
         return self
@@ -245,6 +249,29 @@ class Log:
                 for partition in topic.partitions.values():
                     partition.log.flush()
 
+    def compact(self, topic: str) -> None:
+        """Compacts a topic now, in the calling thread, up to the active segment of each partition.
+
+        Whether it is due is not asked. Raises `UserError` when the topic is not a compacted one,
+        or cannot be compacted.
+        """
+        with self._lock:
+            found = self._topic(topic)
+            if not found.config.is_compacted:
+                raise UserError(
+                    f"topic {topic} is not compacted; its cleanup.policy must contain compact"
+                )
+        for index in sorted(found.partitions):
+            with self._lock:
+                self._check_open()
+                task = self.broker.cleaner.task_for((topic, index), read_clock(self._clock))
+            if task is None:
+                continue
+            self._cleaning.carry_out(task)
+            trouble = self.broker.cleaner.trouble_of(task.key)
+            if trouble.failure_count:
+                raise UserError(f"{task.log.name} could not be compacted: {trouble.reason}")
+
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
 
@@ -274,6 +301,7 @@ class Log:
             self._listening.close()
         self._ticker.join()
         self._flusher.stop()
+        self._cleaning.stop()
         with self._lock:
             self.broker.close()
 

@@ -310,9 +310,12 @@ class PartitionLog:
             create=create,
         )
 
-    def retire(self, segment: Segment) -> RetiredSegment:
-        """Takes the files of a segment that has left the log out of the way."""
-        snapshot = self.snapshots.retire(segment.base_offset)
+    def retire(self, segment: Segment, *, is_replaced: bool = False) -> RetiredSegment:
+        """Takes the files of a segment that has left the log out of the way.
+
+        The producer snapshot of its start stays where another one begins there.
+        """
+        snapshot = None if is_replaced else self.snapshots.retire(segment.base_offset)
         return RetiredSegment(self._file_system, segment, snapshot)
 
     def disk(self) -> AbstractContextManager[None]:

@@ -25,6 +25,8 @@ class OffsetMapTooSmallError(OttlaError):
     """Not even the first batch's keys find room."""
 
     def __init__(self, record_count: int, capacity: int) -> None:
+        self.record_count = record_count
+        self.capacity = capacity
         super().__init__(
             f"a batch has {record_count} records, but the cleaner's map has room for {capacity} "
             "keys; raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads"

@@ -7,21 +7,12 @@ it. Kafka's counterpart: `LocalLog.replaceSegments`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ottla.base.files import FileSystem, join
 from ottla.storage.compaction.compaction import CleanedGroup
 from ottla.storage.filenames import SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.partition_log import PartitionLog
-from ottla.storage.segment import Segment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retired:
-    """Segments that are out of the log, open for who still reads them, and their files."""
-
-    segments: tuple[Segment, ...]
-    paths: tuple[str, ...]
+from ottla.storage.retired import RetiredSegment
 
 
 def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
@@ -32,31 +23,28 @@ def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
 
 def replace_segments(
     log: PartitionLog, groups: Sequence[CleanedGroup], file_system: FileSystem, now_ms: int
-) -> Retired:
-    """Carries it out. Raises `StorageError`; the next start then finishes or undoes it."""
+) -> list[RetiredSegment]:
+    """Carries it out; returns what is out of the log, for those who still read it.
+
+    Raises `StorageError`; the next start then finishes or undoes it.
+    """
     assert fits(log, groups)
     renaming = _Renaming(file_system, log.directory)
     old = {base_offset for group in groups for base_offset in group.replaced}
-    new = [base_offset for group in groups for base_offset in group.cleaned]
+    new = sorted(base_offset for group in groups for base_offset in group.cleaned)
     with log.disk():
-        for base_offset in sorted(new, reverse=True):
+        for base_offset in reversed(new):
             renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
             # One by one: a later piece must not be lost where an earlier one is kept.
             log.sync_directory()
-        paths = [
-            path
-            for base_offset in sorted(old)
-            for path in renaming.rename(base_offset, FileSuffix.LIVE, FileSuffix.DELETED)
-        ]
-        for base_offset in sorted(new):
-            renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
-        log.sync_directory()
-        retired = [one for one in log.segments.values if one.base_offset in old]
-        log.segments.remove(retired)
+        gone = [one for one in log.segments.values if one.base_offset in old]
+        log.segments.remove(gone)
+        retired = [log.retire(one, is_replaced=one.base_offset in new) for one in gone]
         for base_offset in new:
+            renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
             log.segments.add(log.open_segment(base_offset, now_ms))
-        _remove_snapshots(log, old.difference(new))
-    return Retired(segments=tuple(retired), paths=tuple(paths))
+        log.sync_directory()
+    return retired
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[CleanedGroup]) -> None:
@@ -70,13 +58,6 @@ def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[Cle
                     file_system.remove(join(directory, name))
 
 
-def _remove_snapshots(log: PartitionLog, base_offsets: Iterable[int]) -> None:
-    """Those of segments that have gone into the one before."""
-    for base_offset in base_offsets:
-        if base_offset in log.snapshots.offsets:
-            log.snapshots.remove(base_offset)
-
-
 class _Renaming:
     """All files of a segment from one suffix to another."""
 
@@ -84,16 +65,11 @@ class _Renaming:
         self._file_system = file_system
         self._directory = directory
 
-    def rename(self, base_offset: int, before: FileSuffix, after: FileSuffix) -> list[str]:
-        """Returns the new paths."""
-        paths = []
+    def rename(self, base_offset: int, before: FileSuffix, after: FileSuffix) -> None:
         for kind in SEGMENT_KINDS:
             source = self._path(base_offset, kind, before)
             if self._file_system.status(source) is not None:
-                target = self._path(base_offset, kind, after)
-                self._file_system.rename(source, target)
-                paths.append(target)
-        return paths
+                self._file_system.rename(source, self._path(base_offset, kind, after))
 
     def _path(self, base_offset: int, kind: FileKind, suffix: FileSuffix) -> str:
         return join(self._directory, FileName(offset=base_offset, kind=kind, suffix=suffix).text)

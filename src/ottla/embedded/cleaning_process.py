@@ -1,0 +1,111 @@
+"""A pass of the cleaner in a process of its own: `python -m ottla.embedded.cleaning_process`.
+
+The plan comes pickled on standard input, the outcome goes pickled to standard output; both ends are
+ours, and started by each other. The process is nice to others. Killed in the middle it leaves
+`.cleaned` files, which the next pass or the next start removes.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+from ottla.base.files import OsFileSystem, remove_if_present
+from ottla.broker.cleaner import CleaningTask
+from ottla.embedded.cleaning import Throttle
+from ottla.storage.compaction.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    DamagedSegmentError,
+    StoppedError,
+    Surroundings,
+    compact,
+)
+from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
+from ottla.storage.compaction.sieves import new_sieve
+
+NICENESS = 10
+
+
+class CleaningProcessError(Exception):
+    """The process ended otherwise than it should; the message is the last that it said."""
+
+
+class ProcessEngine:
+    """Compacts in another process, which `stop` kills."""
+
+    def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        # It must be dead, and not only dying, before the log's directory may go.
+        task.on_stop = lambda: _kill(process)
+        if task.is_stopped:
+            _kill(process)
+        try:
+            output, errors = process.communicate(pickle.dumps((task.plan, bytes_per_second)))
+        finally:
+            task.on_stop = lambda: None
+        if task.is_stopped:
+            _remove_leftovers(task.plan)
+            raise StoppedError(f"{task.log.name} is not to be compacted any more")
+        if process.returncode:
+            lines = errors.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else f"it ended with {process.returncode}"
+            raise CleaningProcessError(f"the cleaner's process: {reason}")
+        return _result(pickle.loads(output))
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def _remove_leftovers(plan: CompactionPlan) -> None:
+    file_system = OsFileSystem()
+    if file_system.status(plan.directory) is None:
+        return
+    for name in file_system.list(plan.directory):
+        if name.endswith(".cleaned"):
+            remove_if_present(file_system, os.path.join(plan.directory, name))
+
+
+def _result(outcome: tuple[str, tuple[Any, ...]]) -> CompactionResult:
+    kind, values = outcome
+    match kind:
+        case "result":
+            result: CompactionResult = values[0]
+            return result
+        case "damaged":
+            raise DamagedSegmentError(*values)
+        case "too small":
+            raise OffsetMapTooSmallError(*values)
+        case _:
+            raise OSError(*values)
+
+
+def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, tuple[Any, ...]]:
+    around = Surroundings(file_system=OsFileSystem(), on_bytes=Throttle(bytes_per_second))
+    try:
+        result = compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+    except DamagedSegmentError as error:
+        return "damaged", (error.path, error.position, error.reason, error.base_offset)
+    except OffsetMapTooSmallError as error:
+        return "too small", (error.record_count, error.capacity)
+    except OSError as error:
+        return "os", (error.errno, error.strerror, error.filename)
+    return "result", (result,)
+
+
+def main() -> None:
+    os.nice(NICENESS)
+    plan, bytes_per_second = pickle.load(sys.stdin.buffer)
+    pickle.dump(_outcome(plan, bytes_per_second), sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""The quickest sieve that is to be had here."""
+
+from importlib.util import find_spec
+
+from ottla.storage.compaction.sieve import PlainSieve, Sieve
+
+
+def new_sieve(memory_bytes: int, load_factor: float) -> Sieve:
+    """With numpy if it is installed; what survives is the same."""
+    if find_spec("numpy") is None:
+        return PlainSieve(memory_bytes, load_factor)
+    from ottla.storage.compaction.vector_sieve import VectorSieve
+
+    return VectorSieve(memory_bytes, load_factor)
