@@ -3,8 +3,10 @@
 import pytest
 
 from ottla.base.files import FileSystem, join
+from ottla.config.setting import INT32_MAX
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
+from ottla.storage.compaction import output
 from ottla.storage.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.compacting import COMPACTED, End, Keeper, Roll, Step, Write, clean, keeper_of, visible
@@ -62,8 +64,10 @@ def offsets(log: PartitionLog) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_pass_may_be_cut_off_anywhere() -> None:
+@pytest.mark.parametrize("max_size", [INT32_MAX, 150], ids=["one of a group", "several of a group"])
+def test_a_pass_may_be_cut_off_anywhere(max_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disk, keeper = written()
+    monkeypatch.setattr(output, "INT32_MAX", max_size)
     expected = wanted(keeper)
     before = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
     end, had = before.log_end_offset, set(offsets(before))
