@@ -169,14 +169,16 @@ class Cleaner:
             self._file_system,
             memory,
             now_ms=now_ms,
-            damaged=self._still_damaged(key, log),
+            damaged=self._still_damaged(directory, key, log),
         )
         task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
         self.states.begin(key, task.stop)
         self._tasks.append(task)
         return task
 
-    def _still_damaged(self, key: TopicPartition, log: PartitionLog) -> set[int]:
+    def _still_damaged(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog
+    ) -> set[int]:
         """Segments that were set aside; one that has changed since gets another chance."""
         trouble = self.trouble_of(key)
         paths = {one.base_offset: one.log.path for one in log.segments.values}
@@ -185,8 +187,7 @@ class Cleaner:
             for one in trouble.damaged
             if one.base_offset in paths and self._is_unchanged(paths[one.base_offset], one)
         )
-        if still != trouble.damaged:
-            self._troubles[key] = replace(trouble, damaged=still)
+        self._note(directory, key, replace(trouble, damaged=still))
         return {one.base_offset for one in still}
 
     def _is_unchanged(self, path: str, damaged: DamagedSegment) -> bool:
@@ -217,7 +218,7 @@ class Cleaner:
             self._removals.add(directory, retired, due_ms)
         directory.move_cleaned(task.key, result.end_offset)
         trouble = self.trouble_of(task.key)
-        self._note(task, replace(trouble, failure_count=0, reason="", failed_ms=0))
+        self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
         stats = result.stats
         logger.info(
             "%s is compacted below offset %d: %d of %d records stay, %d of %d bytes",
@@ -249,7 +250,7 @@ class Cleaner:
             trouble = self._set_aside(task, error, trouble)
         if trouble.failure_count:
             logger.error("%s could not be compacted, and will be again: %s", task.log.name, error)
-        self._note(task, trouble)
+        self._note(task.directory, task.key, trouble)
 
     def _set_aside(
         self, task: CleaningTask, error: DamagedSegmentError, trouble: Trouble
@@ -271,13 +272,13 @@ class Cleaner:
         )  # fmt: skip
         return Trouble(damaged=(*trouble.damaged, damaged))
 
-    def _note(self, task: CleaningTask, trouble: Trouble) -> None:
-        if trouble == self.trouble_of(task.key):
+    def _note(self, directory: LogDirectory, key: TopicPartition, trouble: Trouble) -> None:
+        if trouble == self.trouble_of(key):
             return
-        self._troubles[task.key] = trouble
-        here = {key: one for key, one in self._troubles.items() if key in task.directory.logs}
-        with task.directory.health.guarding():
-            write_troubles(self._file_system, task.directory.path, here)
+        self._troubles[key] = trouble
+        here = {other: one for other, one in self._troubles.items() if other in directory.logs}
+        with directory.health.guarding():
+            write_troubles(self._file_system, directory.path, here)
 
     # Others at work on a log
 

@@ -50,7 +50,7 @@ def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartitio
     content = read_file(file_system, path)
     try:
         return dict(_parse(one) for one in json.loads(content)["troubles"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptionError(path, 0, f"not a list of troubles ({error!r})") from error
 
 

@@ -41,6 +41,8 @@ class ProcessEngine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # It finds what we have found.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         # It must be dead, and not only dying, before the log's directory may go.
         task.on_stop = lambda: _kill(process)
