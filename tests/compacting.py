@@ -1,6 +1,7 @@
 """Logs to compact in tests: random histories of keys, tombstones and transactions, and passes."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -194,23 +195,15 @@ def clean(
     log: PartitionLog,
     file_system: FileSystem,
     *,
-    cleaned_until: int | None = None,
     now_ms: int = NOW_MS,
     sieve: Sieve | None = None,
-    memory: MapMemory = MEMORY,
-    damaged: tuple[int, ...] = (),
+    **options: Any,
 ) -> CompactionResult | None:
-    """One pass, from the plan to the segments in place."""
-    made = plan(
-        log,
-        file_system,
-        cleaned_until=cleaned_until,
-        now_ms=now_ms,
-        memory=memory,
-        damaged=damaged,
-    )
+    """One pass, from the plan to the segments in place; `options` are those of `plan`."""
+    made = plan(log, file_system, now_ms=now_ms, **options)
     if made is None:
         return None
+    memory: MapMemory = options.get("memory", MEMORY)
     sieve = sieve or PlainSieve(memory.size, memory.load_factor)
     result = compact(made, sieve, Surroundings(file_system=file_system))
     for retired in replace_segments(log, result.groups, file_system, now_ms):

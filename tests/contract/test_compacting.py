@@ -83,7 +83,7 @@ def test_an_embedded_log_compacts_by_itself(tmp_path: Path) -> None:
 
 def test_a_broker_compacts_in_another_process(tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
-    cleaning = Cleaning(broker, ProcessEngine(), clock=SystemClock(), lock=lock)
+    cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=SystemClock(), lock=lock)
     cleaning.start()
     try:
         eventually(lambda: size_of(broker, lock) < 6000)
@@ -155,7 +155,7 @@ def test_a_process_that_is_killed_is_a_failure_that_is_tried_again(tmp_path: Pat
     def killed(task: CleaningTask, limit: float) -> CompactionResult:
         timer = threading.Timer(0.3, kill_children)
         timer.start()
-        return ProcessEngine()(task, 1.0)
+        return ProcessEngine(os.environ)(task, 1.0)
 
     Cleaning(broker, killed, clock=SystemClock(), lock=lock).carry_out(task)
     trouble = broker.cleaner.trouble_of(task.key)
@@ -196,7 +196,7 @@ def broker_with_keys(path: Path) -> tuple[Broker, threading.RLock]:
 def engine_of(name: str, lock: threading.RLock) -> Engine:
     engines: dict[str, Callable[[], Engine]] = {
         "thread": lambda: ThreadEngine(OsFileSystem(), lock),
-        "process": ProcessEngine,
+        "process": lambda: ProcessEngine(os.environ),
     }
     return engines[name]()
 

@@ -84,7 +84,7 @@ def serve_command(
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
-    cleaning = Cleaning(broker, ProcessEngine(), clock=clock, lock=lock)
+    cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     try:
         server.start()
         stop_on_signals(server)

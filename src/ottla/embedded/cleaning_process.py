@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.base.files import OsFileSystem, remove_if_present
@@ -33,7 +34,11 @@ class CleaningProcessError(Exception):
 
 
 class ProcessEngine:
-    """Compacts in another process, which `stop` kills."""
+    """Compacts in another process, which `stop` kills; `environment` is ours."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        # It finds the modules that we have found.
+        self._environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
         process = subprocess.Popen(
@@ -41,8 +46,7 @@ class ProcessEngine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # It finds what we have found.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env=self._environment,
         )
         # It must be dead, and not only dying, before the log's directory may go.
         task.on_stop = lambda: _kill(process)

@@ -7,6 +7,7 @@ behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegmen
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
@@ -60,6 +61,9 @@ class OffsetOverflowError(CorruptionError):
 class Segment:
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
+    SUFFIX: ClassVar = FileSuffix.LIVE
+    """What its files' names end with."""
+
     __slots__ = (
         "_bytes_since_index_entry",
         "_config",
@@ -68,7 +72,6 @@ class Segment:
         "_is_index_ours",
         "_max",
         "_offset_index",
-        "_suffix",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -86,11 +89,9 @@ class Segment:
         config: TopicConfig,
         created_ms: int,
         create: bool = False,
-        suffix: FileSuffix = FileSuffix.LIVE,
     ) -> None:
         self._file_system = file_system
         self._config = config
-        self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
         self.created_ms = created_ms
@@ -148,7 +149,7 @@ class Segment:
         return (self._time_index or self.time_index).is_full
 
     def _path(self, kind: FileKind) -> str:
-        name = FileName(offset=self.base_offset, kind=kind, suffix=self._suffix)
+        name = FileName(offset=self.base_offset, kind=kind, suffix=self.SUFFIX)
         return join(self.directory, name.text)
 
     def reconfigure(self, config: TopicConfig) -> None:

@@ -39,6 +39,8 @@ def group_segments(
 
     `end_offset` is where the last source ends.
     """
+    if not sources:
+        return []
     ends = [*(source.base_offset for source in sources[1:]), end_offset]
     groups: list[list[SegmentSource]] = []
     group: list[SegmentSource] = []

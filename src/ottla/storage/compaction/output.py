@@ -16,6 +16,13 @@ from ottla.storage.segment import Segment, TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
 
 
+class CleanedSegment(Segment):
+    """One that is no part of its log yet."""
+
+    __slots__ = ()
+    SUFFIX = FileSuffix.CLEANED
+
+
 class CleanedSegments:
     """Takes batches in the order of the log; `finish` makes them durable."""
 
@@ -52,14 +59,13 @@ class CleanedSegments:
             for kind in SEGMENT_KINDS:
                 name = FileName(offset=base_offset, kind=kind, suffix=FileSuffix.CLEANED)
                 remove_if_present(self._file_system, join(self._directory, name.text))
-            segment = Segment(
+            segment = CleanedSegment(
                 self._file_system,
                 self._directory,
                 base_offset,
                 config=self._config,
                 created_ms=0,
                 create=True,
-                suffix=FileSuffix.CLEANED,
             )
             self._segments.append(segment)
             # So that all files are made while nobody else is at work here.

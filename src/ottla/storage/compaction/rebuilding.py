@@ -6,10 +6,9 @@ Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.
 
 from collections.abc import Sequence
 
-from ottla.codec.compression import Compression
 from ottla.record.batch import Batch, RecordBatch, TimestampType
 from ottla.record.builder import RecordBatchBuilder, build_empty_batch
-from ottla.record.legacy import build_message, build_wrapper
+from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
 from ottla.storage.compaction.sieve import RawRecord
 
@@ -44,27 +43,13 @@ def build_retained(
 
 def build_retained_messages(batch: Batch, records: Sequence[Record]) -> bytes:
     """An old message, or a wrapper around those that stay."""
-    magic = batch.magic
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if batch.compression is Compression.NONE:
-        return bytes(batch.bytes_view())
-    last_offset = records[-1].offset
-    first_offset = records[0].offset if magic else 0
-    messages = [
-        build_message(
-            record.key,
-            record.value,
-            magic=magic,
-            offset=record.offset - first_offset,
-            timestamp_ms=record.timestamp_ms,
-        )
-        for record in records
-    ]
-    return build_wrapper(
-        messages,
-        magic=magic,
+    builder = MessageSetBuilder(
+        records[0].offset,
+        magic=batch.magic,
         compression=batch.compression,
-        offset=last_offset,
-        timestamp_ms=max(record.timestamp_ms for record in records),
-        is_append_time=is_append_time,
+        append_time_ms=batch.max_timestamp_ms if is_append_time else None,
     )
+    for record in records:
+        builder.append_at(record.offset, record.key, record.value, record.timestamp_ms)
+    return builder.build()
