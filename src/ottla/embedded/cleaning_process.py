@@ -1,30 +1,36 @@
 """A pass of the cleaner in a process of its own: `python -m ottla.embedded.cleaning_process`.
 
-The plan comes pickled on standard input, the outcome goes pickled to standard output; both ends are
-ours, and started by each other. The process is nice to others. Killed in the middle it leaves
-`.cleaned` files, which the next pass or the next start removes.
+The plan comes as JSON on standard input, the outcome goes as JSON to standard output. The process
+is nice to others. Killed in the middle it leaves `.cleaned` files, which the next pass or the next
+start removes.
 """
 
+import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ottla.base.files import OsFileSystem, remove_if_present
 from ottla.broker.cleaner import CleaningTask
 from ottla.embedded.cleaning import Throttle
 from ottla.storage.compaction.compaction import (
+    CleanedGroup,
     CompactionPlan,
     CompactionResult,
+    CompactionStats,
     DamagedSegmentError,
     StoppedError,
     Surroundings,
     compact,
 )
+from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.sieves import new_sieve
+from ottla.storage.compaction.verdict import LastRecord
+from ottla.storage.transaction_index import AbortedTransaction
 
 NICENESS = 10
 
@@ -53,7 +59,9 @@ class ProcessEngine:
         if task.is_stopped:
             _kill(process)
         try:
-            output, errors = process.communicate(pickle.dumps((task.plan, bytes_per_second)))
+            output, errors = process.communicate(
+                json.dumps([asdict(task.plan), bytes_per_second]).encode()
+            )
         finally:
             task.on_stop = lambda: None
         if task.is_stopped:
@@ -63,7 +71,7 @@ class ProcessEngine:
             lines = errors.decode(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"it ended with {process.returncode}"
             raise CleaningProcessError(f"the cleaner's process: {reason}")
-        return _result(pickle.loads(output))
+        return _result(*json.loads(output))
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
@@ -80,12 +88,10 @@ def _remove_leftovers(plan: CompactionPlan) -> None:
             remove_if_present(file_system, os.path.join(plan.directory, name))
 
 
-def _result(outcome: tuple[str, tuple[Any, ...]]) -> CompactionResult:
-    kind, values = outcome
+def _result(kind: str, values: list[Any]) -> CompactionResult:
     match kind:
         case "result":
-            result: CompactionResult = values[0]
-            return result
+            return _read_result(values[0])
         case "damaged":
             raise DamagedSegmentError(*values)
         case "too small":
@@ -94,23 +100,44 @@ def _result(outcome: tuple[str, tuple[Any, ...]]) -> CompactionResult:
             raise OSError(*values)
 
 
-def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, tuple[Any, ...]]:
+def _read_result(fields: dict[str, Any]) -> CompactionResult:
+    return CompactionResult(
+        groups=tuple(
+            CleanedGroup(replaced=tuple(one["replaced"]), cleaned=tuple(one["cleaned"]))
+            for one in fields["groups"]
+        ),
+        end_offset=fields["end_offset"],
+        stats=CompactionStats(**fields["stats"]),
+    )
+
+
+def _read_plan(fields: dict[str, Any]) -> CompactionPlan:
+    fields["sources"] = tuple(SegmentSource(**one) for one in fields["sources"])
+    fields["limits"] = GroupLimits(**fields["limits"])
+    fields["aborted"] = tuple(AbortedTransaction(**one) for one in fields["aborted"])
+    fields["last_records"] = {
+        int(producer_id): LastRecord(**one) for producer_id, one in fields["last_records"].items()
+    }
+    return CompactionPlan(**fields)
+
+
+def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[Any]]:
     around = Surroundings(file_system=OsFileSystem(), on_bytes=Throttle(bytes_per_second))
     try:
         result = compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
     except DamagedSegmentError as error:
-        return "damaged", (error.path, error.position, error.reason, error.base_offset)
+        return "damaged", [error.path, error.position, error.reason, error.base_offset]
     except OffsetMapTooSmallError as error:
-        return "too small", (error.record_count, error.capacity)
+        return "too small", [error.record_count, error.capacity]
     except OSError as error:
-        return "os", (error.errno, error.strerror, error.filename)
-    return "result", (result,)
+        return "os", [error.errno, error.strerror, error.filename]
+    return "result", [asdict(result)]
 
 
 def main() -> None:
     os.nice(NICENESS)
-    plan, bytes_per_second = pickle.load(sys.stdin.buffer)
-    pickle.dump(_outcome(plan, bytes_per_second), sys.stdout.buffer)
+    fields, bytes_per_second = json.load(sys.stdin)
+    json.dump(_outcome(_read_plan(fields), bytes_per_second), sys.stdout)
 
 
 if __name__ == "__main__":
