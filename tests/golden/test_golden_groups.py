@@ -33,7 +33,9 @@ def broker(tmp_path: Path) -> Any:
 
 
 def offsets_of(broker: Broker, group_id: str) -> set[tuple[str, int, int, str]]:
-    found = broker.groups.fetch_offsets(group_id, None, read_clock(SystemClock()))
+    found = broker.groups.fetch_offsets(
+        MemberClaim(group_id=group_id), None, read_clock(SystemClock())
+    )
     return {
         (topic, partition, one.committed.offset, one.committed.metadata.rstrip("\0"))
         for (topic, partition), one in found.items()
@@ -67,7 +69,7 @@ def test_there_are_exactly_the_groups_that_kafka_had(broker: Broker) -> None:
 
 def test_no_offset_of_a_transaction_that_has_ended_is_left_open(broker: Broker) -> None:
     at = read_clock(SystemClock())
-    found = broker.groups.fetch_offsets("txn-group", None, at)
+    found = broker.groups.fetch_offsets(MemberClaim(group_id="txn-group"), None, at)
     assert not any(one.is_unstable for one in found.values())
 
 

@@ -1,4 +1,4 @@
-"""Runs the group machine: decide, append to `__consumer_offsets`, replay, and only then answer.
+"""Runs the machine of groups: decide, append to `__consumer_offsets`, replay, and only then answer.
 
 Whether the records reach the disk shows when the round is written out; the server lets no answer go
 before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
@@ -17,10 +17,14 @@ from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group import GroupConfig
+from ottla.coordinator.consumer_group.requests import (
+    ConsumerGroupDescription,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+)
 from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
 from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.group.machine import GroupMachine
-from ottla.coordinator.group.offsets import CommittedOffsets, FetchedOffset, TopicPartition
+from ottla.coordinator.group.offsets import FetchedOffset, TopicPartition
 from ottla.coordinator.group.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.group.requests import (
     Acknowledgement,
@@ -34,6 +38,7 @@ from ottla.coordinator.group.requests import (
     SyncAnswer,
     SyncRequest,
 )
+from ottla.coordinator.shard import GroupCoordinatorShard
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +62,7 @@ class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`."""
 
     def __init__(self, broker: Appender, config: GroupConfig, new_id: Callable[[], Uuid]) -> None:
-        self.machine = GroupMachine(config, CommittedOffsets(), new_id)
+        self.machine = GroupCoordinatorShard(config, broker.topics, new_id)
         self._topic = InternalTopic(
             broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
         )
@@ -95,6 +100,9 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
         self.load(at)
         waiting: Waiting[JoinAnswer] = Waiting()
+        room = self.machine.make_room(request.group_id, at)
+        if room is not None and (done := self._run_now(room, at)).error:
+            return JoinAnswer(error=done.error, member_id=request.member_id)
         answer = self._run(self.machine.join(request, waiting, at), at)
         return waiting if answer is None else answer
 
@@ -112,6 +120,10 @@ class GroupCoordinator:
         self.load(at)
         return self._run_now(self.machine.leave(group_id, leaving, at), at)
 
+    def consumer_heartbeat(self, request: HeartbeatRequest, at: Moment) -> HeartbeatAnswer:
+        self.load(at)
+        return self._run_now(self.machine.consumer_heartbeat(request, at), at)
+
     # Offsets
 
     def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
@@ -120,11 +132,14 @@ class GroupCoordinator:
         return self._run_now(decision, at, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 
     def fetch_offsets(
-        self, group_id: str, wanted: Iterable[TopicPartition] | None, at: Moment
+        self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None, at: Moment
     ) -> dict[TopicPartition, FetchedOffset]:
-        """What was committed for some partitions, or with `None` for all that the group has."""
+        """What was committed for some partitions, or with `None` for all that the group has.
+
+        Raises `ApiError` for somebody who is no member any more of a group of the new protocol.
+        """
         self.load(at)
-        return self.machine.fetch_offsets(group_id, wanted)
+        return self.machine.fetch_offsets(claim, wanted)
 
     def delete_offsets(
         self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
@@ -141,6 +156,10 @@ class GroupCoordinator:
     def describe(self, group_id: str, at: Moment) -> GroupDescription | None:
         self.load(at)
         return self.machine.describe(group_id)
+
+    def describe_consumer(self, group_id: str, at: Moment) -> ConsumerGroupDescription | None:
+        self.load(at)
+        return self.machine.describe_consumer(group_id)
 
     def list_groups(self, at: Moment) -> list[GroupListing]:
         self.load(at)

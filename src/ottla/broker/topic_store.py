@@ -120,6 +120,7 @@ class TopicStore:
             topic.revision += 1
             self._undo(topic, [index for index in topic.partitions if index >= old_count])
             raise _refusal(error) from error
+        self.topics.revision += 1
 
     def configure(
         self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False

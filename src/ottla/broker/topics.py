@@ -91,9 +91,13 @@ class Topic:
 
 
 class Topics:
-    """All topics. Lookups raise `ApiError` with the code that a client is to see."""
+    """All topics. Lookups raise `ApiError` with the code that a client is to see.
+
+    `revision` rises whenever a topic comes, goes or grows.
+    """
 
     def __init__(self) -> None:
+        self.revision = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
 
@@ -125,11 +129,13 @@ class Topics:
 
     def add(self, topic: Topic) -> None:
         assert topic.name not in self._by_name
+        self.revision += 1
         self._by_name[topic.name] = topic
         if topic.topic_id != ZERO_UUID:
             self._by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
+        self.revision += 1
         del self._by_name[topic.name]
         self._by_id.pop(topic.topic_id, None)
 

@@ -390,6 +390,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
             raise unknown_setting(name, list(broker_settings()))
     config = with_values(BrokerConfig(), own)
     connection_overrides(config.max_connections_per_ip_overrides)  # refuses what is none
+    config.check_groups()
     changes = _from_coarser_units(config)
     for name, row in topic_rows.items():
         if name in values:

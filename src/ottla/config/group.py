@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.config.setting import INT32_MAX, setting
+from ottla.config.setting import INT32_MAX, SettingError, setting
 
 INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
 
@@ -33,6 +33,78 @@ def _is_loopback(host: str) -> bool:
 class GroupConfig:
     """What a group coordinator is told; attributes are Kafka's names with underscores."""
 
+    group_consumer_assignors: tuple[str, ...] = setting(
+        "group.consumer.assignors",
+        "list",
+        ("uniform", "range"),
+        "The assignors that consumers of the new protocol may ask for; the first is the default.",
+        one_of=("uniform", "range"),
+        is_dynamic=False,
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        "group.consumer.heartbeat.interval.ms",
+        "int",
+        5000,
+        "How often members of a group of the new protocol are told to send heartbeats.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        "group.consumer.max.heartbeat.interval.ms",
+        "int",
+        15_000,
+        "The longest group.consumer.heartbeat.interval.ms.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        "group.consumer.max.session.timeout.ms",
+        "int",
+        60_000,
+        "The longest group.consumer.session.timeout.ms.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_max_size: int = setting(
+        "group.consumer.max.size",
+        "int",
+        INT32_MAX,
+        "The most members that a group of the new protocol may have.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        "group.consumer.min.heartbeat.interval.ms",
+        "int",
+        5000,
+        "The shortest group.consumer.heartbeat.interval.ms.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_min_session_timeout_ms: int = setting(
+        "group.consumer.min.session.timeout.ms",
+        "int",
+        45_000,
+        "The shortest group.consumer.session.timeout.ms.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_consumer_session_timeout_ms: int = setting(
+        "group.consumer.session.timeout.ms",
+        "int",
+        45_000,
+        "How long a group of the new protocol waits for a member's next heartbeat.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    group_coordinator_rebalance_protocols: tuple[str, ...] = setting(
+        "group.coordinator.rebalance.protocols",
+        "list",
+        ("classic", "consumer"),
+        "The group protocols that are spoken; consumer is the new one (KIP-848).",
+        one_of=("classic", "consumer"),
+        is_dynamic=False,
+    )
     group_initial_rebalance_delay_ms: int = setting(
         INITIAL_REBALANCE_DELAY,
         "int",
@@ -121,3 +193,25 @@ class GroupConfig:
         at_least=1,
         is_dynamic=False,
     )
+
+    def check_groups(self) -> None:
+        """Raises `SettingError` for settings that contradict each other."""
+        for what in ("session.timeout.ms", "heartbeat.interval.ms"):
+            attribute = what.replace(".", "_")
+            value: int = getattr(self, f"group_consumer_{attribute}")
+            least: int = getattr(self, f"group_consumer_min_{attribute}")
+            most: int = getattr(self, f"group_consumer_max_{attribute}")
+            if not least <= value <= most:
+                name = f"group.consumer.{what}"
+                reason = f"group.consumer.min.{what} and .max.{what} allow {least} to {most}"
+                raise SettingError(name, f"{name}={value}: {reason}", reason)
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            name = "group.consumer.heartbeat.interval.ms"
+            reason = "must be less than group.consumer.session.timeout.ms"
+            raise SettingError(name, f"{name} {reason}", reason)
+        if not self.group_consumer_assignors:
+            name = "group.consumer.assignors"
+            raise SettingError(name, f"{name}: name at least one", "must not be empty")
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            name = "group.coordinator.rebalance.protocols"
+            raise SettingError(name, f"{name}: must name classic", "must contain classic")

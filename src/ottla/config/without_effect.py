@@ -149,6 +149,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "share.coordinator.*",
     ),
     "consumers of every age are served": ("log.message.downconversion.enable",),
+    "a group with members stays with its protocol": ("group.consumer.migration.policy",),
     "of the coordinators of groups and transactions, which decide this themselves": (
         "group.consumer.*",
         "group.coordinator.*",

@@ -65,6 +65,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, looks_into_logs=False),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, looks_into_logs=False),
         Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, is_told=False),
         Api(ApiKey.PUSH_TELEMETRY, 0, 0, is_told=False),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),

@@ -62,7 +62,9 @@ def commit(broker: Broker, offset: int, group_id: str = "g", metadata: str = "")
 
 
 def committed(broker: Broker, group_id: str = "g") -> int | None:
-    found = broker.groups.fetch_offsets(group_id, [WHERE], at(0))[WHERE].committed
+    found = broker.groups.fetch_offsets(MemberClaim(group_id=group_id), [WHERE], at(0))[
+        WHERE
+    ].committed
     return None if found is None else found.offset
 
 
@@ -213,11 +215,14 @@ def test_offsets_of_a_transaction_count_as_its_marker_says(
     append_batch(broker, transactional_commit(5))
     between, file_system = restarted(file_system)
     assert committed(between) == 1
-    assert between.groups.fetch_offsets("g", [WHERE], at(0))[WHERE].is_unstable
+    assert between.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))[
+        WHERE
+    ].is_unstable
     append_batch(between, marker(is_commit=is_commit))
     after, _ = restarted(file_system)
     assert committed(after) == expected
-    assert not after.groups.fetch_offsets("g", [WHERE], at(0))[WHERE].is_unstable
+    found = after.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))
+    assert not found[WHERE].is_unstable
 
 
 def test_a_later_commit_wins_over_a_transaction_that_began_before(
@@ -235,14 +240,28 @@ def test_records_that_this_broker_does_not_know_are_left_alone(
 ) -> None:
     commit(broker, 1)
     builder = RecordBatchBuilder()
-    builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\1\0", NOW_MS)
     builder.append(b"\0\x63of a kind to come", b"?", NOW_MS)
     builder.append(encode_key(GroupMetadataKey(group="damaged")), b"\0\1\xff", NOW_MS)
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
     assert committed(after) == 1
     assert [one.group_id for one in after.groups.list_groups(at(0))] == ["g"]
-    assert "__consumer_offsets, offset 3" in caplog.text
+    assert "__consumer_offsets, offset 2" in caplog.text
+
+
+def test_a_group_of_the_new_protocol_is_read_from_the_log(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    commit(broker, 1)
+    builder = RecordBatchBuilder()
+    builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\7\0", NOW_MS)
+    append_batch(broker, builder.build())
+    after, _ = restarted(file_system)
+    listed = [(one.group_id, one.group_type) for one in after.groups.list_groups(at(0))]
+    assert listed == [("g", "classic"), ("new", "consumer")]
+    described = after.groups.describe_consumer("new", at(0))
+    assert described is not None
+    assert described.epoch == 7
 
 
 def test_a_log_that_cannot_be_read_is_told_with_the_mend(

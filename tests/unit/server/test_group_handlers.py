@@ -10,6 +10,7 @@ from ottla.coordinator.group.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
+from ottla.coordinator.group.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -120,7 +121,7 @@ def test_a_second_member_waits_for_the_first(asker: Asker, version: int) -> None
 
 def test_the_session_is_also_the_rebalance_timeout_in_version_0(asker: Asker) -> None:
     asker.ask(join_request(), 0)
-    member = next(iter(asker.broker.groups.machine.groups["g"].members.values()))
+    member = next(iter(asker.broker.groups.machine.classic.groups["g"].members.values()))
     assert member.rebalance_timeout_ms == 10_000
 
 
@@ -277,4 +278,4 @@ def test_groups_are_deleted(asker: Asker, version: int) -> None:
         "simple": ErrorCode.NONE,
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
     }
-    assert asker.broker.groups.fetch_offsets("simple", None, at(0)) == {}
+    assert asker.broker.groups.fetch_offsets(MemberClaim(group_id="simple"), None, at(0)) == {}

@@ -9,6 +9,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.broker import Broker
 from ottla.coordinator.group.offsets import CommittedOffsets
 from ottla.coordinator.group.records import OffsetCommitKey, OffsetCommitValue
+from ottla.coordinator.group.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -43,7 +44,7 @@ def commit(asker: Asker, *indexes: int) -> None:
 
 
 def committed(asker: Asker, group_id: str = "g") -> dict[int, int]:
-    found = asker.broker.groups.fetch_offsets(group_id, None, at(0))
+    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id=group_id), None, at(0))
     return {index: one.committed.offset for (_, index), one in found.items() if one.committed}
 
 
@@ -86,13 +87,17 @@ def test_clients_of_old_choose_times_themselves(asker: Asker) -> None:
     request = commit_request(1, asker.broker, 0)
     request.topics[0].partitions[0].commit_timestamp = 1234
     asker.ask(request, 1)
-    found = asker.broker.groups.fetch_offsets("g", None, at(0))["t", 0].committed
+    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0))[
+        "t", 0
+    ].committed
     assert found is not None
     assert (found.commit_ms, found.expire_ms) == (1234, None)
     request = commit_request(2, asker.broker, 0)
     request.retention_time_ms = 5000
     asker.ask(request, 2)
-    found = asker.broker.groups.fetch_offsets("g", None, at(0))["t", 0].committed
+    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0))[
+        "t", 0
+    ].committed
     assert found is not None
     assert (found.commit_ms, found.expire_ms) == (NOW_MS, NOW_MS + 5000)
 

@@ -61,15 +61,7 @@ class Commits:
     ) -> dict[TopicPartition, ErrorCode]:
         """Writes down offsets, one error code for each; raises `ApiError` when none may be."""
         self._check(group, request.claim, draft)
-        errors = {}
-        for where, new in request.offsets.items():
-            errors[where] = ErrorCode.NONE
-            if len(new.metadata) > self._config.offset_metadata_max_bytes:
-                errors[where] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            record = new.to_record(draft.at.now_ms, request.retention_ms)
-            draft.record(_key(request.claim.group_id, where), record)
-        return errors
+        return write_offsets(request, self._config.offset_metadata_max_bytes, draft)
 
     def _check(self, group: Group | None, claim: MemberClaim, draft: Draft) -> None:
         """A simple consumer, without a member id, may commit while the group has no members."""
@@ -105,7 +97,7 @@ class Commits:
             if group is not None and group.is_subscribed_to(where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif where in known:
-                draft.record(_key(group_id, where), None)
+                draft.record(offset_key(group_id, where), None)
         return errors
 
     def delete_all(self, group: Group | None, group_id: str, draft: Draft) -> None:
@@ -115,7 +107,7 @@ class Commits:
         if group is not None and group.state is not GroupState.EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
         for where in self._offsets.of(group_id):
-            draft.record(_key(group_id, where), None)
+            draft.record(offset_key(group_id, where), None)
         if group is not None and group.stored is not None:
             draft.record(GroupMetadataKey(group=group_id), None)
 
@@ -124,7 +116,7 @@ class Commits:
         gone = frozenset(topics)
         for where in self._offsets.of(group_id):
             if where[0] in gone:
-                draft.record(_key(group_id, where), None)
+                draft.record(offset_key(group_id, where), None)
 
     def expire(self, group: Group | None, group_id: str, draft: Draft) -> None:
         """Forgets what is too old, and a group without members when nothing is left of it."""
@@ -138,7 +130,7 @@ class Commits:
             and (group is None or not group.is_subscribed_to(where[0]))
         ]
         for where in expired:
-            draft.record(_key(group_id, where), None)
+            draft.record(offset_key(group_id, where), None)
         is_left = len(expired) < len(known) or self._offsets.has_pending(group_id)
         if group is not None and group.state is GroupState.EMPTY and not is_left and group.stored:
             draft.record(GroupMetadataKey(group=group_id), None)
@@ -157,5 +149,20 @@ class Commits:
         return None
 
 
-def _key(group_id: str, where: TopicPartition) -> OffsetCommitKey:
+def write_offsets(
+    request: CommitRequest, max_metadata_size: int, draft: Draft
+) -> dict[TopicPartition, ErrorCode]:
+    """Records what somebody may commit, one error code for each."""
+    errors = {}
+    for where, new in request.offsets.items():
+        errors[where] = ErrorCode.NONE
+        if len(new.metadata) > max_metadata_size:
+            errors[where] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        record = new.to_record(draft.at.now_ms, request.retention_ms)
+        draft.record(offset_key(request.claim.group_id, where), record)
+    return errors
+
+
+def offset_key(group_id: str, where: TopicPartition) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=where[0], partition=where[1])

@@ -50,14 +50,23 @@ from ottla.coordinator.timers import Timers
 
 
 class GroupMachine:
-    """All classic groups. `groups` is for looking at; tickets are the caller's, and hashable."""
+    """All classic groups. `groups` is for looking at; tickets are the caller's, and hashable.
+
+    `is_elsewhere` tells of a group id that it belongs to the machine of the new protocol, which
+    then looks after the group's offsets too.
+    """
 
     def __init__(
-        self, config: GroupConfig, offsets: CommittedOffsets, new_id: Callable[[], Uuid]
+        self,
+        config: GroupConfig,
+        offsets: CommittedOffsets,
+        new_id: Callable[[], Uuid],
+        is_elsewhere: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = offsets
         self._config = config
+        self._is_elsewhere = is_elsewhere
         self._timers: GroupTimers = Timers()
         self._rebalances = Rebalances(config, self._timers)
         self._joining = Joining(config, self._rebalances, new_id)
@@ -225,7 +234,8 @@ class GroupMachine:
         ]
 
     def _group_ids(self) -> list[str]:
-        return list(dict.fromkeys((*self.groups, *self.offsets.group_ids())))
+        known = dict.fromkeys((*self.groups, *self.offsets.group_ids()))
+        return [group_id for group_id in known if not self._is_elsewhere(group_id)]
 
     def delete_group(self, group_id: str, at: Moment) -> Decision[Acknowledgement]:
         draft = Draft(group_id, at)
@@ -276,6 +286,8 @@ class GroupMachine:
 
     def _expire(self, group_id: str, at: Moment) -> Decision[Answer]:
         draft = Draft(group_id, at)
+        if self._is_elsewhere(group_id):
+            return draft.decide()
         self._commits.expire(self.groups.get(group_id), group_id, draft)
         return draft.decide()
 

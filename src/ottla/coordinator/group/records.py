@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`: committed offsets, and the state of groups.
 
 The two bytes before a key say what kind of record it is; those before a value are a version. A null
-value forgets the key. Kinds 0 and 1 are commits, 2 is a classic group, 3 to 8 belong to the new
-group protocol (KIP-848).
+value forgets the key. Kinds 0 and 1 are commits, 2 is a classic group, 3 to 8 and 16 belong to the
+new group protocol (KIP-848). Kafka 4.1 and later write 4 no more, and let an empty one stand.
 
 Kafka's counterparts: `GroupCoordinatorRecordHelpers`, `GroupCoordinatorRecordSerde`.
 """
@@ -175,6 +175,22 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible=
     partitions_pending_revocation: list[TopicPartitions] = array(TopicPartitions, "0+")
 
 
+class ConsumerGroupRegularExpressionKey(Message, versions="16"):
+    group_id: str = string("16")
+    regular_expression: str = string("16")
+
+
+class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
+    """The topics that matched when it was last looked; Kafka 4 writes these, 3.9 does not.
+
+    `version` counts changes of the cluster's topics, `timestamp` is when it was looked.
+    """
+
+    topics: list[str] = array(string, "0+")
+    version: int = int64("0+")
+    timestamp: int = int64("0+")
+
+
 VALUE_CLASSES: Final[dict[type[Message], type[Message]]] = {
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
@@ -184,6 +200,7 @@ VALUE_CLASSES: Final[dict[type[Message], type[Message]]] = {
     ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroupTargetAssignmentMetadataValue,
     ConsumerGroupTargetAssignmentMemberKey: ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
 }
 
 KEY_CLASSES: Final[dict[int, type[Message]]] = {

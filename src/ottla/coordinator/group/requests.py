@@ -14,6 +14,10 @@ UNKNOWN_MEMBER: Final = ""
 
 NO_GENERATION: Final = -1
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The protocols by the names that settings and clients have for them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
@@ -29,7 +33,8 @@ class Acknowledgement:
 class MemberClaim:
     """Who somebody says to be, in which generation of which group.
 
-    `instance_id` is the name of a static member (KIP-345).
+    `instance_id` is the name of a static member (KIP-345). In the new protocol the generation is
+    the member's epoch.
     """
 
     group_id: str
@@ -153,8 +158,9 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """One line of the list of all groups."""
+    """One line of the list of all groups; `group_type` is the protocol's name."""
 
     group_id: str
     state: str
     protocol_type: str
+    group_type: str = CLASSIC

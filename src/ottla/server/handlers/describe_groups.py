@@ -1,6 +1,7 @@
 """DescribeGroups, 0 to 6: state and members of classic groups.
 
-A group that does not exist is "Dead", and from version 6 also an error (KIP-1043).
+A group that does not exist, or is of the new protocol, is "Dead", and from version 6 also an error
+(KIP-1043).
 Kafka's counterpart: `KafkaApis.handleDescribeGroupsRequest`.
 """
 
@@ -35,7 +36,12 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
     group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if call.api_version >= FIRST_NOT_FOUND_VERSION:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        group.error_message = f"Group {group_id} not found."
+        is_other = call.broker.groups.describe_consumer(group_id, call.at) is not None
+        group.error_message = (
+            f"Group {group_id} is not a classic group."
+            if is_other
+            else f"Group {group_id} not found."
+        )
     return group
 
 

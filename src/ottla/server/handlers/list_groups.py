@@ -6,23 +6,20 @@ Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.server.call import Call
 
-CLASSIC = "classic"
-
 
 def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and CLASSIC not in types:
-        return ListGroupsResponse()
     return ListGroupsResponse(
         groups=[
             ListedGroup(
                 group_id=one.group_id,
                 protocol_type=one.protocol_type,
                 group_state=one.state,
-                group_type=CLASSIC,
+                group_type=one.group_type,
             )
             for one in call.broker.groups.list_groups(call.at)
-            if not states or one.state.lower() in states
+            if (not states or one.state.lower() in states)
+            and (not types or one.group_type in types)
         ]
     )

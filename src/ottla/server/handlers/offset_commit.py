@@ -20,8 +20,14 @@ from ottla.protocol.messages.offset_commit import (
 from ottla.server.call import Call
 
 NONE_GIVEN = -1
-FIRST_GROUP_NOT_FOUND_VERSION = 9
+FIRST_NEW_CODES_VERSION = 9
 FIRST_TOPIC_ID_VERSION = 10
+
+OLD_CODES = {
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.UNSUPPORTED_VERSION,
+}
+"""What clients are told who do not know the codes of the new group protocol (KIP-848)."""
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
@@ -73,12 +79,10 @@ def _commit(
         offsets=offsets,
         retention_ms=None if retention_ms == NONE_GIVEN else retention_ms,
     )
-    errors = dict(call.broker.groups.commit(commit, call.at).partitions)
-    if call.api_version < FIRST_GROUP_NOT_FOUND_VERSION:
-        for where, code in errors.items():
-            if code is ErrorCode.GROUP_ID_NOT_FOUND:
-                errors[where] = ErrorCode.ILLEGAL_GENERATION
-    return errors
+    errors = call.broker.groups.commit(commit, call.at).partitions
+    if call.api_version >= FIRST_NEW_CODES_VERSION:
+        return dict(errors)
+    return {where: OLD_CODES.get(code, code) for where, code in errors.items()}
 
 
 def _topic(

@@ -1,7 +1,8 @@
 """OffsetFetch, 0 to 10: how far a group, or from version 8 several groups, have read (KIP-709).
 
 Nothing committed is offset -1 and no error. With `require_stable` an offset that an open
-transaction is about to move is refused (KIP-447).
+transaction is about to move is refused (KIP-447). From version 9 a member says its epoch, which a
+group of the new protocol checks (KIP-848).
 Kafka's counterpart: `KafkaApis.handleOffsetFetchRequest`.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.coordinator.group.offsets import (
     NO_LEADER_EPOCH,
@@ -16,6 +18,7 @@ from ottla.coordinator.group.offsets import (
     FetchedOffset,
     TopicPartition,
 )
+from ottla.coordinator.group.requests import MemberClaim
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -60,12 +63,13 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     wanted = None
     if request.topics is not None:
         wanted = [_Wanted(name=one.name, indexes=one.partition_indexes) for one in request.topics]
+    claim = MemberClaim(group_id=request.group_id)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name or "", partitions=[_old_partition(one) for one in found]
             )
-            for topic, found in _fetch(request.group_id, wanted, request, call)
+            for topic, found in _fetch(claim, wanted, request, call)
         ]
     )
 
@@ -85,6 +89,13 @@ def _group(
             )
             for one in group.topics
         ]
+    claim = MemberClaim(
+        group_id=group.group_id, member_id=group.member_id or "", generation=group.member_epoch
+    )
+    try:
+        fetched = _fetch(claim, wanted, request, call)
+    except ApiError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=[
@@ -93,7 +104,7 @@ def _group(
                 topic_id=topic.topic_id,
                 partitions=[_partition(one) for one in found],
             )
-            for topic, found in _fetch(group.group_id, wanted, request, call)
+            for topic, found in fetched
         ],
     )
 
@@ -104,13 +115,13 @@ def _known_name(topic_id: Uuid, call: Call) -> str | None:
 
 
 def _fetch(
-    group_id: str, wanted: list[_Wanted] | None, request: OffsetFetchRequest, call: Call
+    claim: MemberClaim, wanted: list[_Wanted] | None, request: OffsetFetchRequest, call: Call
 ) -> Iterable[tuple[_Wanted, list[_Found]]]:
     """What each topic is answered with; `None` asks for all that the group has committed."""
     places = None
     if wanted is not None:
         places = [(one.name, index) for one in wanted if one.name for index in one.indexes]
-    fetched = call.broker.groups.fetch_offsets(group_id, places, call.at)
+    fetched = call.broker.groups.fetch_offsets(claim, places, call.at)
     if wanted is None:
         wanted = _all_topics(fetched, call)
     return [(one, _find(one, fetched, request.require_stable)) for one in wanted]

@@ -1,0 +1,111 @@
+"""Who goes, by their own word or because nothing was heard of them in time.
+
+Kafka's counterparts: `GroupMetadataManager.consumerGroupLeave`, `consumerGroupFenceMember` and the
+timers there.
+"""
+
+import logging
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.config.group import GroupConfig
+from ottla.coordinator.consumer_group.group import ConsumerGroup
+from ottla.coordinator.consumer_group.member import LEAVE_STATIC_EPOCH, Member, MemberState
+from ottla.coordinator.consumer_group.partitions import NOTHING
+from ottla.coordinator.consumer_group.plan import Plan
+from ottla.coordinator.consumer_group.requests import (
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    TopicCatalog,
+)
+from ottla.coordinator.consumer_group.subscriptions import refresh
+from ottla.coordinator.consumer_group.validation import check_instance
+from ottla.coordinator.timers import Timers
+
+logger = logging.getLogger(__name__)
+
+
+class Due(Enum):
+    """What a deadline is for."""
+
+    SESSION = "a member's next heartbeat"
+    REVOCATION = "a member's giving up of partitions"
+    EXPIRY = "looking for expired offsets"
+
+
+class TimerKey(NamedTuple):
+    due: Due
+    group_id: str = ""
+    member_id: str = ""
+
+
+class Sessions:
+    """The deadlines of members."""
+
+    def __init__(self, config: GroupConfig, timers: Timers[TimerKey]) -> None:
+        self._config = config
+        self._timers = timers
+
+    def extend(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
+        key = TimerKey(Due.SESSION, group.group_id, member.member_id)
+        self._timers.set(key, monotonic_ms + self._config.group_consumer_session_timeout_ms)
+
+    def watch_revocation(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
+        """A member that is to give up partitions has its rebalance timeout for that."""
+        key = TimerKey(Due.REVOCATION, group.group_id, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._timers.set(key, monotonic_ms + member.rebalance_timeout_ms)
+        else:
+            self._timers.cancel(key)
+
+    def drop(self, group: ConsumerGroup, member_id: str) -> None:
+        for due in (Due.SESSION, Due.REVOCATION):
+            self._timers.cancel(TimerKey(due, group.group_id, member_id))
+
+    def watch(self, group: ConsumerGroup, monotonic_ms: float) -> None:
+        """Sets the deadlines that are missing, after a start or when nothing could be written."""
+        for member in group.members.values():
+            if TimerKey(Due.SESSION, group.group_id, member.member_id) not in self._timers:
+                self.extend(group, member, monotonic_ms)
+            if TimerKey(Due.REVOCATION, group.group_id, member.member_id) not in self._timers:
+                self.watch_revocation(group, member, monotonic_ms)
+
+
+class Membership:
+    def __init__(self, catalog: TopicCatalog, sessions: Sessions) -> None:
+        self._catalog = catalog
+        self._sessions = sessions
+
+    def leave(self, plan: Plan, request: HeartbeatRequest) -> HeartbeatAnswer:
+        """Raises `ApiError`. A static member may say that it will be back, and keeps its part."""
+        group = plan.group
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = check_instance(group.static_member(request.instance_id), request)
+        if request.epoch == LEAVE_STATIC_EPOCH:
+            logger.info("group %s: %s will be back", group.group_id, member.instance_id)
+            plan.move_member(replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING))
+        else:
+            logger.info("group %s: %s leaves", group.group_id, member.member_id)
+            self._remove(plan, member)
+        return HeartbeatAnswer(member_id=request.member_id, epoch=request.epoch)
+
+    def end(self, plan: Plan, member_id: str, due: Due) -> None:
+        """A deadline has come."""
+        member = plan.group.members.get(member_id)
+        if member is None:
+            return
+        is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+        if due is Due.REVOCATION and not is_revoking:
+            return
+        logger.info("group %s: %s is out: %s", plan.group.group_id, member_id, due.value)
+        self._remove(plan, member)
+
+    def _remove(self, plan: Plan, member: Member) -> None:
+        plan.remove_member(member.member_id)
+        self._sessions.drop(plan.group, member.member_id)
+        refresh(plan, self._catalog)
+        plan.group.look.revision = self._catalog.revision
+        plan.raise_epoch()

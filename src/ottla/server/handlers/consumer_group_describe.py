@@ -1,0 +1,96 @@
+"""ConsumerGroupDescribe, 0 to 1: groups of the new protocol with what their members have.
+
+Version 1 tells which protocol a member speaks: all of them the new one.
+Kafka's counterpart: `KafkaApis.handleConsumerGroupDescribe`.
+"""
+
+from collections.abc import Iterable
+
+from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.consumer_group.partitions import TopicIdPartition, by_topic
+from ottla.coordinator.consumer_group.requests import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+)
+from ottla.coordinator.group.requests import CONSUMER
+from ottla.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from ottla.server.call import Call
+from ottla.server.operations import GROUP_OPERATIONS
+
+SPEAKS_THE_NEW_PROTOCOL = 1
+
+
+def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
+    groups = [_describe(group_id, call) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(group_id: str, call: Call) -> DescribedGroup:
+    if CONSUMER not in call.broker.config.group_coordinator_rebalance_protocols:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    found = call.broker.groups.describe_consumer(group_id, call.at)
+    if found is not None:
+        return _group(found, call)
+    is_other = call.broker.groups.describe(group_id, call.at) is not None
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} is not a consumer group."
+        if is_other
+        else f"Group {group_id} not found.",
+    )
+
+
+def _group(found: ConsumerGroupDescription, call: Call) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=found.group_id,
+        group_state=found.state,
+        group_epoch=found.epoch,
+        assignment_epoch=found.assignment_epoch,
+        assignor_name=found.assignor,
+        members=[_member(one, call) for one in found.members],
+    )
+
+
+def _member(found: ConsumerMemberDescription, call: Call) -> Member:
+    return Member(
+        member_id=found.member_id,
+        instance_id=found.instance_id,
+        rack_id=found.rack_id,
+        member_epoch=found.epoch,
+        client_id=found.client_id,
+        client_host=found.client_host,
+        subscribed_topic_names=list(found.topic_names),
+        subscribed_topic_regex=found.topic_regex,
+        assignment=_assignment(found.assigned, call),
+        target_assignment=_assignment(found.target, call),
+        member_type=SPEAKS_THE_NEW_PROTOCOL,
+    )
+
+
+def _assignment(partitions: Iterable[TopicIdPartition], call: Call) -> Assignment:
+    """Topics that have been deleted since are left out."""
+    known = [
+        (topic, indexes)
+        for topic_id, indexes in by_topic(partitions).items()
+        if (topic := call.broker.topics.find_by_id(topic_id)) is not None
+    ]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.name, partitions=indexes)
+            for topic, indexes in known
+        ]
+    )

@@ -1,0 +1,66 @@
+"""ConsumerGroupHeartbeat, 0 to 1: the one request of members in the new group protocol (KIP-848).
+
+From version 1 members bring an id of their own (KIP-1082), and may subscribe by an expression.
+Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.consumer_group.partitions import by_topic
+from ottla.coordinator.consumer_group.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.group.requests import CONSUMER
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.server.call import Call
+
+FIRST_OWN_ID_VERSION = 1
+
+
+def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+    if CONSUMER not in call.broker.config.group_coordinator_rebalance_protocols:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return _response(HeartbeatAnswer(error=code, message=code.description))
+    return _response(call.broker.groups.consumer_heartbeat(_request(request, call), call.at))
+
+
+def _request(request: ConsumerGroupHeartbeatRequest, call: Call) -> HeartbeatRequest:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else frozenset((one.topic_id, index) for one in owned for index in one.partitions),
+        client_id=call.client_id or "",
+        client_host=f"/{call.client_host}",
+        must_bring_id=call.api_version >= FIRST_OWN_ID_VERSION,
+    )
+
+
+def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
+    response = ConsumerGroupHeartbeatResponse(
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None,
+    )
+    if answer.assigned is not None:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in by_topic(answer.assigned).items()
+            ]
+        )
+    return response
