@@ -14,7 +14,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  the test suites that others wrote for Kafka, against ottla serve"
 	@echo "make crash   the long crash loops"
-	@echo "make sim     one simulated run of a consumer group: make sim SEED=7"
+	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer]"
 	@echo "make clean   remove the environment and the demo's data"
 
 $(READY): pyproject.toml
@@ -55,8 +55,9 @@ compat: $(READY)
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
 
+sim: SEED ?= 0
 sim: $(READY)
-	@$(BIN)/python -m tests.simulation $(SEED)
+	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
 	rm -rf $(VENV) demo-data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,8 +1,12 @@
-"""One simulated run of a group with everything that happens in it: `make sim SEED=n`."""
+"""One simulated run of a group with everything that happens in it: `make sim SEED=n`.
+
+`make sim SEED=n PROTOCOL=consumer` is one of the new group protocol.
+"""
 
 import logging
 import sys
 
+from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
 
 
@@ -19,7 +23,7 @@ class WithTime(logging.Formatter):
 
 def main() -> None:
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    world = World(seed)
+    world = ConsumerWorld(seed) if sys.argv[2:] == ["consumer"] else World(seed)
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(WithTime(world))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
