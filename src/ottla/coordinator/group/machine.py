@@ -3,7 +3,8 @@
 Operations take values and a moment, and return a `Decision`. Whoever runs the machine appends the
 decision's records to `__consumer_offsets`, hands them to `replay`, and only then answers; at start
 it replays the log and calls `loaded`. Nothing but `replay` changes what a restart would bring back.
-The group protocol of KIP-848 is another machine over the same `CommittedOffsets`.
+The group protocol of KIP-848 is another machine over the same `CommittedOffsets`
+(`consumer_group/machine.py`), and `shard.py` joins the two.
 
 Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """

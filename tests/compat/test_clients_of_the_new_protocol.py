@@ -1,0 +1,277 @@
+"""librdkafka consumes in groups of the new protocol (KIP-848): share, leave, come back, resume."""
+
+import contextlib
+import logging
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import ConsumerGroupType, KafkaError
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from ottla.base.clock import SystemClock, read_clock
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic
+from ottla.coordinator.consumer_group.requests import ConsumerGroupDescription, HeartbeatRequest
+from tests.cli.support import serving as serving_process
+from tests.compat.group_consumers import TOPIC, ConfluentConsumer, poll_until, share
+from tests.compat.test_clients_in_groups import (
+    ALL,
+    PARTITION_COUNT,
+    PER_PARTITION,
+    has_all,
+    produce,
+)
+from tests.serving import open_broker, serving
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "num.partitions": str(PARTITION_COUNT),
+    "offsets.topic.num.partitions": "4",
+}
+
+
+class _Silence:
+    """librdkafka reports lost connections, which some tests are about."""
+
+    def log(self, *_: object) -> None:
+        pass
+
+
+class NewConsumer(ConfluentConsumer):
+    """`errors` are what it was told instead of messages."""
+
+    def __init__(self, address: str, group_id: str, topic: str = TOPIC, **options: str) -> None:
+        config = {
+            "bootstrap.servers": address,
+            "group.id": group_id,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 500,
+            "topic.metadata.refresh.interval.ms": 500,
+            **{name.replace("_", "."): value for name, value in options.items()},
+        }
+        self.seen: list[tuple[int, int]] = []
+        self.errors: list[KafkaError] = []
+        self.revoked: list[set[int]] = []
+        self._consumer = confluent_kafka.Consumer(config, logger=_Silence())
+        self._consumer.subscribe([topic], on_revoke=self._on_revoke)
+
+    def poll(self) -> None:
+        for message in self._consumer.consume(500, 0.2):
+            if message.error() is None:
+                self.seen.append((message.partition(), message.offset()))
+            else:
+                self.errors.append(message.error())
+
+
+class Home:
+    """A served broker, and the consumers that are to be closed before it."""
+
+    def __init__(self, broker: Broker, address: str) -> None:
+        self.broker = broker
+        self.address = address
+        self._stack = contextlib.ExitStack()
+
+    def consumer(self, **options: str) -> NewConsumer:
+        consumer = NewConsumer(self.address, "g", **options)
+        self._stack.callback(consumer.close)
+        return consumer
+
+    def group(self) -> ConsumerGroupDescription:
+        found = self.broker.groups.describe_consumer("g", read_clock(SystemClock()))
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    broker = open_broker(tmp_path / "data", group_initial_rebalance_delay_ms="0", **settings)
+    broker.create_topic(NewTopic(name=TOPIC))
+    with serving(broker) as server:
+        home = Home(broker, "{}:{}".format(*server.address))
+        produce(home.address)
+        yield home
+        home.close()
+
+
+def test_a_group_of_one_reads_everything_once(home: Home) -> None:
+    consumer = home.consumer()
+    poll_until(lambda: len(consumer.seen) >= len(ALL), consumer)
+    assert sorted(consumer.seen) == sorted(ALL)
+
+
+def test_who_comes_later_begins_where_the_group_has_committed(home: Home) -> None:
+    first = NewConsumer(home.address, "g")
+    poll_until(lambda: has_all(first), first)
+    first.commit()
+    first.close()
+    produce(home.address)
+    second = home.consumer()
+    poll_until(lambda: len(second.seen) >= len(ALL), second)
+    assert sorted(second.seen) == sorted((one, two + PER_PARTITION) for one, two in ALL)
+
+
+def test_members_share_the_partitions_as_they_come_and_go(home: Home) -> None:
+    first = home.consumer()
+    poll_until(lambda: share(PARTITION_COUNT, first), first)
+    second = NewConsumer(home.address, "g")
+    poll_until(lambda: share(PARTITION_COUNT, first, second), first, second)
+    kept = first.assignment()
+    assert len(kept) == len(second.assignment()) == PARTITION_COUNT / 2
+    assert first.revoked == [set(range(PARTITION_COUNT)) - kept]
+    second.close()
+    poll_until(lambda: share(PARTITION_COUNT, first), first)
+
+
+def test_a_member_may_ask_for_another_assignor(home: Home) -> None:
+    first = home.consumer(group_remote_assignor="range")
+    second = home.consumer(group_remote_assignor="range")
+    poll_until(lambda: share(PARTITION_COUNT, first, second), first, second)
+    assert home.group().assignor == "range"
+    assert {0, 1} in (first.assignment(), second.assignment())
+
+
+def test_a_static_member_that_restarts_disturbs_nobody(home: Home) -> None:
+    stays = home.consumer(group_instance_id="a")
+    goes = NewConsumer(home.address, "g", group_instance_id="b")
+    poll_until(lambda: share(PARTITION_COUNT, stays, goes), stays, goes)
+    poll_until(lambda: home.group().state == "Stable", stays, goes)
+    epoch, assignment = home.group().epoch, goes.assignment()
+    goes.close()
+    back = home.consumer(group_instance_id="b")
+    poll_until(lambda: bool(back.assignment()), stays, back)
+    assert back.assignment() == assignment
+    assert home.group().epoch == epoch
+    assert share(PARTITION_COUNT, stays, back)
+
+
+def test_a_member_that_says_nothing_is_missed_after_its_session(home: Home) -> None:
+    stays = home.consumer()
+    poll_until(lambda: share(PARTITION_COUNT, stays), stays)
+    enter_silently(home)
+    poll_until(lambda: len(stays.assignment()) < PARTITION_COUNT, stays)
+    poll_until(lambda: share(PARTITION_COUNT, stays), stays)
+    assert len(home.group().members) == 1
+
+
+def enter_silently(home: Home) -> None:
+    """A client that dies right after its first heartbeat."""
+    home.broker.groups.consumer_heartbeat(
+        HeartbeatRequest(
+            group_id="g",
+            member_id="dead",
+            rebalance_timeout_ms=5000,
+            topic_names=frozenset({TOPIC}),
+            owned=frozenset(),
+        ),
+        read_clock(SystemClock()),
+    )
+
+
+def test_new_partitions_are_read(home: Home) -> None:
+    consumer = home.consumer()
+    poll_until(lambda: share(PARTITION_COUNT, consumer), consumer)
+    admin = AdminClient({"bootstrap.servers": home.address})
+    admin.create_partitions([NewPartitions(TOPIC, PARTITION_COUNT + 1)])[TOPIC].result()
+    poll_until(lambda: share(PARTITION_COUNT + 1, consumer), consumer)
+
+
+def test_topics_are_subscribed_to_by_an_expression(home: Home) -> None:
+    consumer = home.consumer(topic=f"^{TOPIC[:3]}.*")
+    poll_until(lambda: has_all(consumer), consumer)
+
+
+def test_a_classic_group_goes_on_in_the_new_protocol_and_back(home: Home) -> None:
+    first = ConfluentConsumer(home.address, "g")
+    poll_until(lambda: has_all(first), first)
+    first.commit()
+    first.close()
+    produce(home.address)
+    second = NewConsumer(home.address, "g")
+    poll_until(lambda: len(second.seen) >= len(ALL), second)
+    assert sorted(second.seen) == sorted((one, two + PER_PARTITION) for one, two in ALL)
+    second.commit()
+    second.close()
+    produce(home.address)
+    third = ConfluentConsumer(home.address, "g")
+    poll_until(lambda: len(third.seen) >= len(ALL), third)
+    assert sorted(third.seen) == sorted((one, two + 2 * PER_PARTITION) for one, two in ALL)
+    third.close()
+
+
+def test_who_speaks_the_other_protocol_is_told_so(home: Home) -> None:
+    classic = ConfluentConsumer(home.address, "g")
+    poll_until(lambda: share(PARTITION_COUNT, classic), classic)
+    stranger = home.consumer()
+    poll_until(lambda: bool(stranger.errors), classic, stranger)
+    assert stranger.errors[0].code() == KafkaError._FATAL
+    assert "group id does not exist" in stranger.errors[0].str()
+    assert share(PARTITION_COUNT, classic)
+    classic.close()
+
+
+def test_a_group_goes_on_after_the_broker_was_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    options = [word for name, value in SETTINGS.items() for word in ("-o", f"{name}={value}")]
+    data = tmp_path / "data"
+    with serving_process(data, *options) as (address, process):
+        produce(address)
+        members = [NewConsumer(address, "g"), NewConsumer(address, "g", group_instance_id="a")]
+        poll_until(lambda: share(PARTITION_COUNT, *members), *members)
+        poll_until(lambda: seen_by(members) >= ALL, *members)
+        for member in members:
+            member.commit()
+        before = [member.assignment() for member in members]
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    for member in members:
+        member.seen.clear()
+    with serving_process(None, "-d", str(data), "--listen", address, *options):
+        produce(address)
+        later = {(one, two + PER_PARTITION) for one, two in ALL}
+        poll_until(lambda: seen_by(members) >= later, *members)
+        assert [member.assignment() for member in members] == before, "nobody was fenced"
+        for member in members:
+            member.close()
+        again = NewConsumer(address, "g")
+        poll_until(lambda: len(again.seen) >= len(ALL) / 2, again)
+        assert set(again.seen) <= later, "committed was what was read before the kill"
+        again.close()
+
+
+def seen_by(members: list[NewConsumer]) -> set[tuple[int, int]]:
+    return {one for member in members for one in member.seen}
+
+
+def test_librdkafkas_administrator_sees_and_changes_groups(home: Home) -> None:
+    consumer = home.consumer()
+    poll_until(lambda: has_all(consumer), consumer)
+    consumer.commit()
+    admin = AdminClient({"bootstrap.servers": home.address})
+    listed: Any = admin.list_consumer_groups(types={ConsumerGroupType.CONSUMER}).result()
+    assert [(one.group_id, one.type.name) for one in listed.valid] == [("g", "CONSUMER")]
+    classic: Any = admin.list_consumer_groups(types={ConsumerGroupType.CLASSIC}).result()
+    assert classic.valid == []
+    described = admin.describe_consumer_groups(["g"])["g"].result()
+    assert (described.state.name, described.type.name) == ("STABLE", "CONSUMER")
+    (member,) = described.members
+    assert len(member.assignment.topic_partitions) == PARTITION_COUNT
+    home.close()
+    admin.delete_consumer_groups(["g"])["g"].result()
+    assert admin.list_consumer_groups().result().valid == []
