@@ -3,7 +3,6 @@
 Kafka's counterparts: `GroupMetadataManager.updateSubscriptionMetadata`, `TopicRegexResolver`.
 """
 
-import re
 from functools import lru_cache
 
 from ottla.base.error_codes import ErrorCode
@@ -11,18 +10,16 @@ from ottla.base.errors import ApiError
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.plan import Plan
 from ottla.coordinator.consumer_group.requests import TopicCatalog
+from ottla.coordinator.consumer_group.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.group.records import TopicMetadata
 
 
 @lru_cache(maxsize=1024)
-def compile_regex(text: str) -> re.Pattern[str]:
-    """Raises `ApiError(INVALID_REGULAR_EXPRESSION)`.
-
-    Different from Kafka, which has RE2: this is Python's syntax.
-    """
+def compile_regex(text: str) -> TopicRegex:
+    """Raises `ApiError(INVALID_REGULAR_EXPRESSION)`."""
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        return TopicRegex(text)
+    except RegexError as error:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}.",
@@ -31,8 +28,8 @@ def compile_regex(text: str) -> re.Pattern[str]:
 
 def matching_topics(regex: str, catalog: TopicCatalog) -> frozenset[str]:
     """The topics whose whole name an expression matches; raises `ApiError`."""
-    pattern = compile_regex(regex)
-    return frozenset(topic.name for topic in catalog if pattern.fullmatch(topic.name))
+    compiled = compile_regex(regex)
+    return frozenset(topic.name for topic in catalog if compiled.matches(topic.name))
 
 
 def refresh(plan: Plan, catalog: TopicCatalog) -> bool:
