@@ -13,7 +13,7 @@ from ottla.base.ids import Uuid, uuid_text
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer_group.assignors import ASSIGNORS, Subscriber
 from ottla.coordinator.consumer_group.group import ConsumerGroup
-from ottla.coordinator.consumer_group.member import JOIN_EPOCH, Member
+from ottla.coordinator.consumer_group.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
 from ottla.coordinator.consumer_group.membership import Sessions
 from ottla.coordinator.consumer_group.plan import Plan
 from ottla.coordinator.consumer_group.reconciliation import reconcile
@@ -87,6 +87,10 @@ class Heartbeats:
         return member
 
     def _find_static(self, plan: Plan, request: HeartbeatRequest, instance_id: str) -> Member:
+        """Different from Kafka: who was fenced, or missed its first answer, may enter again.
+
+        There it is told that somebody else has its name, until its own session is over.
+        """
         member = plan.group.static_member(instance_id)
         if request.epoch != JOIN_EPOCH:
             member = check_instance(member, request)
@@ -94,6 +98,8 @@ class Heartbeats:
             return member
         if member is None:
             return plan.group.members.get(request.member_id) or Member(member_id=request.member_id)
+        if member.member_id == request.member_id and member.epoch != LEAVE_STATIC_EPOCH:
+            return member
         check_released(member, request)
         return self._replace(plan, member, request.member_id)
 

@@ -269,6 +269,24 @@ def test_a_name_that_is_in_use_is_not_released(runner: ConsumerRunner) -> None:
     assert runner.beat("m", instance_id="one").error is ErrorCode.NONE
 
 
+def test_a_static_member_that_has_lost_the_answer_enters_again_to_what_it_has(
+    runner: ConsumerRunner,
+) -> None:
+    runner.enter("m", instance_id="one")
+    again = runner.enter("m", instance_id="one")
+    assert (again.error, again.epoch, len(again.assigned or ())) == (ErrorCode.NONE, 1, 4)
+
+
+def test_a_static_member_may_come_back_with_the_id_it_had(runner: ConsumerRunner) -> None:
+    runner.enter("m", instance_id="one")
+    runner.leave("m", -2, instance_id="one")
+    runner.advance(SESSION_MS - 1)
+    back = runner.enter("m", instance_id="one")
+    assert (back.error, back.epoch, len(back.assigned or ())) == (ErrorCode.NONE, 1, 4)
+    runner.advance(SESSION_MS - 1)
+    assert runner.beat("m", instance_id="one").error is ErrorCode.NONE
+
+
 def test_another_with_the_same_name_is_fenced(runner: ConsumerRunner) -> None:
     runner.enter("m", instance_id="one")
     assert runner.beat("n", 1, instance_id="one").error is ErrorCode.FENCED_INSTANCE_ID
