@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+NODE := tests/compat/node
+NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
 
-.PHONY: help run test check format docs bench compat crash sim clean
+.PHONY: help run test check format docs bench compat node-clients crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -12,7 +14,7 @@ help:
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
-	@echo "make compat  the test suites that others wrote for Kafka, against ottla serve"
+	@echo "make compat  what others wrote for Kafka, against ottla serve: a test suite, and sessions of clients"
 	@echo "make crash   the long crash loops"
 	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer]"
 	@echo "make clean   remove the environment and the demo's data"
@@ -48,9 +50,17 @@ docs: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
 
-compat: $(READY)
+# Also what `make test` needs to hold sessions with clients for Node.
+node-clients: $(NODE_CLIENTS)
+
+$(NODE_CLIENTS): $(NODE)/package-lock.json
+	@command -v npm >/dev/null || { echo "the clients for Node need node (20 or newer) and npm"; exit 2; }
+	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
+
+compat: $(READY) $(NODE_CLIENTS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
+	$(BIN)/python -m pytest -q tests/compat
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
@@ -60,4 +70,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) demo-data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) demo-data $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,8 +1,5 @@
 """Real clients produce and consume by assignment: every record comes back as it was sent."""
 
-import json
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -243,28 +240,3 @@ def test_offsets_are_found_by_time(address: str) -> None:
         assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0)) == (0, 10)
     finally:
         consumer.close()
-
-
-kcat = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-
-
-def run_kcat(*arguments: str, text: str = "") -> str:
-    command = ["kcat", "-q", "-t", TOPIC, "-p", "0", *arguments]
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@kcat
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_kcat_reads_what_it_wrote(address: str, compression: str) -> None:
-    lines = [f"key{number}:{'value ' * 10}{number}" for number in range(50)]
-    settings = ("-z", compression, "-H", "where=here", "-K:")
-    run_kcat("-b", address, "-P", *settings, text="\n".join(lines) + "\n")
-    output = run_kcat("-b", address, "-C", "-o", "beginning", "-e", "-J")
-    received = [json.loads(line) for line in output.splitlines()]
-    assert [f"{one['key']}:{one['payload']}" for one in received] == lines
-    assert [one["offset"] for one in received] == list(range(50))
-    assert all(one["headers"] == ["where", "here"] for one in received)
