@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
 
-.PHONY: help run test check format docs bench compat node-clients crash sim clean
+.PHONY: help run test check format docs bench compat node-clients fuzz crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: a test suite, and sessions of clients"
+	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make crash   the long crash loops"
 	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer]"
 	@echo "make clean   remove the environment and the demo's data"
@@ -61,6 +62,10 @@ compat: $(READY) $(NODE_CLIENTS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m pytest -q tests/compat
+
+fuzz: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
