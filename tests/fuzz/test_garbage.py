@@ -52,6 +52,7 @@ def test_noise_is_taken_or_refused(name: str, data: bytes) -> None:
     TARGETS[name]()(data)
 
 
+@pytest.mark.slow
 @each_target
 @settings(max_examples=150, deadline=SECOND_MS)
 @given(data=st.data(), changes=CHANGES, kept=st.floats(0.5, 1))
@@ -62,6 +63,7 @@ def test_what_was_valid_before_it_was_changed_is_taken_or_refused(
     TARGETS[name]()(changed(seed, changes, kept))
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_request_in_every_version_is_taken_or_refused_when_it_is_broken(seed: int) -> None:

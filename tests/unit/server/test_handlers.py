@@ -327,6 +327,22 @@ def test_a_topic_named_twice_in_one_request_is_not_made(asker: Asker, broker: Br
     assert broker.topics.find("n") is None
 
 
+@pytest.mark.parametrize("second", [5001, 20_000])
+def test_topics_with_too_many_partitions_together_are_not_made(
+    asker: Asker, broker: Broker, second: int
+) -> None:
+    topics = [
+        CreatableTopic(name="default", num_partitions=-1, replication_factor=1),
+        CreatableTopic(name="first", num_partitions=4999, replication_factor=1),
+        CreatableTopic(name="second", num_partitions=second, replication_factor=1),
+    ]
+    answers = asker.ask(CreateTopicsRequest(topics=topics), 7).topics
+    assert [one.name for one in answers] == ["default", "first", "second"]
+    assert {one.error_code for one in answers} == {ErrorCode.POLICY_VIOLATION}
+    assert "at most 10000 partitions" in answers[0].error_message
+    assert [topic.name for topic in broker.topics] == ["t"]
+
+
 def test_validation_makes_nothing(asker: Asker, broker: Broker) -> None:
     answer = create(asker, validate_only=True)
     assert (answer.error_code, answer.topic_id) == (0, ZERO_UUID)

@@ -9,7 +9,7 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics import MAX_PARTITION_COUNT, NewTopic
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -24,9 +24,12 @@ from ottla.server.config_entries import topic_entries
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     counts = Counter(wanted.name for wanted in request.topics)
     wanted_by_name = {wanted.name: wanted for wanted in request.topics}
+    total = sum(_partition_count(wanted, call) for wanted in request.topics)
     results = []
     for name, wanted in wanted_by_name.items():
         try:
+            if total > MAX_PARTITION_COUNT:
+                raise _too_many(total)
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             results.append(_create(wanted, request.validate_only, call))
@@ -37,6 +40,20 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
                 )
             )
     return CreateTopicsResponse(topics=results)
+
+
+def _partition_count(wanted: CreatableTopic, call: Call) -> int:
+    if wanted.assignments:
+        return len(wanted.assignments)
+    count = wanted.num_partitions
+    return call.broker.config.num_partitions if count == -1 else max(0, count)
+
+
+def _too_many(total: int) -> ApiError:
+    return ApiError(
+        ErrorCode.POLICY_VIOLATION,
+        f"One request makes at most {MAX_PARTITION_COUNT} partitions, not {total}.",
+    )
 
 
 def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
