@@ -23,6 +23,8 @@ SUBJECTS = {
     "sending": "a fetch's answer, copied or by sendfile",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
+    "connections": "a thousand idle connections: memory, processor time, and others' requests",
+    "groups": "consumers that join groups, and then only send heartbeats",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""

@@ -15,6 +15,8 @@ SHOWN = {
     "sending": "sendfile over copied",
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",
+    "connections": "idle connections",
+    "groups": "consumers in 2 groups",
     "latency": "Produce to a waiting consumer",
 }
 
