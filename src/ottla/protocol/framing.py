@@ -112,7 +112,7 @@ class FrameReader:
         target = self._buffer
         if pending * 2 > len(target):
             full = FRAME_SIZE.size + self._next_size()
-            target = _new_buffer(min(max(full, self._capacity), 2 * len(target)))
+            target = memoryview(bytearray(min(max(full, self._capacity), 2 * len(target))))
         target[:pending] = self._buffer[self._start : self._end]
         self._buffer = target
         self._start = 0
@@ -120,8 +120,9 @@ class FrameReader:
 
 
 def _new_buffer(size: int) -> memoryview:
-    """Memory that is real only where bytes have come, and goes back as soon as nobody views it.
+    """The buffer of a connection from which little has come: real only where bytes lie.
 
-    A `bytearray` is written full of zeros: a thousand silent connections would hold 256 MB.
+    A `bytearray` is written full of zeros: a thousand silent connections would hold 256 MB. What is
+    grown is one all the same, since it will be filled, and pages cost more one by one.
     """
     return memoryview(mmap(-1, size))
