@@ -19,7 +19,7 @@ def absence() -> str | None:
     if shutil.which("node") is None:
         return "node is not installed"
     if not all((NODE / "node_modules" / name).exists() for name in PROGRAMS):
-        return f"the clients for Node are not installed (npm ci in {NODE.name}/, or make compat)"
+        return "the clients for Node are not installed (make node-clients)"
     return None
 
 

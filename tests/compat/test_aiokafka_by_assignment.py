@@ -62,19 +62,22 @@ def with_client(client_class: Any, address: str, use: Use, **settings: Any) -> A
     return asyncio.run(run())
 
 
-def produce(address: str, records: list[Record] = RECORDS, **settings: Any) -> list[int]:
-    """The offsets that the broker gave them."""
+def produce(address: str, records: list[Record] = RECORDS, **settings: Any) -> list[int | None]:
+    """The offsets that the broker gave them; with acks=0 nobody tells."""
 
-    async def send(producer: AIOKafkaProducer) -> list[int]:
+    async def send(producer: AIOKafkaProducer) -> list[int | None]:
         sent = [
             await producer.send(
                 TOPIC, value, key, partition=0, timestamp_ms=time_ms, headers=list(headers)
             )
             for key, value, time_ms, headers in records
         ]
-        return [one.offset for one in await asyncio.gather(*sent)]
+        told = await asyncio.gather(*sent)
+        return [None if one is None else one.offset for one in told]
 
-    offsets: list[int] = with_client(AIOKafkaProducer, address, send, linger_ms=10, **settings)
+    offsets: list[int | None] = with_client(
+        AIOKafkaProducer, address, send, linger_ms=10, **settings
+    )
     return offsets
 
 
