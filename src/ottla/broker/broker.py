@@ -323,6 +323,9 @@ class Broker:
             found = log.find_timestamp(timestamp_ms)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except CorruptionError as error:
+            logger.error("cannot search %s-%d: %s", topic, index, error)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
         sentinels = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP)
         if timestamp_ms in sentinels or found is None or found.offset < end:
             return found

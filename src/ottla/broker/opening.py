@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.broker.producer_ids import read_producer_ids
 from ottla.broker.topic_file import TopicEntry, merge_entries, read_topic_file
 from ottla.broker.topics import topic_config
@@ -19,7 +19,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.filenames import META_PROPERTIES, PARTITION_METADATA
 from ottla.storage.log_directory import LogDirectory, OpenOptions, run_in_turn
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.partition_metadata import is_id_with_flipped_bit, write_topic_id
 
 logger = logging.getLogger(__name__)
 
@@ -178,6 +178,8 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
         for topic, index in directory.logs:
             topic_id = directory.topic_ids.get(topic)
             entry = found.get(topic) or opened.entries.get(topic)
+            if entry is not None and topic_id is not None and _is_one_flip(topic_id, entry):
+                topic_id = entry.topic_id
             if entry is None or (topic not in found and topic_id not in (None, entry.topic_id)):
                 entry = TopicEntry(
                     name=topic,
@@ -196,15 +198,25 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
     return found
 
 
+def _is_one_flip(topic_id: Uuid, entry: TopicEntry) -> bool:
+    """Whether an id is a topic's but for one bit of its text, as damage leaves it, not chance."""
+    pairs = zip(uuid_text(topic_id), uuid_text(entry.topic_id), strict=True)
+    return sum((ord(one) ^ ord(other)).bit_count() for one, other in pairs) == 1
+
+
 def ensure_topic_id(
     file_system: FileSystem, directory: LogDirectory, name: str, index: int, topic_id: Uuid
 ) -> None:
     """Writes the id that a partition lacks when a crash came between its directory and its file.
 
-    Topics of Kafka before 2.8 have none, and keep none.
+    Also where one bit of the file is wrong. Topics of Kafka before 2.8 have none, and keep none.
     """
     path = join(directory.log_path(name, index), PARTITION_METADATA)
-    if topic_id == ZERO_UUID or read_topic_id(file_system, path) is not None:
+    if topic_id == ZERO_UUID:
+        return
+    if file_system.status(path) is not None:
+        if is_id_with_flipped_bit(file_system, path, topic_id):
+            directory.name_again(name, index, topic_id)
         return
     try:
         write_topic_id(file_system, path, topic_id)

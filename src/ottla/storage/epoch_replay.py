@@ -5,11 +5,121 @@ cut at the front before the new start is on the disk. Kafka's counterpart is the
 `LogSegment.recover` that fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
 from ottla.record.batch import Batch
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+def read_epochs(file_system: FileSystem, path: str) -> LeaderEpochs:
+    """What the file says; nothing of a damaged one, since the log says it too.
+
+    Kafka takes the whole directory offline.
+    """
+    try:
+        return LeaderEpochs.read(file_system, path)
+    except CorruptionError as error:
+        logger.warning("%s; the leader epochs are made anew from the log", error)
+        return LeaderEpochs(file_system, path)
+
+
+def check_epochs(
+    epochs: LeaderEpochs, segments: Segments, *, start_offset: int, end_offset: int
+) -> None:
+    """Holds each epoch's first offset, and the batches at the segments' edges, against each other.
+
+    Where they differ, all headers are read. A single batch that differs from the file is what is
+    wrong, and is refused when it is read (`header_check`); otherwise the file is made anew. Kafka
+    believes the file.
+    """
+    if all(_agrees(epochs, batch) for batch in _batches_at_edges(epochs, segments, start_offset)):
+        return
+    batches = list(_headers(segments, start_offset, end_offset))
+    wrong = [batch for batch in batches if not _agrees(epochs, batch)]
+    if len(wrong) > 1:
+        logger.warning("%s contradicts the log; the leader epochs are made anew", epochs.path)
+        epochs.replace(epochs_of(batches))
+        wrong = [batch for batch in batches if not _agrees(epochs, batch)]
+    for batch in wrong:
+        segment = segments.from_offset(batch.base_offset)[0]
+        # Even where recovery has looked at all else.
+        segment.forget_checks(size=segment.log.size)
+        logger.error(
+            "%s: offset %d has leader epoch %d, but %s says %s; its batch is not served",
+            segment.log.path, batch.base_offset, batch.partition_leader_epoch,
+            epochs.path, epochs.epoch_for_offset(batch.base_offset),
+        )  # fmt: skip
+
+
+def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
+    """Of offsets before the first entry nothing is known."""
+    epoch = batch.partition_leader_epoch
+    if batch.magic < 2:
+        return True
+    for offset in (batch.base_offset, batch.last_offset):
+        stated = epochs.epoch_for_offset(offset)
+        if stated is not None and stated != epoch:
+            return False
+    return True
+
+
+def _batches_at_edges(
+    epochs: LeaderEpochs, segments: Segments, start_offset: int
+) -> Iterator[Batch]:
+    """The first batch of each segment, the log's last, and those on both sides of a new epoch."""
+    for segment in segments.values:
+        first = segment.log.header_at(0)
+        if first is not None and first.last_offset >= start_offset:
+            yield first
+    try:
+        last = segments.active.last_header()
+    except CorruptionError:
+        last = None
+    if last is not None:
+        yield last
+    for entry in epochs.entries[1:]:
+        for offset in (entry.start_offset - 1, entry.start_offset):
+            batch = next(_headers(segments, offset, offset + 1), None)
+            if batch is not None:
+                yield batch
+
+
+@dataclass(slots=True)
+class _Run:
+    """Batches of one epoch, one behind the other."""
+
+    entry: EpochEntry
+    batch_count: int = 1
+
+
+def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
+    """The epochs that batches say.
+
+    One between two of another epoch, or before one of an earlier, is not believed.
+    """
+    runs: list[_Run] = []
+    for batch in batches:
+        epoch = batch.partition_leader_epoch
+        if runs and runs[-1].entry.epoch == epoch:
+            runs[-1].batch_count += 1
+        elif epoch >= 0:
+            runs.append(_Run(EpochEntry(epoch, batch.base_offset)))
+    found: list[EpochEntry] = []
+    for run, following in zip_longest(runs, runs[1:]):
+        is_back = following is not None and following.entry.epoch <= run.entry.epoch
+        if is_back and run.batch_count == 1:
+            continue
+        if not found or run.entry.epoch > found[-1].epoch:
+            found.append(run.entry)
+    return found
 
 
 def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
@@ -41,11 +151,7 @@ def complete_epochs(
     unknown_until = min(known[0].start_offset, end_offset) if known else end_offset
     if unknown_until <= start_offset or not _has_epoch(segments, unknown_until - 1):
         return
-    found: list[EpochEntry] = []
-    for batch in _headers(segments, start_offset, unknown_until):
-        epoch = batch.partition_leader_epoch
-        if epoch >= 0 and (not found or epoch > found[-1].epoch):
-            found.append(EpochEntry(epoch, batch.base_offset))
+    found = epochs_of(_headers(segments, start_offset, unknown_until))
     epochs.assign_all([*found, *known])
 
 
@@ -59,9 +165,12 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
     for segment in segments.from_offset(start_offset):
         if segment.base_offset >= end_offset:
             return
-        for _, header in segment.log.headers(segment.offset_index.lookup(start_offset)[1]):
-            if header.last_offset >= start_offset:
-                yield header
-            # Asked of the last offset: the first one of an old wrapper is not in its header.
-            if header.last_offset >= end_offset - 1:
-                return
+        try:
+            for _, header in segment.log.headers(segment.offset_index.lookup(start_offset)[1]):
+                if header.last_offset >= start_offset:
+                    yield header
+                # Asked of the last offset: the first one of an old wrapper is not in its header.
+                if header.last_offset >= end_offset - 1:
+                    return
+        except CorruptionError as error:
+            logger.warning("%s; the leader epochs behind it are not known", error)

@@ -44,14 +44,24 @@ class LeaderEpochs:
     def read(cls, file_system: FileSystem, path: str) -> "LeaderEpochs":
         """What the file holds; nothing when it is missing or empty. Raises `CorruptionError`.
 
-        As in Kafka an entry that does not ascend puts the ones before it out.
+        Also where an entry does not ascend; in Kafka it puts the ones before it out.
         """
         try:
             content = read_file(file_system, path)
         except FileNotFoundError:
             return cls(file_system, path)
         lines = CheckpointLines(path, content)
-        return cls(file_system, path, [parse_epoch_entry(lines, words) for words in lines])
+        entries: list[EpochEntry] = []
+        for words in lines:
+            entry = parse_epoch_entry(lines, words)
+            if entries and not _ascends(entries[-1], entry):
+                raise lines.error("does not ascend from the line before")
+            entries.append(entry)
+        return cls(file_system, path, entries)
+
+    @property
+    def path(self) -> str:
+        return self._path
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -82,6 +92,14 @@ class LeaderEpochs:
         if any(changes):
             self._write()
 
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Forgets what was known for other entries."""
+        self._epochs.clear()
+        self._start_offsets.clear()
+        for entry in entries:
+            self._assign(entry.epoch, entry.start_offset)
+        self._write()
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
         """The largest epoch up to the one asked for, and the offset at which it ended.
 
@@ -99,6 +117,14 @@ class LeaderEpochs:
         """The epoch that an offset was written in; `None` before the first known one."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else None
+
+    def range_of(self, offset: int) -> tuple[int | None, int, int]:
+        """The epoch that an offset was written in, and from where until before where it goes."""
+        index = bisect_right(self._start_offsets, offset)
+        until = self._start_offsets[index] if index < len(self._start_offsets) else 1 << 63
+        if index == 0:
+            return None, 0, until
+        return self._epochs[index - 1], self._start_offsets[index - 1], until
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Removes the epochs that begin at or after an offset, which is the log's new end."""
@@ -144,6 +170,10 @@ class LeaderEpochs:
     def _write(self) -> None:
         lines = map("{} {}".format, self._epochs, self._start_offsets)
         replace_file(self._file_system, self._path, checkpoint_text(lines))
+
+
+def _ascends(one: EpochEntry, other: EpochEntry) -> bool:
+    return one.epoch < other.epoch and one.start_offset < other.start_offset
 
 
 def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:

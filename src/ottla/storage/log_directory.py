@@ -12,7 +12,7 @@ from functools import partial
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
 from ottla.base.files import DiskSpace, FileLock, FileSystem, join, make_durable_directory
-from ottla.base.ids import Uuid
+from ottla.base.ids import Uuid, uuid_text
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.clean_shutdown import (
@@ -96,6 +96,8 @@ class LogDirectory:
         self.health = DirectoryHealth(path)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, Uuid] = {}
+        self.unnamed: dict[TopicPartition, StorageError] = {}
+        """Partitions that are not served, since nobody can tell which topic's they are."""
         self.deleted_paths: list[str] = []
         self._file_system = file_system
         self._options = options
@@ -166,8 +168,8 @@ class LogDirectory:
         log_starts = self._read_checkpoint(self._log_starts)
         self.cleaned = self._read_checkpoint(self._cleaner_points)
         partitions = self._partitions()
-        for topic, partition in partitions:
-            self._take_topic_id(topic, self.log_path(topic, partition))
+        for key in partitions:
+            self._take_topic_id(key)
         self._options.run_all(
             [
                 partial(
@@ -238,10 +240,27 @@ class LogDirectory:
             logger.warning("%s; it is taken as empty", error)
             return {}
 
-    def _take_topic_id(self, topic: str, directory: str) -> None:
-        topic_id = read_topic_id(self._file_system, join(directory, PARTITION_METADATA))
+    def _take_topic_id(self, key: TopicPartition) -> None:
+        """A damaged file is that partition's trouble only; Kafka takes the directory offline."""
+        try:
+            path = join(self.log_path(*key), PARTITION_METADATA)
+            topic_id = read_topic_id(self._file_system, path)
+        except CorruptionError as error:
+            logger.error("%s; the partition is not served", error)
+            self.unnamed[key] = StorageError(self.path, str(error))
+            return
         if topic_id is not None:
-            self.topic_ids[topic] = topic_id
+            self.topic_ids[key[0]] = topic_id
+
+    def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
+        """Replaces a partition's damaged topic id; it is served from now on."""
+        path = join(self.log_path(topic, partition), PARTITION_METADATA)
+        logger.warning("%s is damaged; it is made anew with the id %s", path, uuid_text(topic_id))
+        with self.health.guarding():
+            write_topic_id(self._file_system, path, topic_id)
+        self.topic_ids[topic] = topic_id
+        self.unnamed.pop((topic, partition), None)
+        self.logs[topic, partition].health = self.health
 
     def _load_log(
         self,
@@ -277,6 +296,9 @@ class LogDirectory:
             random_below=self._options.random_below,
         )
         log.on_cut = partial(self._keep_cut, key)
+        if key in self.unnamed:
+            log.health = DirectoryHealth(self.path)
+            log.health.failure = self.unnamed[key]
         self.logs[key] = log
         return log
 
@@ -384,8 +406,12 @@ class LogDirectory:
 
     @touches_disk
     def _close_logs(self) -> None:
-        for log in self.logs.values():
-            log.close()
+        for key, log in self.logs.items():
+            if key in self.unnamed:
+                # Nothing was done to it, so nothing need be written.
+                log.abandon()
+            else:
+                log.close()
         self.checkpoint()
         write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
 

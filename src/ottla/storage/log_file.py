@@ -90,6 +90,10 @@ class LogFile:
     def read(self, position: int, size: int) -> bytes:
         return self._file.pread(size, position)
 
+    def reader(self) -> File:
+        """The file itself, for those who only read it; it is not theirs to close."""
+        return self._file
+
     def map(self) -> memoryview:
         """All that is written, read-only; release it before `truncate_to`."""
         return self._file.map(self.written_size)

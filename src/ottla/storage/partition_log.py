@@ -21,6 +21,7 @@ from ottla.storage.append import NO_TIMESTAMP, AppendInfo, check_batches, prepar
 from ottla.storage.conversion import AppendTarget
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.epoch_replay import take_epochs
+from ottla.storage.header_check import HeaderCheck
 from ottla.storage.offsets import LogOffsets
 from ottla.storage.producer_replay import complete_transaction
 from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
@@ -97,6 +98,7 @@ class PartitionLog:
         self.segments = recovered.segments
         self.epochs = recovered.epochs
         self.producers = recovered.producers
+        self._headers = HeaderCheck(self.segments, self.epochs)
         self.snapshots = recovered.snapshots
         self.offsets = LogOffsets(
             log_start_offset=recovered.log_start_offset,
@@ -381,6 +383,9 @@ class PartitionLog:
                 return None
             max_position = self._max_position(segment, bound)
             found = segment.read(offset, max_size, max_position, min_one_message)
+            if segment.unchecked_size:
+                end = self.offsets.log_end_offset
+                found = self._headers.sound_part(found, segment, offset, end)
             if found is not None:
                 return found if found.size else None
         return None

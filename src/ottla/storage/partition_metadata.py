@@ -30,9 +30,23 @@ def read_topic_id(file_system: FileSystem, path: str) -> Uuid | None:
         raise CorruptionError(path, match.start(2), str(error)) from error
     if topic_id == ZERO_UUID:
         raise CorruptionError(path, match.start(2), "the topic id is zero")
+    if uuid_text(topic_id).encode() != match[2]:
+        raise CorruptionError(path, match.start(2), "the topic id is not as Kafka writes it")
     return topic_id
+
+
+def is_id_with_flipped_bit(file_system: FileSystem, path: str, topic_id: Uuid) -> bool:
+    """Whether the file is that of a topic, but for one bit: it can be no other topic's."""
+    found, wanted = read_file(file_system, path), _content(topic_id)
+    if len(found) != len(wanted):
+        return False
+    return sum((one ^ other).bit_count() for one, other in zip(found, wanted, strict=True)) == 1
 
 
 def write_topic_id(file_system: FileSystem, path: str, topic_id: bytes) -> None:
     assert topic_id != ZERO_UUID
-    replace_file(file_system, path, f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode())
+    replace_file(file_system, path, _content(topic_id))
+
+
+def _content(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()

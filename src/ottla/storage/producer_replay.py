@@ -3,12 +3,16 @@
 Kafka's counterpart: `UnifiedLog.rebuildProducerState` and `LogSegment.updateProducerState`.
 """
 
-from ottla.record.batch import Batch, batch_at
+import logging
+
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.storage.producer_state import CompletedTransaction, ProducerState, take_batch
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
 from ottla.storage.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
 
 
 def replay_batch(state: ProducerState, batch: Batch, segment: Segment | None = None) -> None:
@@ -64,8 +68,13 @@ def _replay_segment(state: ProducerState, segment: Segment, until_offset: int) -
         position = 0
         while position < len(view):
             batch = batch_at(view, position)
-            position += batch.size
             if state.map_end_offset <= batch.last_offset < until_offset:
                 replay_batch(state, batch)
+            position += batch.size
+    except InvalidBatchError as error:
+        logger.error(
+            "%s at byte %d: %s; what its producers did behind it is not known",
+            segment.log.path, position, error,
+        )  # fmt: skip
     finally:
         view.release()

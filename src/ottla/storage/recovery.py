@@ -22,7 +22,8 @@ from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
-from ottla.storage.epoch_replay import complete_epochs
+from ottla.storage.damage import end_behind_damage, keep_flushed
+from ottla.storage.epoch_replay import check_epochs, complete_epochs, read_epochs
 from ottla.storage.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
@@ -31,6 +32,7 @@ from ottla.storage.filenames import (
     FileSuffix,
     parse_file_name,
 )
+from ottla.storage.header_check import checked_end
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
 from ottla.storage.producer_replay import rebuild_producers, replay_batch
@@ -91,7 +93,8 @@ class _Loader:
         self._files = request.file_system
         self._directory = request.directory
         self._segments = Segments()
-        self._epochs = LeaderEpochs.read(self._files, self._path(LEADER_EPOCHS))
+        self._base_offsets: list[int] = []
+        self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
 
     def load(self) -> RecoveredLog:
         request = self._request
@@ -190,8 +193,9 @@ class _Loader:
                 remove_if_present(self._files, self._path(one.text))
             elif one.offset in indexes:
                 indexes[one.offset].add(one.kind)
-        recovered_from = self._first_to_recover(sorted(logs))
-        for base_offset in sorted(logs):
+        self._base_offsets = sorted(logs)
+        recovered_from = self._first_to_recover(self._base_offsets)
+        for base_offset in self._base_offsets:
             segment = self._open_segment(base_offset)
             self._segments.add(segment)
             # Those to be recovered are left for later: what lies before them may be damaged yet.
@@ -290,17 +294,28 @@ class _Loader:
         snapshots.take(state)
 
         known_epoch = self._epochs.latest_epoch
+        is_of_known_epochs = True
 
         def on_batch(batch: Batch) -> None:
-            nonlocal known_epoch
+            nonlocal known_epoch, is_of_known_epochs
             if batch.partition_leader_epoch != known_epoch:
-                self._take_epoch(batch)
+                self._take_epoch(batch, segment.log.path)
                 known_epoch = self._epochs.latest_epoch
+                if batch.partition_leader_epoch != known_epoch:
+                    # Of an earlier one, or it is damaged: `header_check` will tell.
+                    is_of_known_epochs = False
             replay_batch(state, batch, segment)
 
-        valid = segment.recover(on_batch)
+        following = bisect_right(self._base_offsets, segment.base_offset)
+        limit = [*self._base_offsets, MAX_OFFSET][following]
+        valid = segment.recover(on_batch, limit)
+        if not is_of_known_epochs:
+            segment.forget_checks(segment.size)
         damaged = segment.size - valid
-        if damaged:
+        if damaged and self._is_flushed(state.map_end_offset):
+            keep_flushed(segment, valid, on_batch)
+            damaged = 0
+        elif damaged:
             # First, so that a crash in between leaves the damage to be found again.
             self._drop(behind)
             logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
@@ -308,17 +323,32 @@ class _Loader:
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 
-    def _take_epoch(self, batch: Batch) -> None:
+    def _is_flushed(self, offset: int) -> bool:
+        """Whether a batch at an offset was on the disk for good, so that no crash has torn it.
+
+        A recovery point at the log's start may be there only because the start was moved.
+        """
+        request = self._request
+        return request.was_clean_stop or (
+            max(offset, request.log_start_offset) < request.recovery_point
+        )
+
+    def _take_epoch(self, batch: Batch, path: str) -> None:
         epoch = batch.partition_leader_epoch
         latest = self._epochs.latest_epoch
         if epoch >= 0 and (latest is None or epoch > latest):
+            if latest is not None:
+                logger.warning(
+                    "%s: offset %d has leader epoch %d, which %s does not know; it is added",
+                    path, batch.base_offset, epoch, LEADER_EPOCHS,
+                )  # fmt: skip
             self._epochs.assign(epoch, batch.base_offset)
 
     def _log_end_offset(self) -> int:
         """Where the log ends; a log that ends before its recorded start is emptied."""
         if not self._segments.values:
             return 0
-        end = self._segments.active.next_offset()
+        end = self._end_of_active()
         start = self._request.log_start_offset
         if end >= start:
             return end
@@ -331,16 +361,31 @@ class _Loader:
         SnapshotFiles(self._files, self._directory).remove_outside(start, start)
         return start
 
+    def _end_of_active(self) -> int:
+        """Where the active segment ends; one whose end is damaged becomes an old one."""
+        active = self._segments.active
+        known_end = self._request.recovery_point if self._request.was_clean_stop else None
+        try:
+            return checked_end(active, known_end)
+        except CorruptionError as error:
+            end = end_behind_damage(active, self._request.recovery_point)
+            logger.error("%s; it is kept, and the log goes on at offset %d", error, end)
+            self._segments.add(self._open_segment(end, create=True))
+            return end
+
     # 5
 
     def _reconcile(self, log_end_offset: int, recovery_point: int) -> RecoveredLog:
         request = self._request
-        self._segments.active.check_last_entry(log_end_offset)
+        try:
+            self._segments.active.check_last_entry(log_end_offset)
+        except CorruptionError as error:
+            logger.error("%s; its indexes stay as they are", error)
         self._segments.active.become_active()
         log_start_offset = self._log_start_offset()
-        complete_epochs(
-            self._epochs, self._segments, start_offset=log_start_offset, end_offset=log_end_offset
-        )
+        bounds = {"start_offset": log_start_offset, "end_offset": log_end_offset}
+        complete_epochs(self._epochs, self._segments, **bounds)
+        check_epochs(self._epochs, self._segments, **bounds)
         # In this order an epoch that only begins at the end of an empty log goes at once; in
         # Kafka's it goes at the second start.
         self._epochs.truncate_from_start(log_start_offset)

@@ -5,7 +5,7 @@ behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegmen
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,8 +15,10 @@ from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.record import Record, read_records
-from ottla.storage.filenames import SEGMENT_KINDS, FileKind, FileName, FileSuffix
+from ottla.storage.checked_ranges import CheckedRanges
+from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.log_file import LogFile
+from ottla.storage.log_order import headers_in_order, is_misplaced, warn_of_gap
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
@@ -74,10 +76,12 @@ class Segment:
         "_offset_index",
         "_time_index",
         "base_offset",
+        "checked_ranges",
         "created_ms",
         "directory",
         "log",
         "transaction_index",
+        "unchecked_size",
     )
 
     def __init__(
@@ -113,6 +117,8 @@ class Segment:
         self._first_timestamp_ms: int | None = None
         # What this process has written itself it need not check at every lookup.
         self._is_index_ours = create
+        self.unchecked_size = 0 if create else self.log.size
+        self.checked_ranges = CheckedRanges()
 
     @property
     def size(self) -> int:
@@ -183,9 +189,13 @@ class Segment:
             timestamp_ms, offset = self.time_index.last_entry
             if self.time_index.entry_count == 0:
                 timestamp_ms = NO_TIMESTAMP
-            elif not self._has_timestamp(timestamp_ms, offset):
-                self._rebuild_time_index(timestamp_ms, offset)
-                timestamp_ms, offset = self.time_index.last_entry
+            else:
+                try:
+                    if not self._has_timestamp(timestamp_ms, offset):
+                        self._rebuild_time_index(timestamp_ms, offset)
+                        timestamp_ms, offset = self.time_index.last_entry
+                except CorruptionError as error:
+                    logger.error("%s; its time index is believed", error)
             self._max = TimestampOffset(timestamp_ms, offset)
         return self._max
 
@@ -210,13 +220,13 @@ class Segment:
 
     def translate(self, offset: int) -> FoundBatch | None:
         """The batch that holds `offset`, or the next one behind a gap that compaction left."""
-        found = self.log.search_offset(offset, self._search_start(offset))
+        found = self.log.search_offset(offset, self.search_start(offset))
         if found is None:
             return None
         position, header = found
         return FoundBatch(header.last_offset, position, header.size)
 
-    def _search_start(self, offset: int) -> int:
+    def search_start(self, offset: int) -> int:
         """The position of a batch at or before an offset.
 
         An index has no checksum, so what it says is held against the log; Kafka believes it. One
@@ -261,14 +271,22 @@ class Segment:
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Record | None:
         """The first record at or after `from_offset` whose timestamp is that or later."""
         indexed_offset = self._time_search_start(timestamp_ms)
-        position = self._search_start(max(indexed_offset, from_offset))
+        position = self.search_start(max(indexed_offset, from_offset))
         for found, header in self.log.headers(position):
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
                 continue
-            for record in read_records(self.log.batch(found)):
+            for record in self._records(found):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                     return record
         return None
+
+    def _records(self, position: int) -> Iterator[Record]:
+        batch = self.log.batch(position)
+        try:
+            batch.check()
+            yield from read_records(batch)
+        except InvalidBatchError as error:
+            raise CorruptionError(self.log.path, position, str(error)) from error
 
     def _time_search_start(self, timestamp_ms: int) -> int:
         """An offset before which no record is as late as a time: the index's, once checked."""
@@ -296,7 +314,7 @@ class Segment:
     def last_header(self) -> Batch | None:
         """The header of the last batch."""
         last: Batch | None = None
-        for _, header in self.log.headers(self._search_start(self.base_offset + INT32_MAX)):
+        for _, header in self.log.headers(self.search_start(self.base_offset + INT32_MAX)):
             last = header
         return last
 
@@ -307,12 +325,12 @@ class Segment:
 
     # Mending and ending
 
-    def recover(self, on_batch: Callable[[Batch], None]) -> int:
+    def recover(self, on_batch: Callable[[Batch], None], limit: int = MAX_OFFSET) -> int:
         """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
-        `on_batch` sees each valid batch in order (for producer state and epochs). What lies behind
-        them is for the caller to cut off, once the segments behind this one are gone. Raises
-        `OffsetOverflowError` for a segment that must be split. Kafka: `LogSegment.recover`.
+        `on_batch` sees each valid batch in order (for producer state and epochs), all before
+        `limit`. What lies behind them is for the caller to cut off, once the segments behind this
+        one are gone. Raises `OffsetOverflowError`: it must be split. Kafka: `LogSegment.recover`.
         """
         # Whatever they hold is not to be trusted: they are made anew.
         self.offset_index.delete()
@@ -323,13 +341,21 @@ class Segment:
         self._first_timestamp_ms = None
         view = self.log.map()
         try:
-            valid = self._recover_batches(view, on_batch)
+            valid = self._recover_batches(view, on_batch, limit)
         finally:
             view.release()
         self.close_indexes_off()
+        self.forget_checks(0 if valid == self.log.size else self.log.size)
         return valid
 
-    def _recover_batches(self, view: memoryview, on_batch: Callable[[Batch], None]) -> int:
+    def forget_checks(self, size: int) -> None:
+        """Of so many bytes no header is known to be in order; see `header_check`."""
+        self.unchecked_size = size
+        self.checked_ranges = CheckedRanges()
+
+    def _recover_batches(
+        self, view: memoryview, on_batch: Callable[[Batch], None], limit: int
+    ) -> int:
         valid = last_entry = 0
         end = len(view)
         next_offset = self.base_offset
@@ -345,6 +371,11 @@ class Segment:
             size, last_offset = batch.size, batch.last_offset
             if valid + size > end or last_offset < next_offset:
                 break
+            is_gap = batch.magic == 2 and batch.base_offset != next_offset
+            if is_gap and is_misplaced(batch, next_offset, limit, view):
+                break
+            if is_gap and valid + size == end and not self._config.is_compacted:
+                warn_of_gap(self.log, valid, next_offset, batch.base_offset)
             if last_offset > max_offset:
                 raise OffsetOverflowError(self, valid, last_offset)
             if batch.max_timestamp_ms > largest_ms:
@@ -363,7 +394,7 @@ class Segment:
 
         Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
         """
-        headers = self._headers_in_order()
+        headers = headers_in_order(self.log, self.base_offset)
         room = self.offset_index.size, self.time_index.size
         self.offset_index.delete()
         self.time_index.delete()
@@ -381,25 +412,6 @@ class Segment:
         self.time_index.resize(max(room[1], self.time_index.size))
         self.offset_index.sync()
         self.time_index.sync()
-
-    def _headers_in_order(self) -> list[tuple[int, int, int]]:
-        """Position, last offset and largest timestamp of every batch.
-
-        Raises `CorruptionError` where offsets do not ascend or leave the segment's range, or where
-        a batch does not end with the file: indexes of that would spread the damage.
-        """
-        found: list[tuple[int, int, int]] = []
-        end, last_offset = 0, self.base_offset - 1
-        for position, header in self.log.headers():
-            if not last_offset < header.last_offset <= self.base_offset + INT32_MAX:
-                reason = f"offset {header.last_offset} does not belong behind {last_offset}"
-                raise CorruptionError(self.log.path, position, reason)
-            last_offset = header.last_offset
-            found.append((position, last_offset, header.max_timestamp_ms))
-            end = position + header.size
-        if end != self.log.written_size:
-            raise CorruptionError(self.log.path, end, "a batch goes beyond the end of the file")
-        return found
 
     def close_indexes_off(self) -> None:
         """Records the largest timestamp in the reserved slot and trims both indexes."""
@@ -426,7 +438,7 @@ class Segment:
             self.rebuild_indexes()
 
     def become_active(self) -> None:
-        """Gives the indexes room to grow again (Kafka: `resizeIndexes`)."""
+        """Gives the indexes room to grow again."""
         self.offset_index.resize(self._config.segment_index_bytes)
         self.time_index.resize(self._config.segment_index_bytes)
 
@@ -439,6 +451,7 @@ class Segment:
         self.transaction_index.truncate_to(offset)
         self.become_active()
         removed = self.log.truncate_to(found.position) if found else 0
+        self.forget_checks(min(self.unchecked_size, self.log.size))
         if self.log.size == 0:
             self._first_timestamp_ms = None
         self._bytes_since_index_entry = 0
@@ -447,12 +460,9 @@ class Segment:
         return removed
 
     def _largest_behind(self, indexed: TimestampOffset) -> TimestampOffset:
-        """The largest timestamp, when batches behind the last index entry may carry a larger one.
-
-        Kafka: `LogSegment.readLargestTimestamp`.
-        """
+        """The largest timestamp, also of batches behind the last index entry (as Kafka does)."""
         largest = indexed
-        for _, header in self.log.headers(self._search_start(indexed.offset)):
+        for _, header in self.log.headers(self.search_start(indexed.offset)):
             if header.max_timestamp_ms > largest.timestamp_ms:
                 largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
         return largest

@@ -298,7 +298,7 @@ def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(
         assert stored(again) == expected, point
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_damage_to_any_file_is_mended_or_named(data: st.DataObject) -> None:
     files = sound_files()
@@ -312,5 +312,6 @@ def test_any_damage_to_any_file_is_mended_or_named(data: st.DataObject) -> None:
     _, plan = plan_for(disk, "data", deep=True)
     assert plan.actions == ()
     assert report.is_sound or plan.unmendable
-    left = stored(disk)
-    assert left == {offset: value for offset, value in readable.items() if offset in left}
+    # A batch whose offset had changed is where it was before.
+    before = readable.items() | ALL.items()
+    assert all(one in before for one in stored(disk).items())

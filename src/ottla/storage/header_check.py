@@ -1,0 +1,327 @@
+"""Whether the headers of stored batches follow each other, before what they head is read.
+
+No checksum covers a batch's base offset, length, leader epoch and magic. But offsets ascend,
+batches fill their file, and the epochs are in a file of their own: so a header that changed on the
+disk contradicts its neighbours. What a process has found in a segment it looks at once, read by
+read, and only as far as it reads; what it has written or recovered itself it need not look at.
+Kafka serves such batches as they are. What cannot be told is in docs/durability.md.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSlice
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError
+from ottla.storage.filenames import MAX_OFFSET
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log_file import LogFile
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+PLACE = Struct(
+    ">"
+    "q"  # base offset
+    "i"  # bytes behind this field
+    "i"  # leader epoch
+    "b"  # magic
+    "6x"  # checksum and attributes
+    "i"  # last offset delta
+)
+assert PLACE.size == 27
+"""What of a v2 header tells a batch's place in the log."""
+
+SIZE_END = 12
+MIN_SIZE = 61
+CHUNK_SIZE = 1 << 16
+SMALL_SIZE = 1 << 14
+"""Batches below it are looked at many at a time, larger ones header by header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a header says that its batch is."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    epoch: int | None
+    """`None` in the formats that have none."""
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+class HeaderCheck:
+    """Of one log, whose segments and epochs it looks at as they are when it is asked."""
+
+    __slots__ = ("_epochs", "_segments")
+
+    def __init__(self, segments: Segments, epochs: LeaderEpochs) -> None:
+        self._segments = segments
+        self._epochs = epochs
+
+    def sound_part(
+        self, found: FileSlice | None, segment: Segment, offset: int, log_end_offset: int
+    ) -> FileSlice | None:
+        """What was found for an offset, up to the first header that cannot be.
+
+        Raises `CorruptionError` when that is the very first.
+        """
+        unchecked = segment.unchecked_size
+        position, size = (found.position, found.size) if found else (unchecked, 0)
+        if position > unchecked:
+            return found
+        end = min(position + size, unchecked)
+        known = segment.checked_ranges.end_behind(position)
+        if known is not None and known >= end:
+            return found
+        if known is None:
+            # Where nothing was found, it may be the damage that hides it.
+            start = _start_before(segment, offset)
+            wanted = start if found is None else position
+        else:
+            start = wanted = known
+            error = segment.checked_ranges.errors.get(known)
+            if error is not None and known <= position:
+                raise error
+            if error is not None:
+                return _cut(found, known)
+        walk = Walk(
+            segment,
+            start,
+            EpochRanges(self._epochs),
+            self._limit_of(segment, log_end_offset),
+            is_known=known is not None,
+        )
+        error = _run(walk, wanted, end)
+        if error is None:
+            return found
+        if found is None or walk.sound_end <= position:
+            raise error
+        logger.error("%s; what lies before it can be read", error)
+        return _cut(found, walk.sound_end)
+
+    def _limit_of(self, segment: Segment, log_end_offset: int) -> int:
+        """The offset before which a segment's last batch ends."""
+        behind = self._segments.floor_index(segment.base_offset) + 1
+        values = self._segments.values
+        return values[behind].base_offset if behind < len(values) else log_end_offset
+
+
+def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
+    """Remembers what was found sound up to `end`; returns what is wrong before it."""
+    segment = walk.segment
+    error: CorruptionError | None = None
+    try:
+        walk.run(wanted, end)
+    except CorruptionError as found:
+        error = found
+    if walk.sound_end > walk.sound_start:
+        segment.checked_ranges.add(walk.sound_start, walk.sound_end)
+        if error is not None:
+            segment.checked_ranges.errors[walk.sound_end] = error
+    if error is None and segment.checked_ranges.end_behind(0) == segment.log.written_size:
+        segment.unchecked_size = 0
+    return error
+
+
+def _cut(found: FileSlice | None, end: int) -> FileSlice | None:
+    return found and FileSlice(found.file, found.position, end - found.position)
+
+
+def checked_end(segment: Segment, known_end: int | None) -> int:
+    """The offset behind a segment's last batch, once what lies behind its last index entry is held
+    against its neighbours, and against the end that a clean stop has recorded.
+
+    Raises `CorruptionError`.
+    """
+    size = segment.log.written_size
+    if size == 0:
+        return segment.base_offset
+    start = _start_before(segment, MAX_OFFSET)
+    nothing_known = EpochRanges(None)
+    walk = Walk(segment, start, nothing_known, segment.base_offset + INT32_MAX + 1, is_known=False)
+    walk.run(0, size)
+    last = walk.before
+    assert last is not None
+    end = last.last_offset + 1
+    if known_end is not None and end != known_end:
+        if walk.gap and end - walk.gap == known_end:
+            raise walk.error(last, f"the log ended at offset {known_end}")
+        # One of the two is wrong; the batch has a checksum.
+        sound_batch(segment.log, last.position)
+    return end
+
+
+def _start_before(segment: Segment, offset: int) -> int:
+    """The position of a batch before the one from which a search for an offset begins.
+
+    Only from the batch before it can be told whether a batch is where it says.
+    """
+    found = segment.log.header_at(start) if (start := segment.search_start(offset)) else None
+    return 0 if found is None else segment.search_start(found.last_offset - 1)
+
+
+class Walk:
+    """From header to header of a segment: `sound_start` and `sound_end` bound what is sound.
+
+    Where it begins, unless that is the segment's start or was known before, it cannot be told
+    whether the first batch is where it belongs: only those behind it are checked.
+    """
+
+    def __init__(
+        self, segment: Segment, start: int, epochs: "EpochRanges", limit: int, *, is_known: bool
+    ) -> None:
+        self.segment = segment
+        self._log = segment.log
+        self._base_offset = segment.base_offset
+        self._start = start
+        self._limit = limit
+        self._epochs = epochs
+        self.before: Place | None = None
+        self.gap = 0
+        self._follows = False
+        self.is_known = is_known
+        # Before the first byte there is nothing to contradict it.
+        self.sound_start = start if start else -1
+        self.sound_end = start
+
+    def run(self, wanted: int, end: int) -> None:
+        """Looks at the batches that begin before `end`, and at one more behind them.
+
+        Raises `CorruptionError` where one at `wanted` or behind it cannot be.
+        """
+        try:
+            for place in places(self._log, self._start):
+                self._take(place, wanted)
+                if place.position >= end:
+                    return
+        except CorruptionError:
+            if self._follows and self.before is not None:
+                # It lies where it should, but where it ends only its checksum can tell.
+                sound_batch(self._log, self.before.position)
+                self.sound_end = self.before.end
+            raise
+        self.sound_end = self._log.written_size
+
+    def _take(self, place: Place, wanted: int) -> None:
+        before = self.before
+        self._check_bounds(place)
+        if before is None:
+            is_first = self._start == 0
+            self.gap = place.base_offset - self._base_offset if is_first else 0
+            self._follows = is_first and self.gap == 0
+            if not is_first and not self.is_known:
+                self.sound_start = place.end
+        elif place.base_offset > before.last_offset:
+            self.gap = place.base_offset - before.last_offset - 1
+            self._follows = self.gap == 0
+            self.sound_end = place.position
+        elif place.position >= wanted:
+            raise self.error(place, f"offset {before.last_offset} lies before it")
+        else:
+            self._follows = False
+            self.sound_start = self.sound_end = place.end
+        if place.epoch is not None and not self._epochs.agree(place):
+            if place.position >= wanted:
+                self.before = None
+                reason = f"{self._epochs.path} has another leader epoch than {place.epoch} for them"
+                raise self.error(place, reason)
+            self.sound_start = self.sound_end = place.end
+        self.before = place
+
+    def _check_bounds(self, place: Place) -> None:
+        if self._start == 0 and place.position == 0 and place.base_offset < self._base_offset:
+            raise self.error(place, f"the segment begins at offset {self._base_offset}")
+        if place.last_offset >= self._limit:
+            raise self.error(place, f"the segment ends before offset {self._limit}")
+
+    def error(self, place: Place, reason: str) -> CorruptionError:
+        offsets = f"offsets {place.base_offset} to {place.last_offset}"
+        return CorruptionError(
+            self._log.path, place.position, f"a batch of {offsets} is out of place: {reason}"
+        )
+
+
+class EpochRanges:
+    """Whether batches have the epochs that their log's file gives to their offsets."""
+
+    __slots__ = ("_epoch", "_epochs", "_from", "_until")
+
+    def __init__(self, epochs: LeaderEpochs | None) -> None:
+        self._epochs = epochs
+        self._from = self._until = 0
+        self._epoch: int | None = None
+
+    @property
+    def path(self) -> str:
+        return self._epochs.path if self._epochs else ""
+
+    def agree(self, place: Place) -> bool:
+        if self._epochs is None:
+            return True
+        if place.base_offset < self._from or place.last_offset >= self._until:
+            # By its end: a log may start in the middle of a batch, and its first epoch does too.
+            self._epoch, self._from, self._until = self._epochs.range_of(place.last_offset)
+            if place.base_offset < self._from and self._epochs.earliest_epoch != self._epoch:
+                return False
+        # Nothing is known of what lies before the first entry.
+        return self._epoch is None or place.epoch == self._epoch
+
+
+def places(log: LogFile, position: int) -> Iterator[Place]:
+    """Where the headers say that the batches from `position` are, to the end of the file.
+
+    Raises `CorruptionError` for what is no header of a batch that ends within the file.
+    """
+    end = log.written_size
+    chunk, chunk_start, size = b"", position, 0
+    while position < end:
+        inside = position - chunk_start
+        if inside + MIN_SIZE > len(chunk):
+            chunk = log.read(position, CHUNK_SIZE if size < SMALL_SIZE else MIN_SIZE)
+            chunk_start, inside = position, 0
+        is_v2 = False
+        if inside + MIN_SIZE <= len(chunk):
+            base_offset, length, epoch, magic, delta = PLACE.unpack_from(chunk, inside)
+            size = length + SIZE_END
+            is_v2 = magic == 2 and delta >= 0 and size >= MIN_SIZE
+        if is_v2:
+            place = Place(position, size, base_offset, base_offset + delta, epoch)
+        else:
+            # One of an old format, or nonsense.
+            place = _unusual_place(log, position)
+        if place.end > end:
+            raise CorruptionError(log.path, position, "a batch goes beyond the end of the file")
+        yield place
+        position += place.size
+
+
+def _unusual_place(log: LogFile, position: int) -> Place:
+    """That of an old batch: its checksum covers the magic, which alone tells it from a new one."""
+    batch = sound_batch(log, position)
+    try:
+        base_offset = batch.base_offset
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
+    epoch = batch.partition_leader_epoch
+    known = None if batch.magic < 2 and epoch == NO_LEADER_EPOCH else epoch
+    return Place(position, batch.size, base_offset, batch.last_offset, known)
+
+
+def sound_batch(log: LogFile, position: int) -> Batch:
+    """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
+    batch = log.batch(position)
+    try:
+        batch.check()
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
+    return batch

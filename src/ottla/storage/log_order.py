@@ -1,0 +1,54 @@
+"""Whether batches that lie one behind the other have offsets that ascend, as no checksum covers."""
+
+import logging
+
+from ottla.base.errors import CorruptionError
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import BASE_OFFSET, Batch, RecordBatch
+from ottla.storage.log_file import LogFile
+
+logger = logging.getLogger(__name__)
+
+
+def headers_in_order(log: LogFile, base_offset: int) -> list[tuple[int, int, int]]:
+    """Position, last offset and largest timestamp of every batch of a segment's log.
+
+    Raises `CorruptionError` where offsets do not ascend or leave the segment's range, or where
+    a batch does not end with the file: indexes of that would spread the damage.
+    """
+    found: list[tuple[int, int, int]] = []
+    end, last_offset = 0, base_offset - 1
+    for position, header in log.headers():
+        if not last_offset < header.last_offset <= base_offset + INT32_MAX:
+            reason = f"offset {header.last_offset} does not belong behind {last_offset}"
+            raise CorruptionError(log.path, position, reason)
+        last_offset = header.last_offset
+        found.append((position, last_offset, header.max_timestamp_ms))
+        end = position + header.size
+    if end != log.written_size:
+        raise CorruptionError(log.path, end, "a batch goes beyond the end of the file")
+    return found
+
+
+def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) -> bool:
+    """Whether a batch that does not begin at the offset due is one whose base offset has changed.
+
+    Then it overlaps with the batch before it, or with the one behind. Of the last one only where
+    the next segment begins can tell.
+    """
+    assert isinstance(batch, RecordBatch)
+    end = batch.position + batch.size
+    if batch.base_offset < due_offset or batch.last_offset >= limit:
+        return True
+    if end + BASE_OFFSET.size <= len(view):
+        following: int = BASE_OFFSET.unpack_from(view, end)[0]
+        return due_offset <= following <= batch.last_offset
+    return False
+
+
+def warn_of_gap(log: LogFile, position: int, due_offset: int, base_offset: int) -> None:
+    """A gap before the last batch of a log may be that, or a base offset that has changed."""
+    logger.warning(
+        "%s at byte %d: offsets %d to %d are missing before the last batch",
+        log.path, position, due_offset, base_offset - 1,
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""What a start makes of `.cleaned`, `.swap` and `.deleted` files: a table of before and after.
+
+Compaction writes its new segments as `.cleaned`, and renames them to `.swap` from the last to the
+first, the log of each before its indexes (KAFKA-6264). So while any `.cleaned` is left, the swaps
+at or behind the lowest one are not all there yet, and the old segments are whole. Afterwards the
+swaps stand for the old segments, of which some may be gone already.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from ottla.base.files import join
+from ottla.config.topic import TopicConfig
+from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.recovery import LoadRequest, recover
+from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
+from tests.log_support import NOW_MS
+
+DIRECTORY = "t-0"
+CONFIG = TopicConfig(cleanup_policy=("compact",), segment_index_bytes=120)
+
+Files = Mapping[str, str]
+"""Short names ("10.log.swap") and what is in them: "10-19 new" is a batch of those offsets."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    before: Files
+    logs: Files
+    """The logs after the start, of which no other file is left but what comes with them."""
+
+
+OLD = {"0.log": "0-9 old", "10.log": "10-19 old", "20.log": "20-29 old"}
+
+ROWS = [
+    Row("nothing unfinished", OLD, OLD),
+    Row("deleted files go", {**OLD, "0.index.deleted": "", "5.log.deleted": "5-9 old"}, OLD),
+    Row("cleaned files go", {**OLD, "0.log.cleaned": "0-19 new", "0.index.cleaned": ""}, OLD),
+    Row(
+        "a swap at the lowest cleaned offset is unfinished",
+        {**OLD, "0.log.swap": "0-19 new", "0.index.cleaned": ""},
+        OLD,
+    ),
+    Row(
+        "a swap behind the lowest cleaned offset is unfinished",
+        {**OLD, "0.log.cleaned": "0-9 new", "10.log.swap": "10-19 new"},
+        OLD,
+    ),
+    Row(
+        "a swap before the lowest cleaned offset is finished",
+        {**OLD, "0.log.swap": "0-9 new", "10.log.cleaned": "10-19 new"},
+        {**OLD, "0.log": "0-9 new"},
+    ),
+    Row(
+        "a swap takes the place of all that it was made from",
+        {**OLD, "0.log.swap": "0-19 new"},
+        {"0.log": "0-19 new", "20.log": "20-29 old"},
+    ),
+    Row(
+        "several swaps take the place of one",
+        {"0.log": "0-29 old", "0.log.swap": "0-9 new", "10.log.swap": "10-29 new"},
+        {"0.log": "0-9 new", "10.log": "10-29 new"},
+    ),
+    Row(
+        "the replaced segments may be marked as deleted already",
+        {"0.log.deleted": "0-9 old", "10.log.deleted": "10-19 old", "0.log.swap": "0-19 new"},
+        {"0.log": "0-19 new"},
+    ),
+    Row(
+        "a log renamed to live leaves the swaps of its indexes",
+        {"0.log": "0-19 new", "0.index.swap": "", "0.timeindex.swap": "", "20.log": "20-29 old"},
+        {"0.log": "0-19 new", "20.log": "20-29 old"},
+    ),
+    Row(
+        "an index swap whose log is nowhere is an orphan",
+        {"10.log": "10-19 old", "0.index.swap": ""},
+        {"10.log": "10-19 old"},
+    ),
+    Row(
+        "a swap of which nothing is left takes only its own place",
+        {**OLD, "10.log.swap": ""},
+        {**OLD, "10.log": ""},
+    ),
+]
+
+
+def long_name(short: str) -> str:
+    offset, _, rest = short.partition(".")
+    return f"{int(offset):020d}.{rest}"
+
+
+def content_of(text: str) -> bytes:
+    if not text:
+        return b""
+    offsets, value = text.split()
+    first, last = map(int, offsets.split("-"))
+    builder = RecordBatchBuilder(first)
+    for _ in range(first, last + 1):
+        builder.append(b"k", value.encode(), NOW_MS)
+    return builder.build()
+
+
+def disk_of(files: Files) -> FakeFileSystem:
+    disk = FakeFileSystem()
+    disk.make_directory(DIRECTORY)
+    for short, text in files.items():
+        file = disk.open(join(DIRECTORY, long_name(short)), create=True)
+        file.pwrite(content_of(text), 0)
+        file.sync()
+        file.close()
+    disk.sync_directory(".")
+    disk.sync_directory(DIRECTORY)
+    return disk
+
+
+def start(disk: FakeFileSystem) -> None:
+    recovered = recover(
+        LoadRequest(
+            file_system=disk,
+            directory=DIRECTORY,
+            config=CONFIG,
+            now_ms=NOW_MS,
+            was_clean_stop=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+    )
+    for segment in recovered.segments.values:
+        segment.sync()
+        segment.close_files()
+
+
+def logs_of(disk: FakeFileSystem) -> dict[str, bytes]:
+    found = {}
+    for name in disk.list(DIRECTORY):
+        assert not name.endswith((".swap", ".cleaned", ".deleted")), name
+        if name.endswith(".log"):
+            file = disk.open(join(DIRECTORY, name))
+            found[name] = file.pread(file.size(), 0)
+            file.close()
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_start_finishes_or_undoes_what_compaction_began(row: Row) -> None:
+    disk = disk_of(row.before)
+    start(disk)
+    assert logs_of(disk) == {long_name(one): content_of(text) for one, text in row.logs.items()}
+    bases = {name.partition(".")[0] for name in map(long_name, row.logs)}
+    indexes = {one.partition(".")[0] for one in disk.list(DIRECTORY) if one.endswith("index")}
+    assert indexes <= bases
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [ROWS[3], ROWS[6], ROWS[7]], ids=lambda row: row.name)
+def test_a_start_that_is_cut_off_anywhere_is_finished_by_the_next(row: Row) -> None:
+    def begin(disk: FakeFileSystem, _: list[object]) -> None:
+        start(disk)
+
+    wanted = {long_name(one): content_of(text) for one, text in row.logs.items()}
+    for point in every_crash_point(
+        begin, make_file_system=lambda: disk_of(row.before).crash(CrashMode.KEEP), seeds=1
+    ):
+        start(point.file_system)
+        assert logs_of(point.file_system) == wanted, point
