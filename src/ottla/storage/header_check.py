@@ -19,6 +19,7 @@ from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError
 from ottla.storage.filenames import MAX_OFFSET
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
+from ottla.storage.offsets import LogOffsets
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
@@ -62,14 +63,15 @@ class Place:
 class HeaderCheck:
     """Of one log, whose segments and epochs it looks at as they are when it is asked."""
 
-    __slots__ = ("_epochs", "_segments")
+    __slots__ = ("_epochs", "_offsets", "_segments")
 
-    def __init__(self, segments: Segments, epochs: LeaderEpochs) -> None:
+    def __init__(self, segments: Segments, epochs: LeaderEpochs, offsets: LogOffsets) -> None:
+        self._offsets = offsets
         self._segments = segments
         self._epochs = epochs
 
     def sound_part(
-        self, found: FileSlice | None, segment: Segment, offset: int, log_end_offset: int
+        self, found: FileSlice | None, segment: Segment, offset: int
     ) -> FileSlice | None:
         """What was found for an offset, up to the first header that cannot be.
 
@@ -98,7 +100,7 @@ class HeaderCheck:
             segment,
             start,
             EpochRanges(self._epochs),
-            self._limit_of(segment, log_end_offset),
+            self._limit_of(segment),
             is_known=known is not None,
         )
         error = _run(walk, wanted, end)
@@ -109,11 +111,11 @@ class HeaderCheck:
         logger.error("%s; what lies before it can be read", error)
         return _cut(found, walk.sound_end)
 
-    def _limit_of(self, segment: Segment, log_end_offset: int) -> int:
+    def _limit_of(self, segment: Segment) -> int:
         """The offset before which a segment's last batch ends."""
         behind = self._segments.floor_index(segment.base_offset) + 1
         values = self._segments.values
-        return values[behind].base_offset if behind < len(values) else log_end_offset
+        return values[behind].base_offset if behind < len(values) else self._offsets.log_end_offset
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:

@@ -1,13 +1,25 @@
-"""Whether batches that lie one behind the other have offsets that ascend, as no checksum covers."""
+"""What holds of the batches of one log, by their order and their checksums, or is an error."""
 
 import logging
+from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import BASE_OFFSET, Batch, RecordBatch
+from ottla.record.batch import BASE_OFFSET, Batch, InvalidBatchError, RecordBatch
+from ottla.record.record import Record, read_records
 from ottla.storage.log_file import LogFile
 
 logger = logging.getLogger(__name__)
+
+
+def checked_records(log: LogFile, position: int) -> Iterator[Record]:
+    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
+    batch = log.batch(position)
+    try:
+        batch.check()
+        yield from read_records(batch)
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
 
 
 def headers_in_order(log: LogFile, base_offset: int) -> list[tuple[int, int, int]]:

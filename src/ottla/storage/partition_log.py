@@ -50,8 +50,7 @@ class Isolation(Enum):
 class FetchData:
     """What a read found: whole batches as a slice of a file, and where the log stood.
 
-    `aborted` is `None` unless the read was for committed records only. Not frozen, since one is
-    made for every read.
+    `aborted` is `None` unless only committed records were wanted. Not frozen: made so often.
     """
 
     records: FileSlice | None
@@ -98,13 +97,13 @@ class PartitionLog:
         self.segments = recovered.segments
         self.epochs = recovered.epochs
         self.producers = recovered.producers
-        self._headers = HeaderCheck(self.segments, self.epochs)
         self.snapshots = recovered.snapshots
         self.offsets = LogOffsets(
             log_start_offset=recovered.log_start_offset,
             log_end_offset=recovered.log_end_offset,
             recovery_point=recovered.recovery_point,
         )
+        self._headers = HeaderCheck(self.segments, self.epochs, self.offsets)
         self.write_out()
 
     @property
@@ -272,9 +271,8 @@ class PartitionLog:
         """Ends the active segment and starts one at `base_offset` (the log's end by default).
 
         The ended segment is not flushed here, but is from now on due to be (`flushing.due_flush`).
-        Only a compacted log is, for recovery cannot tell a hole that a lost tail leaves between two
-        segments from one that compaction made. Kafka flushes always, but in the background, and
-        so would go on behind the hole.
+        Only a compacted log is: recovery cannot tell a hole that a lost tail leaves from one that
+        compaction made. Kafka flushes always, in the background, and may go on behind a hole.
         """
         active = self.segments.active
         start = self.offsets.log_end_offset if base_offset is None else base_offset
@@ -384,8 +382,7 @@ class PartitionLog:
             max_position = self._max_position(segment, bound)
             found = segment.read(offset, max_size, max_position, min_one_message)
             if segment.unchecked_size:
-                end = self.offsets.log_end_offset
-                found = self._headers.sound_part(found, segment, offset, end)
+                found = self._headers.sound_part(found, segment, offset)
             if found is not None:
                 return found if found.size else None
         return None

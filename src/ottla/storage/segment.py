@@ -5,7 +5,7 @@ behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegmen
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,11 +14,11 @@ from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_pres
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
-from ottla.record.record import Record, read_records
+from ottla.record.record import Record
 from ottla.storage.checked_ranges import CheckedRanges
 from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.log_file import LogFile
-from ottla.storage.log_order import headers_in_order, is_misplaced, warn_of_gap
+from ottla.storage.log_order import checked_records, headers_in_order, is_misplaced, warn_of_gap
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
@@ -275,18 +275,10 @@ class Segment:
         for found, header in self.log.headers(position):
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
                 continue
-            for record in self._records(found):
+            for record in checked_records(self.log, found):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                     return record
         return None
-
-    def _records(self, position: int) -> Iterator[Record]:
-        batch = self.log.batch(position)
-        try:
-            batch.check()
-            yield from read_records(batch)
-        except InvalidBatchError as error:
-            raise CorruptionError(self.log.path, position, str(error)) from error
 
     def _time_search_start(self, timestamp_ms: int) -> int:
         """An offset before which no record is as late as a time: the index's, once checked."""
