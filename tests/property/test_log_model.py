@@ -1,5 +1,8 @@
 """A log against a list: whatever is appended, read, cut, flushed, crashed and opened again."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,13 +13,14 @@ from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.retention import begin_retention, facts_of, plan_retention
 from ottla.storage.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_to,
 )
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, TOPIC_ID, open_directory, read_all
+from tests.log_support import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all
 
 Entry = tuple[int, bytes, int]
 """Offset, value, timestamp."""
@@ -122,6 +126,42 @@ class LogMachine(RuleBasedStateMachine):
         self.safe_end = self.end
         self.directory.checkpoint()
         delete_segments_below_start(self.log)
+
+    @rule(at=st.floats(0, 1.2), share=st.sampled_from([None, 0.0, 0.5, 0.9]), some=st.booleans())
+    def retain(self, at: float, share: float | None, some: bool) -> None:
+        """Retention by time, or by size, up to anywhere; a slice of it, or all."""
+        limit = -1 if share is None else round(share * self.log.size)
+        self.log.reconfigure(
+            replace(SMALL, retention_ms=10 if share is None else -1, retention_bytes=limit)
+        )
+        now_ms = NOW_MS + round(at * self.counter) + 10
+        wanted = self.start_behind_retention(now_ms - 10, limit, max_count=2 if some else 1000)
+        plan = plan_retention(facts_of(self.log), now_ms, 2 if some else 1000)
+        if plan.going:
+            begin_retention(self.log, plan, now_ms)
+            self.directory.checkpoint_log_starts()
+            for segment in delete_segments_below_start(self.log, max_count=len(plan.going)):
+                if self.counter % 2:
+                    segment.remove()
+        self.log.reconfigure(SMALL)
+        self.start = wanted
+        self.entries = [one for one in self.entries if one[0] >= self.start]
+        self.safe_end = max(self.safe_end, self.start)
+
+    def start_behind_retention(self, newest_ms: int, limit: int, max_count: int) -> int:
+        """Where the log must start when every oldest segment has gone that may."""
+        start, left = self.start, self.log.size
+        bases = [one.base_offset for one in self.log.segments.values]
+        for number, (base, end) in enumerate(pairwise([*bases, self.end])):
+            inside = [time for offset, _, time in self.entries if base <= offset < end]
+            left -= self.log.segments.values[number].size
+            is_below = number + 1 < len(bases) and end <= self.start
+            is_old = limit < 0 and bool(inside) and max(inside) < newest_ms
+            is_much = 0 <= limit <= left and base < end
+            if number == max_count or not (is_below or is_old or is_much):
+                break
+            start = max(start, end)
+        return start
 
     @rule()
     def stop_and_start(self) -> None:
