@@ -1,0 +1,21 @@
+"""`ottla explain`: why the broker does, or does not do, what it does by itself."""
+
+import click
+
+from ottla.cli.main import LazyGroup
+
+COMMANDS = {
+    "retention": (
+        "ottla.cli.explain_retention:retention_command",
+        "Say when each segment of a topic is deleted, and what keeps it.",
+    ),
+}
+
+
+class ExplainGroup(LazyGroup):
+    table = COMMANDS
+
+
+@click.group("explain", cls=ExplainGroup)
+def explain_group() -> None:
+    """Say why a broker does, or does not do, what it does by itself. Nothing is written."""

@@ -1,0 +1,215 @@
+"""Retention's verdicts in words: when a segment goes, what keeps it, and what would change that."""
+
+from dataclasses import dataclass
+
+from ottla.cli.log_text import time_text
+from ottla.storage.filenames import log_file_name
+from ottla.storage.retention import Blocker, LogFacts
+from ottla.storage.retention_reading import ExplainedLog, ExplainedSegment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where a topic's settings are changed, for the commands that are named."""
+
+    topic: str
+    bootstrap: str = "HOST:PORT"
+
+    def command(self, change: str) -> str:
+        return (
+            f"kafka-configs --bootstrap-server {self.bootstrap} --alter --entity-type topics "
+            f"--entity-name {self.topic} --add-config {change}"
+        )
+
+
+def when_text(segment: ExplainedSegment, now_ms: int) -> str:
+    """When it goes, as short as a column."""
+    verdict = segment.verdict
+    if verdict.goes:
+        return "at the next check"
+    if Blocker.EMPTY_ACTIVE in verdict.blockers:
+        return "never: the log's last"
+    if Blocker.BEING_CLEANED in verdict.blockers or Blocker.HIGH_WATERMARK in verdict.blockers:
+        return "later"
+    parts = []
+    if verdict.due_ms is not None:
+        is_due = verdict.due_ms <= now_ms
+        parts.append("with those before it" if is_due else second_text(verdict.due_ms))
+    if verdict.bytes_left:
+        parts.append(f"after {verdict.bytes_left:,} more bytes")
+    return " or ".join(parts) or "never"
+
+
+def second_text(timestamp_ms: int) -> str:
+    """UTC to the second."""
+    return time_text(timestamp_ms).partition(".")[0]
+
+
+def why_text(segment: ExplainedSegment, explained: ExplainedLog) -> str:
+    """The rule that takes it, or what keeps it."""
+    verdict = segment.verdict
+    if verdict.goes:
+        assert verdict.rule is not None
+        return verdict.rule.value
+    return "; ".join(_reason(one, explained) for one in verdict.blockers)
+
+
+def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
+    config = explained.facts.config
+    match blocker:
+        case Blocker.BEING_CLEANED:
+            return "the cleaner works on this log"
+        case Blocker.EMPTY_ACTIVE:
+            return "is empty, and a log always has a segment"
+        case Blocker.HIGH_WATERMARK:
+            return f"reaches above the high watermark {explained.facts.high_watermark}"
+        case Blocker.POLICY:
+            policy = ",".join(config.cleanup_policy)
+            return f"cleanup.policy={policy}: only what lies below the log's start goes"
+        case Blocker.NO_LIMIT:
+            return "retention.ms=-1 and retention.bytes=-1 keep everything"
+        case Blocker.FUTURE_TIMESTAMP:
+            return "its timestamp is in the future, and retention.ms counts from there"
+        case Blocker.NOT_YET:
+            limits = ["retention.ms"] if config.retention_ms >= 0 else []
+            limits += ["retention.bytes"] if config.retention_bytes >= 0 else []
+            return f"within {' and '.join(limits)}"
+        case Blocker.OLDER_SEGMENT:
+            return f"behind {_first_that_stays(explained)}, which stays"
+
+
+def _first_that_stays(explained: ExplainedLog) -> int:
+    return next(one.verdict.base_offset for one in explained.segments if not one.verdict.goes)
+
+
+def changes(
+    segment: ExplainedSegment, explained: ExplainedLog, setting: Setting, now_ms: int
+) -> list[str]:
+    """What would let a segment go, the exact setting or command each; nothing for what goes.
+
+    For a segment behind one that stays this is what would be left to do then.
+    """
+    verdict, facts = segment.verdict, explained.facts
+    found: list[str] = []
+    for blocker in verdict.blockers:
+        found += _changes(blocker, segment, facts, setting, now_ms)
+    if verdict.is_active and found and Blocker.EMPTY_ACTIVE not in verdict.blockers:
+        found.append("no more appends: each moves the active segment's largest timestamp on")
+    return found
+
+
+def _changes(
+    blocker: Blocker, segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms: int
+) -> list[str]:
+    match blocker:
+        case Blocker.BEING_CLEANED:
+            return ["wait: retention comes by again when the cleaner is done"]
+        case Blocker.HIGH_WATERMARK:
+            return ["wait for the replicas: the high watermark moves when they have the records"]
+        case Blocker.POLICY:
+            return [setting.command("cleanup.policy=[compact,delete]")]
+        case Blocker.FUTURE_TIMESTAMP:
+            return [
+                f"kafka-delete-records for {setting.topic} before offset "
+                f"{segment.verdict.next_offset}",
+                *_limits(segment, facts, setting, now_ms),
+                "so that none such comes again: "
+                + setting.command("message.timestamp.after.max.ms=3600000"),
+            ]
+        case Blocker.NO_LIMIT | Blocker.NOT_YET:
+            return _limits(segment, facts, setting, now_ms)
+        case Blocker.EMPTY_ACTIVE | Blocker.OLDER_SEGMENT:
+            return []
+
+
+def _limits(segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms: int) -> list[str]:
+    """The largest limits under which it would go now."""
+    age_ms = now_ms - segment.time.timestamp_ms
+    behind = sum(
+        one.size for one in facts.segments if one.base_offset > segment.verdict.base_offset
+    )
+    found = [setting.command(f"retention.ms={age_ms - 1}")] if age_ms > 0 else []
+    return [*found, setting.command(f"retention.bytes={behind}")]
+
+
+def settings_text(explained: ExplainedLog) -> str:
+    """The settings that decide."""
+    config = explained.facts.config
+    return (
+        f"cleanup.policy={','.join(config.cleanup_policy)} retention.ms={config.retention_ms} "
+        f"retention.bytes={config.retention_bytes}"
+    )
+
+
+def facts_that_surprise(explained: ExplainedLog) -> list[str]:
+    """What is worth knowing of a log beside its segments."""
+    config = explained.facts.config
+    found = []
+    if explained.waiting_count:
+        found.append(
+            f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are out of the "
+            f"log and are removed file.delete.delay.ms={config.file_delete_delay_ms} later, or at "
+            "the next start"
+        )
+    for name, value in (
+        ("local.retention.ms", config.local_retention_ms),
+        ("local.retention.bytes", config.local_retention_bytes),
+    ):
+        if value != -2:
+            found.append(f"{name}={value} has no effect: there is no tiered storage here")
+    return found
+
+
+def segment_fields(
+    segment: ExplainedSegment, explained: ExplainedLog, setting: Setting, now_ms: int
+) -> dict[str, object]:
+    """One object of `--json`."""
+    verdict = segment.verdict
+    return {
+        "type": "segment",
+        "topic": explained.topic,
+        "partition": explained.partition,
+        "file": f"{explained.path}/{log_file_name(verdict.base_offset)}",
+        "base_offset": verdict.base_offset,
+        "next_offset": verdict.next_offset,
+        "size": verdict.size,
+        "is_active": verdict.is_active,
+        "timestamp_ms": segment.time.timestamp_ms,
+        "timestamp_from": "records" if segment.time.is_of_records else "file",
+        "goes": verdict.goes,
+        "rule": verdict.rule.value if verdict.rule else None,
+        "blockers": [one.value for one in verdict.blockers],
+        "due_ms": verdict.due_ms,
+        "bytes_left": verdict.bytes_left,
+        "why": why_text(segment, explained),
+        "changes": changes(segment, explained, setting, now_ms),
+    }
+
+
+def partition_fields(explained: ExplainedLog, source: str) -> dict[str, object]:
+    facts = explained.facts
+    config = facts.config
+    return {
+        "type": "partition",
+        "topic": explained.topic,
+        "partition": explained.partition,
+        "directory": explained.path,
+        "log_start_offset": facts.log_start_offset,
+        "high_watermark": facts.high_watermark,
+        "log_end_offset": facts.log_end_offset,
+        "size": facts.size,
+        "segments": len(explained.segments),
+        "segments_that_go": sum(one.verdict.goes for one in explained.segments),
+        "waiting_files": explained.waiting_count,
+        "waiting_size": explained.waiting_size,
+        "settings": {
+            "cleanup.policy": ",".join(config.cleanup_policy),
+            "retention.ms": config.retention_ms,
+            "retention.bytes": config.retention_bytes,
+            "segment.ms": config.segment_ms,
+            "segment.bytes": config.segment_bytes,
+            "file.delete.delay.ms": config.file_delete_delay_ms,
+        },
+        "settings_from": source,
+        "notes": facts_that_surprise(explained),
+    }

@@ -1,0 +1,125 @@
+"""Where a command finds a topic: in log directories, or through a broker that has them.
+
+A directory tells a topic's own settings if Ottla's broker wrote it; those of Kafka are in its
+controllers' log, and a broker's `server.properties` is with neither. So each answer says where its
+settings come from.
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.files import FileSystem, OsFileSystem, join
+from ottla.broker.cluster_store import read_cluster_state
+from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, merge_entries, read_topic_file
+from ottla.broker.topics import topic_config
+from ottla.cli.server_properties import read_server_properties
+from ottla.config.broker import BrokerConfig, broker_config
+from ottla.config.setting import with_values
+from ottla.config.topic import TopicConfig
+from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directories:
+    """Log directories of one broker, with what they tell of its settings.
+
+    `given` are settings that a person, or a running broker, added; they count first.
+    """
+
+    opened: list[ReadOnlyLogDirectory]
+    file_system: FileSystem
+    broker: BrokerConfig
+    entries: Mapping[str, TopicEntry]
+    is_ottlas: bool
+    """Whether Ottla's broker wrote them: it is the only replica, and kept the topics' settings."""
+    has_properties: bool
+    topic_settings: Callable[[str], Mapping[str, str]] | None = None
+    """What a running broker says of a topic's settings, all of them."""
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted({topic for one in self.opened for topic in one.topics()})
+
+    def logs(self, topic: str) -> list[ReadOnlyLog]:
+        """A topic's partitions that are here, in order; raises `UserError` when there are none."""
+        found = [
+            directory.partition(topic, index)
+            for directory in self.opened
+            for index in directory.topics().get(topic, ())
+        ]
+        if not found:
+            where = ", ".join(one.path for one in self.opened)
+            known = ", ".join(self.topics[:10]) or "none"
+            raise UserError(f"there is no topic {topic} in {where}; topics here: {known}")
+        return sorted(found, key=lambda log: log.partition)
+
+    def config(self, topic: str) -> TopicConfig:
+        """What a topic is told, as far as it is known; raises `UserError` for a wrong setting."""
+        if self.topic_settings is not None:
+            config = with_values(TopicConfig(), self.topic_settings(topic))
+        else:
+            entry = self.entries.get(topic)
+            overrides = {} if entry is None else dict(entry.overrides)
+            try:
+                config = topic_config(self.broker.topic_defaults, overrides)
+            except ApiError as error:
+                raise UserError(f"topic {topic}: {error.message}") from error
+        return with_values(config, self.given)
+
+    @property
+    def are_settings_known(self) -> bool:
+        """Whether the broker's own are, which are the defaults of topics."""
+        return self.topic_settings is not None or self.has_properties
+
+    def known_settings(self, topic: str) -> Container[str] | None:
+        """The settings of a topic that nobody had to take the default for; `None`: all."""
+        if self.are_settings_known:
+            return None
+        entry = self.entries.get(topic)
+        return {*self.given, *(() if entry is None else entry.overrides)}
+
+    @property
+    def settings_source(self) -> str:
+        """Where the settings come from, in words."""
+        if self.topic_settings is not None:
+            return "the running broker"
+        parts = [TOPIC_FILE_NAME] if self.is_ottlas else []
+        parts += ["the given server.properties"] if self.has_properties else []
+        parts += [] if self.has_properties else ["Kafka's defaults (--config adds a server's own)"]
+        return ", ".join(parts)
+
+
+def read_directories(
+    paths: Sequence[str], *, config_file: Path | None = None, given: Mapping[str, str] | None = None
+) -> Directories:
+    """Opens directories for reading; raises `UserError`."""
+    file_system = OsFileSystem()
+    opened = [open_for_reading(path, file_system) for path in paths]
+    values = read_server_properties(config_file) if config_file else {}
+    state = read_cluster_state(paths, file_system)
+    try:
+        entries = merge_entries(read_topic_file(file_system, path) for path in paths)
+    except CorruptionError as error:
+        raise UserError(f"{error}; restore the file, or move it away") from error
+    return Directories(
+        opened=opened,
+        file_system=file_system,
+        broker=broker_config({**values, **state.default_configs, **state.broker_configs}),
+        entries=entries,
+        is_ottlas=any(file_system.status(join(path, TOPIC_FILE_NAME)) for path in paths),
+        has_properties=config_file is not None,
+        given=given or {},
+    )
+
+
+def with_broker(
+    directories: Directories,
+    topic_settings: Callable[[str], Mapping[str, str]],
+    own: Mapping[str, str],
+) -> Directories:
+    """The same, with what the running broker says of its topics' settings and its own."""
+    known = {name: text for name, text in own.items() if text}
+    return replace(directories, topic_settings=topic_settings, broker=broker_config(known))

@@ -1,0 +1,103 @@
+"""One connection to a broker: a request, then its response, in the newest version both know.
+
+Kafka's counterpart: `NetworkClient`, of which a question at a time needs little.
+"""
+
+import socket
+from types import TracebackType
+from typing import Any
+
+from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message, reader
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
+from ottla.protocol.messages import response_class
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+CLIENT_ID = "ottla"
+MAX_FRAME_SIZE = 100 << 20
+
+
+class Connection:
+    """Use it in a `with` statement. Whatever goes wrong on the way is a `UserError`."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
+        """Connects, and asks what the broker answers; raises `UserError` when nobody does."""
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            raise self._error(error) from error
+        try:
+            answer = self._ask(ApiVersionsRequest(), 0)
+        except BaseException:
+            self.close()
+            raise
+        self._versions = {
+            one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
+        }
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, request: Message) -> Any:
+        """The response to a request; raises `UserError`."""
+        assert request.API_KEY is not None
+        known = request.VERSIONS
+        oldest, newest = self._versions.get(request.API_KEY, (0, -1))
+        version = min(newest, known.last)
+        if version < max(oldest, known.first):
+            name = ApiKey(request.API_KEY).name
+            raise UserError(
+                f"{self.address} does not answer {name} in a version that is known here"
+            )
+        return self._ask(request, version)
+
+    def _ask(self, request: Message, version: int) -> Any:
+        assert request.API_KEY is not None
+        self._correlation_id += 1
+        output = Output()
+        header = RequestHeader(request.API_KEY, version, self._correlation_id, CLIENT_ID)
+        encode_request(header, request, output)
+        try:
+            self._socket.sendall(output.read_all())
+            size = int.from_bytes(self._receive(4), "big")
+            if size > MAX_FRAME_SIZE:
+                raise ProtocolError(f"a frame of {size} bytes")
+            frame = self._receive(size)
+            correlation_id, position = read_response_header(frame, request.API_KEY, version)
+            if correlation_id != self._correlation_id:
+                raise ProtocolError("the answer to another question")
+            response, _ = reader(response_class(request.API_KEY), version)(frame, position)
+        except (OSError, ProtocolError, ApiError) as error:
+            raise self._error(error) from error
+        return response
+
+    def _receive(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise ProtocolError("the connection was closed")
+            parts += part
+        return bytes(parts)
+
+    def _error(self, error: Exception) -> UserError:
+        reason = (
+            (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
+        )
+        return UserError(f"{self.address}: {reason}; name a broker's HOST:PORT")

@@ -1,0 +1,93 @@
+"""Settings of a topic that are legal each, and together do what hardly anybody wants.
+
+`TopicConfig.check` refuses what cannot be; this tells of what can. Kafka has no counterpart.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.config.topic import TopicConfig
+
+TIME_ENTRY_SIZE = 12
+"""Of the two indexes the one that is full first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """`change` is KEY=VALUE of what would end it; a note costs no data and no service."""
+
+    text: str
+    names: tuple[str, ...]
+    """The settings that it is made of."""
+    change: str
+    is_note: bool = False
+
+
+def contradictions(config: TopicConfig) -> Iterator[Contradiction]:
+    """What in a topic's settings works against itself, on a broker without replicas."""
+    if config.min_insync_replicas > 1:
+        yield Contradiction(
+            text=f"min.insync.replicas={config.min_insync_replicas} with one broker: every append "
+            "with acks=all is refused (NOT_ENOUGH_REPLICAS)",
+            names=("min.insync.replicas",),
+            change="min.insync.replicas=1",
+        )
+    if config.max_message_bytes > config.segment_bytes:
+        yield Contradiction(
+            text=f"max.message.bytes={config.max_message_bytes} is more than "
+            f"segment.bytes={config.segment_bytes}: larger batches than a segment are refused",
+            names=("max.message.bytes", "segment.bytes"),
+            change=f"segment.bytes={config.max_message_bytes}",
+        )
+    if config.deletes:
+        yield from _of_retention(config)
+    yield from _of_indexes(config)
+    for name, value in (
+        ("local.retention.ms", config.local_retention_ms),
+        ("local.retention.bytes", config.local_retention_bytes),
+    ):
+        if value != -2:
+            yield Contradiction(
+                text=f"{name}={value} has no effect: there is no tiered storage",
+                names=(name,),
+                change=f"{name}=-2",
+                is_note=True,
+            )
+
+
+def _of_retention(config: TopicConfig) -> Iterator[Contradiction]:
+    if 0 <= config.retention_ms < config.segment_ms:
+        yield Contradiction(
+            text=f"segment.ms={config.segment_ms} is more than retention.ms={config.retention_ms}: "
+            "while records keep coming, the active segment keeps them for up to segment.ms more",
+            names=("segment.ms", "retention.ms"),
+            change=f"segment.ms={max(1, config.retention_ms)}",
+        )
+    if 0 <= config.retention_bytes < config.segment_bytes:
+        yield Contradiction(
+            text=f"retention.bytes={config.retention_bytes} is less than "
+            f"segment.bytes={config.segment_bytes}: the log grows to a segment before any goes",
+            names=("retention.bytes", "segment.bytes"),
+            change=f"segment.bytes={max(14, config.retention_bytes // 4)}",
+        )
+    if config.retention_ms < 0 and config.retention_bytes < 0 and not config.is_compacted:
+        yield Contradiction(
+            text="retention.ms=-1 and retention.bytes=-1: nothing is ever deleted, until the disk "
+            "is full",
+            names=("retention.ms", "retention.bytes"),
+            change="retention.ms=604800000",
+            is_note=True,
+        )
+
+
+def _of_indexes(config: TopicConfig) -> Iterator[Contradiction]:
+    entries = config.segment_bytes // max(1, config.index_interval_bytes)
+    if entries * TIME_ENTRY_SIZE > config.segment_index_bytes:
+        fitting = config.segment_index_bytes // TIME_ENTRY_SIZE * config.index_interval_bytes
+        yield Contradiction(
+            text=f"segment.index.bytes={config.segment_index_bytes} is full after about {fitting} "
+            f"bytes: segments are rolled before segment.bytes={config.segment_bytes}",
+            names=("segment.index.bytes", "index.interval.bytes", "segment.bytes"),
+            change=f"segment.index.bytes={entries * TIME_ENTRY_SIZE}",
+            is_note=True,
+        )
