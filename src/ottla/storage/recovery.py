@@ -108,6 +108,9 @@ class _Loader:
         if not self._segments.values:
             self._segments.add(self._open_segment(request.log_start_offset, create=True))
             log_end_offset = request.log_start_offset
+            if log_end_offset > 0:
+                # Once its name tells the log's start, the next checkpoint does not.
+                self._files.sync_directory(self._directory)
         return self._reconcile(log_end_offset, recovery_point)
 
     def abandon(self) -> None:
@@ -195,13 +198,15 @@ class _Loader:
                 indexes[one.offset].add(one.kind)
         self._base_offsets = sorted(logs)
         recovered_from = self._first_to_recover(self._base_offsets)
-        for base_offset in self._base_offsets:
+        followings = [*self._base_offsets, None][1:]
+        for base_offset, following in zip(self._base_offsets, followings, strict=True):
             segment = self._open_segment(base_offset)
             self._segments.add(segment)
             # Those to be recovered are left for later: what lies before them may be damaged yet.
             if base_offset >= recovered_from:
                 continue
-            if not self._has_sane_indexes(segment, indexes[base_offset]):
+            is_sane = self._has_sane_indexes(segment, indexes[base_offset])
+            if not is_sane or (following == recovered_from and not _knows_its_largest(segment)):
                 self._recover_segment(segment)
                 segment.sync()
 
@@ -424,3 +429,19 @@ class _Loader:
     def _log_start_offset(self) -> int:
         """Where the log starts: as recorded, unless retention has removed more since."""
         return max(self._request.log_start_offset, self._segments.first.base_offset)
+
+
+def _knows_its_largest(segment: Segment) -> bool:
+    """Whether an ended segment has its time index's last entry.
+
+    A roll behind the last flush has written it since, perhaps not to the disk; searches by time and
+    retention judge by it. (Kafka would take the entry before it for the largest.) Below the log's
+    start, which counts as flushed, the log itself may be damaged.
+    """
+    try:
+        largest = segment.largest
+        found = segment.translate(largest.offset)
+        behind = segment.log.headers(found.position if found else 0)
+        return all(header.max_timestamp_ms <= largest.timestamp_ms for _, header in behind)
+    except CorruptionError:
+        return False

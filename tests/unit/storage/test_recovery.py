@@ -6,8 +6,9 @@ import pytest
 
 from ottla.base.files import remove_if_present
 from ottla.storage.partition_log import PartitionLog
+from ottla.storage.truncation import delete_records_before
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import append, fill, open_directory, open_log, values
+from tests.log_support import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
 
 PARTITION = "data/t-0"
 
@@ -189,3 +190,36 @@ def test_an_open_transaction_is_still_open_after_a_crash() -> None:
     fill(log, 10)
     again = open_log(file_system.crash(CrashMode.KEEP))
     assert (again.last_stable_offset, again.high_watermark) == (20, 41)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_roll_behind_the_last_flush_costs_no_time_that_can_be_searched_for(seed: int) -> None:
+    """The ended segment's last time entry may not have reached the disk."""
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system)
+    log = directory.create_log("t", 0, TOPIC_ID)
+    append(log, b"early", timestamp_ms=NOW_MS)
+    append(log, b"late", timestamp_ms=NOW_MS + 9)
+    log.flush()
+    log.roll(NOW_MS)
+    directory.checkpoint()
+    again = open_log(file_system.crash(CrashMode.RANDOM, seed))
+    found = again.find_timestamp(NOW_MS + 1)
+    assert found is not None
+    assert found.offset == 1
+    assert again.segments.first.largest.timestamp_ms == NOW_MS + 9
+
+
+def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
+    """Its only segment's name tells the start, which the next checkpoint leaves out."""
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system)
+    log = directory.create_log("t", 0, TOPIC_ID)
+    fill(log, 3)
+    delete_records_before(log, 6)
+    directory.checkpoint()
+    file_system = file_system.crash(CrashMode.STRICT)
+    directory = open_directory(file_system)
+    assert directory.logs["t", 0].log_start_offset == 6
+    directory.checkpoint()
+    assert open_log(file_system.crash(CrashMode.STRICT)).log_start_offset == 6
