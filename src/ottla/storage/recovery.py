@@ -206,7 +206,7 @@ class _Loader:
             if base_offset >= recovered_from:
                 continue
             is_sane = self._has_sane_indexes(segment, indexes[base_offset])
-            if not is_sane or (following == recovered_from and not _knows_its_largest(segment)):
+            if not is_sane or (following == recovered_from and not _has_true_last_entries(segment)):
                 self._recover_segment(segment)
                 segment.sync()
 
@@ -431,14 +431,20 @@ class _Loader:
         return max(self._request.log_start_offset, self._segments.first.base_offset)
 
 
-def _knows_its_largest(segment: Segment) -> bool:
-    """Whether an ended segment has its time index's last entry.
+def _has_true_last_entries(segment: Segment) -> bool:
+    """Whether the indexes of an ended segment end as its log does.
 
-    A roll behind the last flush has written it since, perhaps not to the disk; searches by time and
-    retention judge by it. (Kafka would take the entry before it for the largest.) Below the log's
-    start, which counts as flushed, the log itself may be damaged.
+    A roll or a cut behind the last flush has changed them since, perhaps not on the disk. Searches
+    by time and retention judge by the last time entry (Kafka would take the one before it). Below
+    the log's start, which counts as flushed, the log itself may be damaged.
     """
+    index = segment.offset_index
     try:
+        if index.entry_count:
+            offset, position = index.entry(index.entry_count - 1)
+            last = segment.log.header_at(position)
+            if last is None or last.base_offset > offset:
+                return False
         largest = segment.largest
         found = segment.translate(largest.offset)
         behind = segment.log.headers(found.position if found else 0)
