@@ -20,6 +20,7 @@ SUBJECTS = {
     "append": "appends to a log, beside bare writes of the same bytes",
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
+    "retention": "deleting many segments, and an idle broker of many partitions",
     "sending": "a fetch's answer, copied or by sendfile",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",

@@ -12,6 +12,7 @@ SHOWN = {
     "append": "share of the bare rate",
     "read": "one batch behind the other",
     "recovery": "opening after a clean stop",
+    "retention": "of one core",
     "sending": "sendfile over copied",
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",

@@ -6,15 +6,26 @@ from pathlib import Path
 import click
 import pytest
 
-from ottla.cli.log import COMMANDS
+from ottla.cli import explain, log
+from ottla.cli.main import COMMANDS as TOP_COMMANDS
+from ottla.storage.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+COMMANDS = {
+    **{f"log {name}": where for name, where in log.COMMANDS.items()},
+    **{f"explain {name}": where for name, where in explain.COMMANDS.items()},
+    "doctor": TOP_COMMANDS["doctor"],
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_a_section_and_an_example(name: str) -> None:
-    assert f"## `ottla log {name}`" in PAGE
-    assert f"$ ottla log {name} " in PAGE
+    assert f"## `ottla {name}`" in PAGE
+    assert f"$ ottla {name} " in PAGE
+
+
+def test_whatever_keeps_a_segment_is_explained() -> None:
+    assert all(f"| `{one.value}` |" in PAGE for one in Blocker)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

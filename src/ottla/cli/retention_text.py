@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.cli.log_text import time_text
+from ottla.config.contradictions import reserved
 from ottla.storage.filenames import log_file_name
 from ottla.storage.retention import Blocker, LogFacts
 from ottla.storage.retention_reading import ExplainedLog, ExplainedSegment
@@ -151,12 +152,10 @@ def facts_that_surprise(explained: ExplainedLog) -> list[str]:
             f"log and are removed file.delete.delay.ms={config.file_delete_delay_ms} later, or at "
             "the next start"
         )
-    for name, value in (
-        ("local.retention.ms", config.local_retention_ms),
-        ("local.retention.bytes", config.local_retention_bytes),
-    ):
-        if value != -2:
-            found.append(f"{name}={value} has no effect: there is no tiered storage here")
+    found += [
+        f"{name}={text} has no effect: there is no tiered storage here"
+        for name, text in reserved(config)
+    ]
     return found
 
 

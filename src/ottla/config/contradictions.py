@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 
 TIME_ENTRY_SIZE = 12
@@ -42,17 +43,32 @@ def contradictions(config: TopicConfig) -> Iterator[Contradiction]:
     if config.deletes:
         yield from _of_retention(config)
     yield from _of_indexes(config)
-    for name, value in (
-        ("local.retention.ms", config.local_retention_ms),
-        ("local.retention.bytes", config.local_retention_bytes),
-    ):
-        if value != -2:
-            yield Contradiction(
-                text=f"{name}={value} has no effect: there is no tiered storage",
-                names=(name,),
-                change=f"{name}=-2",
-                is_note=True,
-            )
+    for name, text in reserved(config):
+        yield Contradiction(
+            text=f"{name}={text} has no effect: there is no tiered storage here",
+            names=(name,),
+            change=f"{name}={RESERVED[name]}",
+            is_note=True,
+        )
+
+
+RESERVED = {
+    "local.retention.bytes": "-2",
+    "local.retention.ms": "-2",
+    "remote.log.copy.disable": "false",
+    "remote.log.delete.on.disable": "false",
+}
+"""Settings of tiered storage, which are accepted and do nothing, with their defaults."""
+
+
+def reserved(config: TopicConfig) -> Iterator[tuple[str, str]]:
+    """Those of them that were changed, with their values."""
+    rows = settings_of(TopicConfig)
+    for name, default in RESERVED.items():
+        row = rows[name]
+        text = row.format(getattr(config, row.attribute))
+        if text != default:
+            yield name, text
 
 
 def _of_retention(config: TopicConfig) -> Iterator[Contradiction]:

@@ -116,7 +116,7 @@ class TopicConfig:
         "local.retention.bytes",
         "long",
         -2,
-        "Bytes kept on local disk before tiering; reserved, -2 means retention.bytes.",
+        "Bytes kept on local disk before tiering; reserved, without effect.",
         at_least=-2,
         broker_name="log.local.retention.bytes",
     )
@@ -124,7 +124,7 @@ class TopicConfig:
         "local.retention.ms",
         "long",
         -2,
-        "Time kept on local disk before tiering; reserved, -2 means retention.ms.",
+        "Time kept on local disk before tiering; reserved, without effect.",
         at_least=-2,
         broker_name="log.local.retention.ms",
     )
@@ -218,11 +218,23 @@ class TopicConfig:
         "Allocate a segment's file at its full size when it is made.",
         broker_name="log.preallocate",
     )
+    remote_log_copy_disable: bool = setting(
+        "remote.log.copy.disable",
+        "boolean",
+        False,
+        "Tiered storage; reserved, without effect.",
+    )
+    remote_log_delete_on_disable: bool = setting(
+        "remote.log.delete.on.disable",
+        "boolean",
+        False,
+        "Tiered storage; reserved, without effect.",
+    )
     remote_storage_enable: bool = setting(
         "remote.storage.enable",
         "boolean",
         False,
-        "Tiered storage; reserved.",
+        "Tiered storage; reserved: must be false.",
     )
     retention_bytes: int = setting(
         "retention.bytes",

@@ -6,11 +6,14 @@ next start removes; between two renames of one segment it leaves indexes without
 next start removes too. Kafka's counterpart: `LocalLog.deleteSegmentFiles`.
 """
 
-import contextlib
-
 from ottla.base.files import FileSystem, remove_if_present
-from ottla.storage.filenames import FileSuffix
+from ottla.storage.filenames import FileKind, FileSuffix
 from ottla.storage.segment import Segment
+
+DELETED = FileSuffix.DELETED.value
+INDEX_ENDINGS = tuple(
+    kind.value for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+)
 
 
 class RetiredSegment:
@@ -26,15 +29,19 @@ class RetiredSegment:
         """
         self._file_system = file_system
         self._segment = segment
-        *indexes, log = segment.files()
-        self.paths = [log + FileSuffix.DELETED.value]
+        log = segment.log.path
+        stem = log.removesuffix(FileKind.LOG.value)
+        self.paths = [log + DELETED]
         segment.log.rename(self.paths[0])
         segment.close_indexes()
-        for path in [*indexes, *([snapshot] if snapshot else [])]:
-            retired = path + FileSuffix.DELETED.value
-            with contextlib.suppress(FileNotFoundError):  # few segments have a transaction index
+        others = [stem + ending for ending in INDEX_ENDINGS]
+        for path in [*others, snapshot] if snapshot else others:
+            retired = path + DELETED
+            try:
                 file_system.rename(path, retired)
-                self.paths.append(retired)
+            except FileNotFoundError:
+                continue  # few segments have a transaction index
+            self.paths.append(retired)
 
     @property
     def log_path(self) -> str:

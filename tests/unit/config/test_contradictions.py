@@ -26,6 +26,9 @@ CASES: dict[str, tuple[dict[str, str], str, bool]] = {
     "tiered storage that is not there": (
         {"local.retention.ms": "5"}, "local.retention.ms=-2", True,
     ),
+    "a part of tiered storage that is switched off": (
+        {"remote.log.copy.disable": "true"}, "remote.log.copy.disable=false", True,
+    ),
 }  # fmt: skip
 
 
