@@ -31,7 +31,7 @@ from ottla.storage.truncation import delete_segments_below_start
 logger = logging.getLogger(__name__)
 
 LOGS_PER_SLICE = 200
-SEGMENTS_PER_SLICE = 200
+SEGMENTS_PER_SLICE = 100
 CHANGED_LOGS_PER_SLICE = 8
 """Each costs a few fsyncs."""
 
