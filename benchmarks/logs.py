@@ -11,7 +11,8 @@ from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.filenames import log_file_name
-from ottla.storage.log_directory import LogDirectory, OpenOptions
+from ottla.storage.log_directory import LogDirectory
+from ottla.storage.open_options import OpenOptions
 from ottla.storage.partition_log import PartitionLog
 
 CHANCE = random.Random(20)

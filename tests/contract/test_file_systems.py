@@ -264,3 +264,14 @@ def test_a_file_is_removed_if_present(place: Place) -> None:
     for _ in range(2):
         remove_if_present(place.file_system, path)
     assert place.file_system.list(place.root) == []
+
+
+def test_a_place_has_one_canonical_path_however_it_is_written(place: Place) -> None:
+    place.file_system.make_directory(place.path("a", "b"))
+    canonical = place.file_system.canonical(place.path("a"))
+    assert canonical.startswith("/")
+    for other in ("a/", "a/.", "a/b/..", "./a", "a/none/..", "../data/a"):
+        assert place.file_system.canonical(place.path(other)) == canonical
+    for other in ("a/b", "b", ".", "a/none"):
+        assert place.file_system.canonical(place.path(other)) != canonical
+    assert place.file_system.canonical("/" + canonical) == canonical

@@ -101,6 +101,12 @@ class FileSystem(Protocol):
     def space(self, path: str) -> DiskSpace:
         """The size of the disk that a file or directory lies on, and what is free of it."""
 
+    def canonical(self, path: str) -> str:
+        """The one absolute path of a place, without symbolic links, dots and double slashes.
+
+        What is not there keeps its names. Never raises.
+        """
+
     def make_directory(self, path: str) -> None:
         """Makes a directory and its parents; no error when it exists.
 
@@ -259,6 +265,9 @@ class OsFileSystem:
         return DiskSpace(
             total=status.f_blocks * status.f_frsize, usable=status.f_bavail * status.f_frsize
         )
+
+    def canonical(self, path: str) -> str:
+        return "/" + os.path.realpath(path).lstrip("/")  # POSIX lets two slashes stand
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -142,7 +142,7 @@ class Admin:
     def _delete_records(self, topic: str, index: int, offset: int) -> int:
         if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic}' is internal.")
-        log = self._topics.partition(topic, index).log
+        log = self._topics.online_partition(topic, index).log
         if "delete" not in log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
         with storage_failures_answered():

@@ -28,6 +28,8 @@ from ottla.broker.opening import (
     BrokerOptions,
     OpenedDirectories,
     TopicConfigs,
+    check_paths,
+    failing_paths,
     open_directories,
 )
 from ottla.broker.partition import Partition
@@ -81,6 +83,7 @@ class Broker:
         self.node_id = opened.node_id
         self.cluster_id = opened.cluster_id
         self._file_system = file_system
+        self._run_directories = options.run_directories
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
         self.pauses = Pauses()
@@ -117,7 +120,10 @@ class Broker:
         options: BrokerOptions,
     ) -> "Broker":
         """Opens (and mends) log directories as one broker; raises `UserError`, `StorageError`."""
-        cluster = read_cluster_state(paths, file_system)
+        check_paths(paths, file_system)
+        failures = failing_paths(paths, file_system)
+        readable = [path for path in paths if path not in failures]
+        cluster = read_cluster_state(readable, file_system)
         settings = BrokerSettings(config.given, cluster)
         defaults = settings.config.topic_defaults
         opened, configs = open_directories(
@@ -139,8 +145,8 @@ class Broker:
         except StorageError:
             logger.error("closing with a directory offline; the next start recovers it")
         self._segment_removals.close()
-        for directory in self.directories:
-            directory.close()
+        self._run_directories([directory.close for directory in self.directories])
+        self._store.removals.close()
 
     # Topics
 
@@ -312,7 +318,7 @@ class Broker:
 
         `None` when no readable record is that late. Kafka: `Partition.fetchOffsetForTimestamp`.
         """
-        partition = self.topics.partition(topic, index)
+        partition = self.topics.online_partition(topic, index)
         partition.check_leader_epoch(leader_epoch)
         log = partition.log
         is_committed = isolation is Isolation.LAST_STABLE

@@ -7,21 +7,37 @@ the broker about topics that are half made or half deleted.
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
-from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem, join
-from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
-from ottla.broker.producer_ids import read_producer_ids
-from ottla.broker.topic_file import TopicEntry, merge_entries, read_topic_file
+from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
+from ottla.base.files import FileSystem, join, read_file
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.arrangement import Arranged, arrange
+from ottla.broker.cluster_file import CLUSTER_FILE_NAME
+from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
+from ottla.broker.topic_file import (
+    TOPIC_FILE_NAME,
+    TopicEntry,
+    TopicFile,
+    merge_topic_files,
+    read_topic_file,
+)
 from ottla.broker.topics import topic_config
 from ottla.config.topic import TopicConfig
+from ottla.storage.directory_claim import UnusableDirectoryError
 from ottla.storage.filenames import META_PROPERTIES, PARTITION_METADATA
-from ottla.storage.log_directory import LogDirectory, OpenOptions, run_in_turn
+from ottla.storage.found_log import FoundLog
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.open_options import OpenOptions, run_in_turn
 from ottla.storage.partition_metadata import is_id_with_flipped_bit, write_topic_id
 
 logger = logging.getLogger(__name__)
+
+
+RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
 
 def _ignore_progress(_: str) -> None:
@@ -39,7 +55,10 @@ class BrokerOptions:
     is_node_id_wanted: bool = False
     cluster_id: str
     on_progress: Callable[[str], None] = field(default=_ignore_progress)
-    run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)
+    run_all: RunAll = field(default=run_in_turn)
+    """Carries out what is to be done for every log of one directory."""
+    run_directories: RunAll = field(default=run_in_turn)
+    """Carries out what is to be done for every directory."""
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """The options of a broker that must be that node, whatever its directories are."""
@@ -53,7 +72,9 @@ class OpenedDirectories:
     """What lies on the disks, before the broker has made topics of it."""
 
     directories: list[LogDirectory]
-    entries: dict[str, TopicEntry]
+    entries: Mapping[str, TopicEntry]
+    gone: frozenset[Uuid]
+    """The ids of topics that were deleted while one of the directories was away."""
     next_producer_id: int
     cluster_id: str
     node_id: int
@@ -88,42 +109,179 @@ def open_directories(
     options: BrokerOptions,
     configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
 ) -> tuple[OpenedDirectories, TopicConfigs]:
-    """Opens them all, or none; raises `UserError` naming the path and the mend."""
-    if len(set(paths)) != len(paths) or not paths:
-        raise UserError("name at least one log directory, and each only once")
+    """Opens all that the disks let open; raises `UserError` naming the path and the mend.
+
+    A directory that cannot be read, locked or loaded is offline from the start, unless it is the
+    last one.
+    """
+    failures = failing_paths(paths, file_system)
+    readable = [path for path in paths if path not in failures]
     try:
-        entries = merge_entries(read_topic_file(file_system, path) for path in paths)
-        next_producer_id = max(read_producer_ids(file_system, path) for path in paths)
-        cluster_id, node_id = _identity(paths, file_system, options)
+        known = merge_topic_files(read_topic_file(file_system, path) for path in readable)
+        next_producer_id = max(
+            (read_producer_ids(file_system, path) for path in readable), default=0
+        )
+        cluster_id, node_id = _identity(readable, file_system, options)
     except CorruptionError as error:
         raise UserError(f"{error}; restore the file, or move it away") from error
-    topic_configs = configs(entries)
-    directories: list[LogDirectory] = []
-    try:
-        for path in paths:
-            open_options = OpenOptions(
-                now_ms=options.now_ms,
-                node_id=node_id,
-                cluster_id=cluster_id,
-                new_id=options.new_id,
-                random_below=options.random_below,
-                topic_config=topic_configs.get,
-                on_progress=options.on_progress,
-                run_all=options.run_all,
-            )
-            directories.append(LogDirectory.open(path, file_system, open_options))
-    except BaseException:
-        for directory in directories:
-            directory.close()
-        raise
+    topic_configs = configs(known.entries)
+    open_options = OpenOptions(
+        now_ms=options.now_ms,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        new_id=options.new_id,
+        random_below=options.random_below,
+        topic_config=topic_configs.get,
+        on_progress=options.on_progress,
+        run_all=options.run_all,
+    )
+    opener = _Opener(file_system, open_options, failures)
+    directories = opener.open_all(paths, known, options.run_directories)
     opened = OpenedDirectories(
         directories=directories,
-        entries=entries,
+        entries=known.entries,
+        gone=known.gone,
         cluster_id=cluster_id,
         node_id=node_id,
         next_producer_id=max(next_producer_id, _highest_producer_id(directories) + 1),
     )
     return opened, topic_configs
+
+
+def check_paths(paths: Sequence[str], file_system: FileSystem) -> None:
+    """Raises `UserError` unless there are paths, each to another place."""
+    if not paths:
+        raise UserError("name at least one log directory")
+    seen: dict[str, str] = {}
+    for path in paths:
+        place = file_system.canonical(path)
+        if place in seen:
+            raise UserError(
+                f"{seen[place]} and {path} are the same log directory; name each only once"
+            )
+        seen[place] = path
+
+
+def failing_paths(paths: Sequence[str], file_system: FileSystem) -> dict[str, str]:
+    """Why each directory that cannot even be looked into cannot; the others are not in it.
+
+    Raises `UserError` when there are no others, and for what is no directory at all.
+    """
+    failures = {}
+    for path in paths:
+        try:
+            _look_into(path, file_system)
+        except (OSError, CorruptionError) as error:
+            failures[path] = _reason(path, error)
+    if len(failures) == len(paths):
+        raise _none_left(list(failures.values()))
+    return failures
+
+
+def _none_left(reasons: Sequence[str]) -> UserError:
+    if len(reasons) == 1:
+        return UserError(reasons[0])
+    return UserError("no log directory can be used: " + "; ".join(reasons))
+
+
+def _look_into(path: str, file_system: FileSystem) -> None:
+    """Raises what reading the directory's own files raises."""
+    status = file_system.status(path)
+    if status is None:
+        return
+    if not status.is_directory:
+        raise UserError(f"{path} is a file; name a directory")
+    names = file_system.list(path)
+    for name in {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME}.intersection(names):
+        read_file(file_system, join(path, name))
+    read_meta_properties(file_system, join(path, META_PROPERTIES))
+
+
+def _reason(path: str, error: OSError | CorruptionError) -> str:
+    if isinstance(error, CorruptionError):
+        return f"{error}; restore the file or name another directory"
+    return f"{path}: {error.strerror}; name a directory that can be read and written"
+
+
+class _Opener:
+    """Opens directories; `failures` are those that are offline, and why."""
+
+    def __init__(
+        self, file_system: FileSystem, options: OpenOptions, failures: dict[str, str]
+    ) -> None:
+        self._file_system = file_system
+        self._options = options
+        self._failures = failures
+
+    def open_all(
+        self, paths: Sequence[str], known: TopicFile, run_directories: RunAll
+    ) -> list[LogDirectory]:
+        directories: list[LogDirectory] = []
+        try:
+            directories += [self._claim(path) for path in paths]
+            self._check_any_left(directories)
+            _check_ids(directories)
+            found = [self._find_logs(directory) for directory in directories]
+            is_complete = not any(directory.is_offline for directory in directories)
+            arranged = arrange(found, known, is_complete=is_complete)
+            run_directories(
+                [
+                    partial(self._load, directory, some)
+                    for directory, some in zip(directories, arranged, strict=True)
+                ]
+            )
+            self._check_any_left(directories)
+        except BaseException:
+            for directory in directories:
+                directory.abandon()
+            raise
+        return directories
+
+    def _claim(self, path: str) -> LogDirectory:
+        reason = self._failures.get(path)
+        if reason is None:
+            try:
+                return LogDirectory.claim(path, self._file_system, self._options)
+            except (UnusableDirectoryError, StorageError) as error:
+                reason = self._failures[path] = str(error)
+        return LogDirectory.offline(path, self._file_system, self._options, reason)
+
+    def _find_logs(self, directory: LogDirectory) -> list[FoundLog]:
+        if not directory.is_offline:
+            with suppress(StorageError):
+                return directory.find_logs()
+        return []
+
+    def _load(self, directory: LogDirectory, arranged: Arranged) -> None:
+        if directory.is_offline:
+            return
+        try:
+            directory.load(arranged)
+        except StorageError:
+            directory.abandon()
+            directory.logs.clear()
+            directory.futures.clear()
+
+    def _check_any_left(self, directories: Sequence[LogDirectory]) -> None:
+        if not all(directory.is_offline for directory in directories):
+            return
+        raise _none_left(
+            [self._failures.get(one.path) or str(one.health.failure) for one in directories]
+        )
+
+
+def _check_ids(directories: Sequence[LogDirectory]) -> None:
+    """Raises `UserError` for a directory that is a copy of another, its id included (KIP-858)."""
+    seen: dict[Uuid, str] = {}
+    for directory in directories:
+        if directory.directory_id is None:
+            continue
+        other = seen.setdefault(directory.directory_id, directory.path)
+        if other != directory.path:
+            raise UserError(
+                f"{other} and {directory.path} have the same directory.id; take the line out of "
+                f"{join(directory.path, META_PROPERTIES)} if that one is a copy"
+            )
 
 
 def _identity(
@@ -132,10 +290,7 @@ def _identity(
     """The cluster and node that the directories already belong to, or that new ones will."""
     known: MetaProperties | None = None
     for path in paths:
-        file_path = join(path, META_PROPERTIES)
-        if file_system.status(file_path) is None:
-            continue
-        properties = read_meta_properties(file_system, file_path)
+        properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
         if properties is None:
             continue
         if known is None:
@@ -169,39 +324,29 @@ def _highest_producer_id(directories: Sequence[LogDirectory]) -> int:
 def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
     """An entry for every topic that has a partition on a disk.
 
-    Where the topic file knows another id than the disk, another topic of that name was made since
-    (by Kafka, say): the disk is right. An entry without any partition is a creation that a crash
-    cut off before it was answered: it is dropped.
+    Where the topic file knows another id than the disks, another topic of that name was made since
+    (by Kafka, say): the disks are right. An entry without any partition is a creation that a crash
+    cut off before it was answered: it is dropped, unless its partitions may lie in a directory
+    that is away.
     """
     found: dict[str, TopicEntry] = {}
+    if any(directory.is_offline for directory in opened.directories):
+        found.update(opened.entries)
     for directory in opened.directories:
         for topic, index in directory.logs:
             topic_id = directory.topic_ids.get(topic)
             entry = found.get(topic) or opened.entries.get(topic)
-            if entry is not None and topic_id is not None and _is_one_flip(topic_id, entry):
-                topic_id = entry.topic_id
-            if entry is None or (topic not in found and topic_id not in (None, entry.topic_id)):
+            if entry is None or topic_id not in (None, entry.topic_id):
                 entry = TopicEntry(
                     name=topic,
                     topic_id=topic_id or ZERO_UUID,
                     partition_count=index + 1,
                     overrides={},
                 )
-            elif topic_id not in (None, entry.topic_id):
-                raise UserError(
-                    f"{directory.log_path(topic, index)}: its topic has two ids; move away the "
-                    "partition that does not belong to it"
-                )
             if index >= entry.partition_count:
                 entry = dataclasses.replace(entry, partition_count=index + 1)
             found[topic] = entry
     return found
-
-
-def _is_one_flip(topic_id: Uuid, entry: TopicEntry) -> bool:
-    """Whether an id is a topic's but for one bit of its text, as damage leaves it, not chance."""
-    pairs = zip(uuid_text(topic_id), uuid_text(entry.topic_id), strict=True)
-    return sum((ord(one) ^ ord(other)).bit_count() for one, other in pairs) == 1
 
 
 def ensure_topic_id(

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 from ottla.base.errors import StorageError
 from ottla.storage.log_directory import LogDirectory
+from ottla.storage.partition_log import PartitionLog
 from ottla.storage.retired import RetiredSegment
 
 FILES_PER_RUN = 16
@@ -30,6 +31,13 @@ class Removal:
     directory: LogDirectory
     path: str
     since_ms: float | None = None
+    log: PartitionLog | None = None
+    """The log, when its files are still open for answers under way."""
+
+    def close(self) -> None:
+        if self.log is not None:
+            self.log.abandon()
+            self.log = None
 
 
 class Removals:
@@ -38,8 +46,13 @@ class Removals:
     def __init__(self) -> None:
         self.queue: deque[Removal] = deque()
 
-    def add(self, directory: LogDirectory, path: str) -> None:
-        self.queue.append(Removal(directory, path))
+    def add(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
+        self.queue.append(Removal(directory, path, log=log))
+
+    def close(self) -> None:
+        """Closes the files that are still open."""
+        for removal in self.queue:
+            removal.close()
 
     def next_deadline_ms(self, delay_ms: int) -> float | None:
         """When `run` has something to do: at once for what was added since the last run."""
@@ -62,6 +75,7 @@ class Removals:
 
     def _remove_some(self, removal: Removal, limit: int) -> int:
         """Returns how many files went; the removal leaves the queue with its last one."""
+        removal.close()
         try:
             count = removal.directory.remove_deleted(removal.path, limit)
         except StorageError:

@@ -4,11 +4,12 @@ Format page: docs/format/ottla-topics.md. Kafka keeps this in its controller; Ot
 file per log directory, which Kafka ignores. It is replaced whole, so a crash leaves the old
 content or the new. A topic's entry is written before its first partition is made and marked before
 its first partition goes, so `Broker.open` can finish either after a crash. When directories
-disagree the highest revision is right.
+disagree the highest revision is right. A topic that was deleted while a directory was away leaves
+its id behind, by which its partitions are known when that directory comes back.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +33,19 @@ class TopicEntry:
     is_deleted: bool = False
 
 
-def read_topic_file(file_system: FileSystem, directory: str) -> dict[str, TopicEntry]:
-    """The entries by name, none when there is no file; raises `CorruptionError`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFile:
+    """The entries by name, and the ids of deleted topics of which a directory may hold more."""
+
+    entries: Mapping[str, TopicEntry]
+    gone: frozenset[Uuid] = frozenset()
+
+
+def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
+    """An empty one when there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
     if file_system.status(path) is None:
-        return {}
+        return TopicFile(entries={})
     content = read_file(file_system, path)
     try:
         return _parse(json.loads(content))
@@ -45,30 +54,43 @@ def read_topic_file(file_system: FileSystem, directory: str) -> dict[str, TopicE
 
 
 def write_topic_file(
-    file_system: FileSystem, directory: str, entries: Iterable[TopicEntry]
+    file_system: FileSystem,
+    directory: str,
+    entries: Iterable[TopicEntry],
+    gone: Collection[Uuid] = (),
 ) -> None:
     """Replaces the file; an entry less means that its topic is wholly gone."""
     topics = [_entry_fields(entry) for entry in sorted(entries, key=lambda one: one.name)]
-    text = json.dumps({"version": FORMAT_VERSION, "topics": topics}, indent=1)
+    content: dict[str, object] = {"version": FORMAT_VERSION, "topics": topics}
+    if gone:
+        content["gone"] = sorted(uuid_text(one) for one in gone)
+    text = json.dumps(content, indent=1)
     replace_file(file_system, join(directory, TOPIC_FILE_NAME), text.encode() + b"\n")
 
 
-def merge_entries(files: Iterable[Mapping[str, TopicEntry]]) -> dict[str, TopicEntry]:
+def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
     """One entry per topic from all directories, the highest revision of each."""
+    all_files = list(files)
+    gone = frozenset[Uuid]().union(*(one.gone for one in all_files))
     merged: dict[str, TopicEntry] = {}
-    for entries in files:
-        for name, entry in entries.items():
+    for one in all_files:
+        for name, entry in one.entries.items():
             known = merged.get(name)
+            if entry.topic_id in gone:
+                continue
             if known is None or entry.revision > known.revision:
                 merged[name] = entry
-    return merged
+    return TopicFile(entries=merged, gone=gone)
 
 
-def _parse(content: Any) -> dict[str, TopicEntry]:
+def _parse(content: Any) -> TopicFile:
     if content["version"] != FORMAT_VERSION:
         raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
     entries = (_parse_entry(fields) for fields in content["topics"])
-    return {entry.name: entry for entry in entries}
+    return TopicFile(
+        entries={entry.name: entry for entry in entries},
+        gone=frozenset(parse_uuid(text) for text in content.get("gone", ())),
+    )
 
 
 def _parse_entry(fields: Any) -> TopicEntry:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
-from ottla.base.ids import Uuid
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.opening import OpenedDirectories, TopicConfigs, ensure_topic_id, entries_on_disk
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
@@ -47,31 +47,49 @@ class TopicStore:
         self._file_system = file_system
         self._configs = configs
         self._new_id = new_id
+        self._gone: set[Uuid] = set()
 
     def load(self, opened: OpenedDirectories) -> None:
         """Takes what lies on the disks, and finishes what a crash cut off."""
         entries = entries_on_disk(opened)
+        self._gone = set(opened.gone)
         for entry in entries.values():
             config = topic_config(self._configs.defaults, entry.overrides)
             self._configs.put(entry.name, config)
             self._check_id_is_free(entry)
             self.topics.add(Topic(entry, config))
         for directory in self._directories:
-            for path in directory.deleted_paths:
-                self.removals.add(directory, path)
-            for (name, index), log in directory.logs.items():
-                topic = self.topics.get(name)
-                log.reconfigure(topic.config)
-                ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
-                topic.partitions[index] = Partition(name, index, log, directory)
+            self._take_directory(directory)
         for entry in entries.values():
             topic = self.topics.get(entry.name)
             if entry.is_deleted:
                 logger.info("finishing the deletion of topic %s", entry.name)
                 self._delete(topic)
+            elif self._has_offline_directory:
+                missing = set(range(entry.partition_count)) - topic.partitions.keys()
+                topic.offline_indexes = missing
             else:
                 _warn_of_format(topic)
                 self._create_missing(topic, entry.partition_count)
+        if self._gone and not self._has_offline_directory:
+            # All there was of them is stray by now.
+            self._gone.clear()
+            self._write()
+
+    def _take_directory(self, directory: LogDirectory) -> None:
+        for path in directory.deleted_paths:
+            self.removals.add(directory, path)
+        for (name, index), log in directory.logs.items():
+            topic = self.topics.get(name)
+            log.reconfigure(topic.config)
+            ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
+            topic.partitions[index] = Partition(name, index, log, directory)
+        for (name, _), log in directory.futures.items():
+            log.reconfigure(self.topics.get(name).config)
+
+    @property
+    def _has_offline_directory(self) -> bool:
+        return any(directory.is_offline for directory in self._directories)
 
     def _check_id_is_free(self, entry: TopicEntry) -> None:
         other = self.topics.find_by_id(entry.topic_id)
@@ -158,6 +176,10 @@ class TopicStore:
         self._configs.put(topic.name, config)
         for partition in topic.partitions.values():
             partition.log.reconfigure(config)
+        for directory in self._directories:
+            for (name, _), log in directory.futures.items():
+                if name == topic.name:
+                    log.reconfigure(config)
 
     def delete(self, topic: Topic) -> None:
         """Takes a topic away; the names of its directories are free from now on."""
@@ -166,12 +188,23 @@ class TopicStore:
             self._delete(topic)
 
     def _delete(self, topic: Topic) -> None:
+        """What lies in a directory that is offline is stray when that comes back."""
         self._write(topic.entry(is_deleted=True))
         self.topics.remove(topic)
         self._configs.remove(topic.name)
-        for partition in topic.partitions.values():
-            self._delete_log(partition)
+        for directory in self._directories:
+            if not directory.is_offline:
+                self._delete_logs(topic.name, directory)
+        if self._has_offline_directory and topic.topic_id != ZERO_UUID:
+            self._gone.add(topic.topic_id)
         self._write()
+
+    def _delete_logs(self, name: str, directory: LogDirectory) -> None:
+        """Copies first: one without its log might be taken for all that is left."""
+        for key in [key for key in directory.futures if key[0] == name]:
+            self.removals.add(directory, directory.delete_future(*key))
+        for key in [key for key in directory.logs if key[0] == name]:
+            self.removals.add(directory, directory.delete_log(*key))
 
     # The disks
 
@@ -183,7 +216,7 @@ class TopicStore:
 
     def _create_missing(self, topic: Topic, partition_count: int) -> None:
         for index in range(partition_count):
-            if index not in topic.partitions:
+            if index not in topic.partitions and index not in topic.offline_indexes:
                 directory = self._emptiest_directory()
                 log = directory.create_log(topic.name, index, topic.topic_id)
                 topic.partitions[index] = Partition(topic.name, index, log, directory)
@@ -192,7 +225,7 @@ class TopicStore:
         online = [directory for directory in self._directories if not directory.is_offline]
         if not online:
             raise StorageError(self._directories[0].path, "every log directory is offline")
-        return min(online, key=lambda directory: len(directory.logs))
+        return min(online, key=lambda one: len(one.logs) + len(one.futures))
 
     def _undo(self, topic: Topic, indexes: Iterable[int]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""
@@ -217,7 +250,7 @@ class TopicStore:
             if directory.is_offline:
                 continue
             try:
-                write_topic_file(self._file_system, directory.path, entries.values())
+                write_topic_file(self._file_system, directory.path, entries.values(), self._gone)
             except OSError as error:
                 raise directory.health.fail(error) from error
 

@@ -58,6 +58,7 @@ class Topic:
     __slots__ = (
         "config",
         "name",
+        "offline_indexes",
         "overrides",
         "partition_count",
         "partitions",
@@ -73,6 +74,18 @@ class Topic:
         self.revision = entry.revision
         self.config = config
         self.partitions: dict[int, Partition] = {}
+        self.offline_indexes: set[int] = set()
+        """Partitions that lie in a directory which could not be opened, if they lie anywhere."""
+
+    @property
+    def known_indexes(self) -> list[int]:
+        return sorted(self.partitions.keys() | self.offline_indexes)
+
+    @property
+    def leaderless_indexes(self) -> list[int]:
+        """The partitions that nobody can write to or read from."""
+        gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
+        return sorted(gone | self.offline_indexes)
 
     @property
     def is_internal(self) -> bool:
@@ -121,11 +134,25 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition:
-        """Raises `ApiError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one whose
+        directory could not be opened."""
         try:
             return self._by_name[name].partitions[index]
         except KeyError:
+            topic = self._by_name.get(name)
+            if topic is not None and index in topic.offline_indexes:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from None
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    def online_partition(self, name: str, index: int) -> Partition:
+        """As `partition`, and KAFKA_STORAGE_ERROR when its directory has gone offline since.
+
+        For answers that come from memory; what goes to the disk is refused there.
+        """
+        partition = self.partition(name, index)
+        if partition.directory.is_offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return partition
 
     def add(self, topic: Topic) -> None:
         assert topic.name not in self._by_name

@@ -75,6 +75,7 @@ def open_broker(
         cluster_id=uuid_text(new_id()),
         on_progress=on_progress,
         run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
+        run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
     )
     return Broker.open(paths, file_system or OsFileSystem(), config, options)
 

@@ -6,20 +6,19 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 
-from ottla.base.errors import CorruptionError, StorageError, UserError
-from ottla.base.files import DiskSpace, FileLock, FileSystem, join, make_durable_directory
-from ottla.base.ids import Uuid, uuid_text
-from ottla.config.topic import TopicConfig
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.files import DiskSpace, FileSystem, base_name, join, make_durable_directory
+from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.clean_shutdown import (
     read_clean_shutdown,
     remove_clean_shutdown,
     write_clean_shutdown,
 )
+from ottla.storage.directory_claim import Claim, Identity, claim_directory
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.filenames import (
     CHECKPOINT_CLEANER,
@@ -27,22 +26,21 @@ from ottla.storage.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
-    LOCK,
-    META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
     delete_directory_name,
+    future_directory_name,
     parse_directory_name,
     partition_directory_name,
+    stray_directory_name,
 )
-from ottla.storage.meta_properties import (
-    MetaProperties,
-    read_meta_properties,
-    write_meta_properties,
-)
+from ottla.storage.found_log import FATES_ALONE, Fate, FoundLog, find_logs
+from ottla.storage.meta_properties import MetaProperties
+from ottla.storage.open_options import OpenOptions
 from ottla.storage.partition_log import PartitionLog
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import LoadRequest, recover
+from ottla.storage.renaming import log_renamed
 
 logger = logging.getLogger(__name__)
 
@@ -51,57 +49,27 @@ TopicPartition = tuple[str, int]
 NO_BROKER_EPOCH = -1
 
 
-def _ignore_progress(_: str) -> None:
-    pass
+class LogDirectory:
+    """Opened exclusively; `close` ends with the clean-shutdown file.
 
-
-def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
-    for task in tasks:
-        task()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenOptions:
-    """What a shell hands in: identity for a new directory, settings, chance, and a listener.
-
-    `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
-    hears a line for each step of a long recovery; `run_all` carries out the loading of all logs,
-    which do not touch each other, and returns or raises when the last is done.
+    `logs` are the partitions' own, `futures` the copies of those that are moving here.
     """
 
-    now_ms: int
-    node_id: int
-    cluster_id: str
-    new_id: Callable[[], Uuid]
-    random_below: Callable[[int], int]
-    topic_config: Callable[[str], TopicConfig]
-    on_progress: Callable[[str], None] = field(default=_ignore_progress)
-    run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)
-
-
-class LogDirectory:
-    """Opened exclusively; `close` ends with the clean-shutdown file."""
-
     def __init__(
-        self,
-        path: str,
-        file_system: FileSystem,
-        options: OpenOptions,
-        *,
-        lock: FileLock,
-        properties: MetaProperties,
+        self, path: str, file_system: FileSystem, options: OpenOptions, claim: Claim | None
     ) -> None:
         self.path = path
-        self.properties = properties
+        self.properties = claim.properties if claim else MetaProperties()
         self.health = DirectoryHealth(path)
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.unnamed: dict[TopicPartition, StorageError] = {}
         """Partitions that are not served, since nobody can tell which topic's they are."""
         self.deleted_paths: list[str] = []
         self._file_system = file_system
         self._options = options
-        self._lock: FileLock | None = lock
+        self._lock = claim.lock if claim else None
         self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
         self._log_starts = OffsetCheckpoint(file_system, join(path, CHECKPOINT_LOG_START))
         self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
@@ -119,31 +87,32 @@ class LogDirectory:
         Raises `UserError` when it is in use, unreadable, or somebody else's; nothing is changed
         then.
         """
+        directory = cls.claim(path, file_system, options)
         try:
-            _refuse_foreign(file_system, path)
-            make_durable_directory(file_system, path)
-            lock = file_system.lock(join(path, LOCK))
-        except OSError as error:
-            raise UserError(
-                f"{path}: {error.strerror}; name a directory that can be written"
-            ) from error
-        if lock is None:
-            raise UserError(
-                f"{path} is in use by another process; stop it, or name another directory"
-            )
-        health = DirectoryHealth(path)
-        try:
-            with health.guarding():
-                properties = _read_or_make_properties(file_system, path, options)
-        except BaseException:
-            lock.release()
-            raise
-        directory = cls(path, file_system, options, lock=lock, properties=properties)
-        try:
-            directory._load_logs()
+            directory.load([(one, FATES_ALONE[one.name.state]) for one in directory.find_logs()])
         except BaseException:
             directory.abandon()
             raise
+        return directory
+
+    @classmethod
+    def claim(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
+        """A directory that is ours, and whose logs are still to be loaded; raises `UserError`."""
+        identity = Identity(
+            node_id=options.node_id,
+            cluster_id=options.cluster_id,
+            new_id=options.new_id,
+            now_ms=options.now_ms,
+        )
+        return cls(path, file_system, options, claim_directory(file_system, path, identity))
+
+    @classmethod
+    def offline(
+        cls, path: str, file_system: FileSystem, options: OpenOptions, reason: str
+    ) -> "LogDirectory":
+        """A directory that could not be had, and is nobody's until the next start."""
+        directory = cls(path, file_system, options, None)
+        directory.health.fail(OSError(reason))
         return directory
 
     @property
@@ -158,8 +127,16 @@ class LogDirectory:
     def is_offline(self) -> bool:
         return self.health.failure is not None
 
+    # Loading
+
     @touches_disk
-    def _load_logs(self) -> None:
+    def find_logs(self) -> list[FoundLog]:
+        """Every directory here that has a partition's name, whatever state it is in."""
+        return find_logs(self._file_system, self.path)
+
+    @touches_disk
+    def load(self, found: Sequence[tuple[FoundLog, Fate]]) -> None:
+        """Has every directory that `find_logs` found meet its fate, and loads what is a log."""
         marker = join(self.path, CLEAN_SHUTDOWN)
         was_clean = read_clean_shutdown(self._file_system, marker) is not None
         # Gone before anything is touched: a crash from here on must be seen as one.
@@ -167,28 +144,36 @@ class LogDirectory:
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_starts = self._read_checkpoint(self._log_starts)
         self.cleaned = self._read_checkpoint(self._cleaner_points)
-        partitions = self._partitions()
-        for key in partitions:
-            self._take_topic_id(key)
-        self._options.run_all(
-            [
-                partial(
-                    self._load_log,
-                    key,
-                    was_clean_stop=was_clean,
-                    recovery_point=recovery_points.get(key, 0),
-                    log_start_offset=log_starts.get(key, 0),
-                    cleaned_until=self.cleaned.get(key, 0),
-                )
-                for key in partitions
-            ]
-        )
+        paths, future_paths = self._settle(found)
+        left = len(paths) + len(future_paths)
+
+        def load(key: TopicPartition, path: str, logs: dict[TopicPartition, PartitionLog]) -> None:
+            nonlocal left
+            logs[key] = self._load_log(
+                path,
+                was_clean_stop=was_clean,
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=log_starts.get(key, 0),
+                cleaned_until=self.cleaned.get(key, 0),
+            )
+            left -= 1
+            self._options.on_progress(f"{self.path} ({left} logs left)")
+
+        tasks = [partial(load, key, path, self.logs) for key, path in paths.items()]
+        tasks += [partial(load, key, path, self.futures) for key, path in future_paths.items()]
+        self._options.run_all(tasks)
         # Whichever was ready first: everything that goes through the logs does so in one order.
-        self.logs = {key: self.logs[key] for key in partitions}
+        self.logs = {key: self.logs[key] for key in paths}
+        self.futures = {key: self.futures[key] for key in future_paths}
+        for key, log in self.logs.items():
+            self._take(log, key)
+            if key in self.unnamed:
+                log.health = DirectoryHealth(self.path)
+                log.health.failure = self.unnamed[key]
         self._distrust_cleaner_points()
         self._checkpointed_strangers = (
-            recovery_points.keys() | log_starts.keys()
-        ) - self.logs.keys()
+            (recovery_points.keys() | log_starts.keys()) - self.logs.keys() - self.futures.keys()
+        )
 
     def _distrust_cleaner_points(self) -> None:
         """Forgets those behind a log's end: what comes in below them was never compacted.
@@ -204,33 +189,50 @@ class LogDirectory:
             logger.warning("%s-%d ends before it was compacted: it will be anew", *key)
             self.move_cleaned(key, None)
 
-    def _partitions(self) -> list[TopicPartition]:
-        """The partitions that are here; what waits to be removed is put down in `deleted_paths`."""
-        found = []
-        for name in self._file_system.list(self.path):
-            parsed = parse_directory_name(name)
-            path = join(self.path, name)
-            status = self._file_system.status(path)
-            if parsed is None or status is None or not status.is_directory:
-                continue
-            if parsed.state is DirectoryState.DELETE:
-                self.deleted_paths.append(path)
-            elif parsed.state is DirectoryState.LIVE and not self._undo_creation(path):
-                found.append((parsed.topic, parsed.partition))
-        return found
+    def _settle(
+        self, found: Sequence[tuple[FoundLog, Fate]]
+    ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
+        """Renames what is to have another name; returns where logs and copies are."""
+        paths: dict[TopicPartition, str] = {}
+        futures: dict[TopicPartition, str] = {}
+        for one, fate in found:
+            key = (one.name.topic, one.name.partition)
+            match fate:
+                case Fate.LOAD | Fate.PROMOTE:
+                    paths[key] = self._rename(one.path, partition_directory_name(*key))
+                    self._take_topic_id(key, one)
+                case Fate.COPY:
+                    futures[key] = one.path
+                case Fate.STRAY:
+                    path = self._rename(
+                        one.path, stray_directory_name(*key, self._options.new_id())
+                    )
+                    logger.warning("%s belongs to no topic here; it is kept as %s", one.path, path)
+                case Fate.REMOVE:
+                    path = one.path
+                    if one.name.state is not DirectoryState.DELETE:
+                        path = self._rename(
+                            path, delete_directory_name(*key, self._options.new_id())
+                        )
+                    self.deleted_paths.append(path)
+                case Fate.KEEP:
+                    logger.warning("%s is left as it is", one.path)
+        return paths, futures
 
-    def _undo_creation(self, path: str) -> bool:
-        """Removes a partition whose `create_log` a crash cut off before it had its topic's id.
+    def _take_topic_id(self, key: TopicPartition, one: FoundLog) -> None:
+        if one.topic_id is not None:
+            self.topic_ids[key[0]] = one.topic_id
+        elif one.damage is not None:
+            logger.error("%s; the partition is not served", one.damage)
+            self.unnamed[key] = StorageError(self.path, str(one.damage))
 
-        The next one of that name would otherwise stand beside others of its topic without the id.
-        """
-        names = self._file_system.list(path)
-        if any(name != PARTITION_METADATA + ".tmp" for name in names):
-            return False
-        for name in names:
-            self._file_system.remove(join(path, name))
-        self._file_system.remove_directory(path)
-        return True
+    def _rename(self, path: str, name: str) -> str:
+        """Gives a partition's directory another name, durably; returns its path then."""
+        target = join(self.path, name)
+        if target != path:
+            self._file_system.rename(path, target)
+            self._file_system.sync_directory(self.path)
+        return target
 
     def _read_checkpoint(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
         """A damaged checkpoint costs a longer recovery, never data (as in Kafka)."""
@@ -239,18 +241,6 @@ class LogDirectory:
         except CorruptionError as error:
             logger.warning("%s; it is taken as empty", error)
             return {}
-
-    def _take_topic_id(self, key: TopicPartition) -> None:
-        """A damaged file is that partition's trouble only; Kafka takes the directory offline."""
-        try:
-            path = join(self.log_path(*key), PARTITION_METADATA)
-            topic_id = read_topic_id(self._file_system, path)
-        except CorruptionError as error:
-            logger.error("%s; the partition is not served", error)
-            self.unnamed[key] = StorageError(self.path, str(error))
-            return
-        if topic_id is not None:
-            self.topic_ids[key[0]] = topic_id
 
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
         """Replaces a partition's damaged topic id; it is served from now on."""
@@ -264,20 +254,20 @@ class LogDirectory:
 
     def _load_log(
         self,
-        key: TopicPartition,
+        path: str,
         *,
         was_clean_stop: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
         cleaned_until: int = 0,
     ) -> PartitionLog:
-        topic, partition = key
-        directory = self.log_path(topic, partition)
-        config = self._options.topic_config(topic)
+        name = parse_directory_name(base_name(path))
+        assert name is not None
+        config = self._options.topic_config(name.topic)
         recovered = recover(
             LoadRequest(
                 file_system=self._file_system,
-                directory=directory,
+                directory=path,
                 config=config,
                 now_ms=self._options.now_ms,
                 was_clean_stop=was_clean_stop,
@@ -289,48 +279,100 @@ class LogDirectory:
         )
         log = PartitionLog(
             self._file_system,
-            directory,
+            path,
             config,
             recovered,
             health=self.health,
             random_below=self._options.random_below,
         )
-        log.on_cut = partial(self._keep_cut, key)
-        if key in self.unnamed:
-            log.health = DirectoryHealth(self.path)
-            log.health.failure = self.unnamed[key]
-        self.logs[key] = log
+        log.on_cut = self.checkpoint
         return log
 
     def log_path(self, topic: str, partition: int) -> str:
         return join(self.path, partition_directory_name(topic, partition))
 
+    # Logs come, move and go
+
     @touches_disk
     def create_log(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
         """Makes a partition's directory and its empty log."""
         assert (topic, partition) not in self.logs
-        if (topic, partition) in self._checkpointed_strangers:
-            self.checkpoint()
-        self.move_cleaned((topic, partition), None)
-        directory = self.log_path(topic, partition)
-        make_durable_directory(self._file_system, directory)
-        write_topic_id(self._file_system, join(directory, PARTITION_METADATA), topic_id)
+        log = self._create(self.log_path(topic, partition), (topic, partition), topic_id, 0)
         self.topic_ids[topic] = topic_id
-        return self._load_log((topic, partition), was_clean_stop=False)
+        self._take(log, (topic, partition))
+        return log
+
+    def _take(self, log: PartitionLog, key: TopicPartition) -> None:
+        log.on_cut = partial(self._keep_cut, key)
+        self.logs[key] = log
+
+    @touches_disk
+    def create_future(
+        self, topic: str, partition: int, topic_id: Uuid, start_offset: int
+    ) -> PartitionLog:
+        """Makes an empty log beside the partition's own, which is in another directory."""
+        assert (topic, partition) not in self.logs.keys() | self.futures.keys()
+        name = future_directory_name(topic, partition, self._options.new_id())
+        path = join(self.path, name)
+        log = self._create(path, (topic, partition), topic_id, start_offset)
+        self.futures[topic, partition] = log
+        return log
+
+    def _create(
+        self, path: str, key: TopicPartition, topic_id: Uuid, start_offset: int
+    ) -> PartitionLog:
+        if key in self._checkpointed_strangers:
+            self.checkpoint()
+        self.move_cleaned(key, None)
+        make_durable_directory(self._file_system, path)
+        if topic_id != ZERO_UUID:
+            write_topic_id(self._file_system, join(path, PARTITION_METADATA), topic_id)
+        return self._load_log(path, was_clean_stop=False, log_start_offset=start_offset)
 
     @touches_disk
     def delete_log(self, topic: str, partition: int) -> str:
         """Renames the directory out of the way, and returns its new path for `remove_deleted`."""
         log = self.logs.pop((topic, partition))
         log.abandon()
-        self.move_cleaned((topic, partition), None)
-        path = join(self.path, delete_directory_name(topic, partition, self._options.new_id()))
-        self._file_system.rename(log.directory, path)
-        self._file_system.sync_directory(self.path)
-        self._checkpointed_strangers.add((topic, partition))
-        if not any(other == topic for other, _ in self.logs):
-            self.topic_ids.pop(topic, None)
+        return self._put_away(log, (topic, partition), self._options.new_id())
+
+    @touches_disk
+    def delete_future(self, topic: str, partition: int) -> str:
+        """As `delete_log`, for a copy that nobody wants any more."""
+        log = self.futures.pop((topic, partition))
+        log.abandon()
+        return self._put_away(log, (topic, partition), self._options.new_id())
+
+    @touches_disk
+    def retire_log(self, topic: str, partition: int, move_id: bytes) -> str:
+        """As `delete_log`, under the id of the copy that takes the log's place.
+
+        From here on a start finds by that id that the move was decided. The files stay open, for
+        answers under way may still be sent from them; closing them is the caller's.
+        """
+        log = self.logs.pop((topic, partition))
+        path = self._put_away(log, (topic, partition), move_id)
+        log_renamed(log, path)
         return path
+
+    def _put_away(self, log: PartitionLog, key: TopicPartition, unique_id: bytes) -> str:
+        path = self._rename(log.directory, delete_directory_name(*key, unique_id))
+        self._checkpointed_strangers.add(key)
+        self.move_cleaned(key, None)
+        if not any(topic == key[0] for topic, _ in self.logs):
+            self.topic_ids.pop(key[0], None)
+        return path
+
+    @touches_disk
+    def adopt_future(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
+        """Makes a copy the partition's log."""
+        key = (topic, partition)
+        log = self.futures[key]
+        log_renamed(log, self._rename(log.directory, partition_directory_name(topic, partition)))
+        self._take(self.futures.pop(key), key)
+        if topic_id != ZERO_UUID:
+            self.topic_ids[topic] = topic_id
+        return log
 
     @touches_disk
     def remove_deleted(self, path: str, max_count: int) -> int:
@@ -345,6 +387,8 @@ class LogDirectory:
             self._file_system.remove_directory(path)
         return min(len(names), max_count)
 
+    # The directory
+
     @touches_disk
     def disk_space(self) -> DiskSpace:
         """The size of the disk that the directory is on, and what is free of it."""
@@ -356,7 +400,7 @@ class LogDirectory:
         # The starts first: a recovery point is at least the start, whatever is flushed, and would
         # keep a crash in between from recovering what the older start still shows.
         self.checkpoint_log_starts()
-        logs = self.logs.items()
+        logs = (self.futures | self.logs).items()
         self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
         self._high_watermarks.write({key: log.high_watermark for key, log in logs})
         self._checkpointed_strangers.clear()
@@ -367,7 +411,7 @@ class LogDirectory:
         self._log_starts.write(
             {
                 key: log.log_start_offset
-                for key, log in self.logs.items()
+                for key, log in (self.futures | self.logs).items()
                 if log.log_start_offset > log.segments.first.base_offset
             }
         )
@@ -389,9 +433,8 @@ class LogDirectory:
         else:
             self.cleaned[key] = offset
         # Logs that are gone are left out, or a new one of the name would find their offsets.
-        self._cleaner_points.write(
-            {key: offset for key, offset in self.cleaned.items() if key in self.logs}
-        )
+        known = self.logs.keys() | self.futures.keys()
+        self._cleaner_points.write({one: at for one, at in self.cleaned.items() if one in known})
 
     def close(self) -> None:
         """Flushes and closes every log; the clean-shutdown file is the last thing written.
@@ -406,12 +449,20 @@ class LogDirectory:
 
     @touches_disk
     def _close_logs(self) -> None:
-        for key, log in self.logs.items():
-            if key in self.unnamed:
-                # Nothing was done to it, so nothing need be written.
-                log.abandon()
-            else:
-                log.close()
+        for key in self.unnamed.keys() & self.logs.keys():
+            # Nothing was done to it, so nothing need be written.
+            self.logs[key].abandon()
+        logs = [log for key, log in self.logs.items() if key not in self.unnamed]
+        logs += self.futures.values()
+        left = len(logs)
+
+        def close(log: PartitionLog) -> None:
+            nonlocal left
+            log.close()
+            left -= 1
+            self._options.on_progress(f"{self.path} ({left} logs left to close)")
+
+        self._options.run_all([partial(close, log) for log in logs])
         self.checkpoint()
         write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
 
@@ -421,52 +472,10 @@ class LogDirectory:
         self._release()
 
     def _abandon_logs(self) -> None:
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-
-def _refuse_foreign(file_system: FileSystem, path: str) -> None:
-    """A directory with files but without Kafka's marks is not ours to write into."""
-    status = file_system.status(path)
-    if status is None:
-        return
-    if not status.is_directory:
-        raise UserError(f"{path} is a file; name a directory")
-    names = file_system.list(path)
-    if META_PROPERTIES in names:
-        return
-    strangers = [
-        name
-        for name in names
-        if name not in (LOCK, "lost+found")
-        and parse_directory_name(name) is None
-        and not name.endswith((".tmp", "-checkpoint"))
-    ]
-    if strangers:
-        raise UserError(
-            f"{path} holds files that are no Kafka log ({', '.join(strangers[:3])}); "
-            "name an empty or a new directory"
-        )
-
-
-def _read_or_make_properties(
-    file_system: FileSystem, path: str, options: OpenOptions
-) -> MetaProperties:
-    file_path = join(path, META_PROPERTIES)
-    try:
-        properties = read_meta_properties(file_system, file_path)
-    except CorruptionError as error:
-        raise UserError(f"{error}; restore the file or name another directory") from error
-    if properties is None:
-        properties = MetaProperties(
-            cluster_id=options.cluster_id,
-            node_id=options.node_id,
-            directory_id=options.new_id(),
-        )
-        write_meta_properties(file_system, file_path, properties, now_ms=options.now_ms)
-    return properties

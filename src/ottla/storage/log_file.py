@@ -190,6 +190,10 @@ class LogFile:
         self.write_out()
         self._file.sync()
 
+    def renamed(self, path: str) -> None:
+        """Takes note that a directory above the file was renamed."""
+        self._file.renamed(path)
+
     def rename(self, path: str) -> None:
         self._file_system.rename(self.path, path)
         self._file.renamed(path)

@@ -459,13 +459,15 @@ class Segment:
                 largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
         return largest
 
+    @property
+    def open_indexes(self) -> list[OffsetIndex | TimeIndex]:
+        return [one for one in (self._offset_index, self._time_index) if one is not None]
+
     def sync(self) -> None:
         """Makes the log and its indexes durable."""
         self.log.sync()
-        if self._offset_index is not None:
-            self._offset_index.sync()
-        if self._time_index is not None:
-            self._time_index.sync()
+        for index in self.open_indexes:
+            index.sync()
         self.transaction_index.sync()
 
     def files(self) -> list[str]:
@@ -478,9 +480,8 @@ class Segment:
         self.log.close()
 
     def close_indexes(self) -> None:
-        for index in (self._offset_index, self._time_index):
-            if index is not None:
-                index.abandon()
+        for index in self.open_indexes:
+            index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.close()
 

@@ -37,6 +37,10 @@ class SnapshotFiles:
             and parsed.suffix is FileSuffix.LIVE
         )
 
+    def renamed(self, directory: str) -> None:
+        """Takes note that the directory was renamed."""
+        self._directory = directory
+
     def path(self, offset: int) -> str:
         return join(self._directory, producer_snapshot_file_name(offset))
 

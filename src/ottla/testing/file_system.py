@@ -98,6 +98,9 @@ class FakeFileSystem:
         used = _content_size(self._disk.root)
         return DiskSpace(total=DISK_SIZE, usable=max(0, DISK_SIZE - used))
 
+    def canonical(self, path: str) -> str:
+        return "/" + posixpath.normpath("/" + path).lstrip("/")
+
     def make_directory(self, path: str) -> None:
         steps = self._steps(path)
         for depth in range(len(steps)):

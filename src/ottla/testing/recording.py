@@ -87,6 +87,9 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.space(path)
 
+    def canonical(self, path: str) -> str:
+        return self.inner.canonical(path)
+
     def make_directory(self, path: str) -> None:
         call = IoCall(kind=IoKind.MAKE_DIRECTORY, path=path)
         self.perform(call, lambda: self.inner.make_directory(path))

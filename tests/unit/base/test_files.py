@@ -234,3 +234,10 @@ def test_a_path_has_a_directory_and_a_name(path: str, directory: str, name: str)
 def test_names_are_joined_to_a_path() -> None:
     assert join("a", "b", "c") == "a/b/c"
     assert join("a/", "b") == "a/b"
+
+
+def test_a_symbolic_link_leads_to_the_canonical_path(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    canonical = OsFileSystem().canonical
+    assert canonical(str(tmp_path / "link" / "a")) == canonical(str(tmp_path / "real" / "a"))

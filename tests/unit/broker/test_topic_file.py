@@ -1,5 +1,7 @@
 """The topic file: what goes in comes out, a crash leaves old or new, damage is named."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,8 @@ from ottla.base.ids import Uuid
 from ottla.broker.topic_file import (
     TOPIC_FILE_NAME,
     TopicEntry,
-    merge_entries,
+    TopicFile,
+    merge_topic_files,
     read_topic_file,
     write_topic_file,
 )
@@ -44,22 +47,28 @@ def disk() -> FakeFileSystem:
     return file_system
 
 
-@given(st.lists(entries, unique_by=lambda one: one.name, max_size=4))
-def test_entries_are_read_as_they_were_written(written: list[TopicEntry]) -> None:
+topic_ids = st.binary(min_size=16, max_size=16).map(Uuid)
+
+
+@given(st.lists(entries, unique_by=lambda one: one.name, max_size=4), st.frozensets(topic_ids))
+def test_entries_are_read_as_they_were_written(
+    written: list[TopicEntry], gone: frozenset[Uuid]
+) -> None:
     file_system = disk()
-    write_topic_file(file_system, "/d", written)
-    assert read_topic_file(file_system, "/d") == {one.name: one for one in written}
+    write_topic_file(file_system, "/d", written, gone)
+    expected = TopicFile(entries={one.name: one for one in written}, gone=gone)
+    assert read_topic_file(file_system, "/d") == expected
 
 
 def test_no_file_is_no_entry() -> None:
-    assert read_topic_file(disk(), "/d") == {}
+    assert read_topic_file(disk(), "/d") == TopicFile(entries={})
 
 
 def test_what_was_written_survives_a_crash() -> None:
     file_system = disk()
     write_topic_file(file_system, "/d", [entry(x="1")])
     after = file_system.crash(CrashMode.STRICT)
-    assert read_topic_file(after, "/d") == {"a": entry(x="1")}
+    assert read_topic_file(after, "/d").entries == {"a": entry(x="1")}
 
 
 @given(st.binary())
@@ -93,8 +102,18 @@ def test_well_formed_nonsense_is_a_corruption_too(content: bytes) -> None:
         read_topic_file(file_system, "/d")
 
 
+def merged(*files: dict[str, TopicEntry], gone: frozenset[Uuid] = frozenset()) -> object:
+    return merge_topic_files(TopicFile(entries=one, gone=gone) for one in files).entries
+
+
 def test_of_two_directories_the_highest_revision_counts() -> None:
     old, new = entry(revision=1), entry(revision=2, x="1")
     other = entry(name="b")
-    assert merge_entries([{"a": old, "b": other}, {"a": new}]) == {"a": new, "b": other}
-    assert merge_entries([{"a": new}, {"a": old}]) == {"a": new}
+    assert merged({"a": old, "b": other}, {"a": new}) == {"a": new, "b": other}
+    assert merged({"a": new}, {"a": old}) == {"a": new}
+
+
+def test_a_topic_that_was_deleted_while_a_directory_was_away_stays_gone() -> None:
+    old = entry(revision=9)
+    new = dataclasses.replace(entry(revision=1), topic_id=Uuid(bytes(16)))
+    assert merged({"a": old}, {"a": new}, gone=frozenset([old.topic_id])) == {"a": new}

@@ -32,7 +32,7 @@ def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
     response = PartitionResponse(partition_index=index)
     try:
         check_name(topic)
-        partition = call.broker.topics.partition(topic, index)
+        partition = call.broker.topics.online_partition(topic, index)
     except ApiError as error:
         response.error_code, response.error_message = error.code, error.message
         return response

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.partition import Partition
 from ottla.broker.topics import Topic, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -78,16 +77,17 @@ def _reason(name: str) -> ErrorCode:
 
 
 def _partitions(topic: Topic, node_id: int) -> list[DescribeTopicPartitionsResponsePartition]:
-    return [_partition(one, node_id) for _, one in sorted(topic.partitions.items())]
+    return [_partition(topic, index, node_id) for index in topic.known_indexes]
 
 
-def _partition(partition: Partition, node_id: int) -> DescribeTopicPartitionsResponsePartition:
-    is_offline = partition.directory.is_offline
+def _partition(topic: Topic, index: int, node_id: int) -> DescribeTopicPartitionsResponsePartition:
+    partition = topic.partitions.get(index)
+    is_offline = partition is None or partition.directory.is_offline
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
-        partition_index=partition.index,
+        partition_index=index,
         leader_id=-1 if is_offline else node_id,
-        leader_epoch=partition.leader_epoch,
+        leader_epoch=-1 if partition is None else partition.leader_epoch,
         replica_nodes=[node_id],
         isr_nodes=[node_id],
         eligible_leader_replicas=[],

@@ -45,9 +45,9 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
 def _leaderless(call: Call) -> list[TopicPartitions]:
     found = []
     for topic in call.broker.topics:
-        indexes = [one.index for one in topic.partitions.values() if one.directory.is_offline]
+        indexes = topic.leaderless_indexes
         if indexes:
-            found.append(TopicPartitions(topic=topic.name, partitions=sorted(indexes)))
+            found.append(TopicPartitions(topic=topic.name, partitions=indexes))
     return found
 
 
@@ -62,9 +62,8 @@ def _refusal(topic: str, index: int, election_type: int, call: Call) -> ApiError
     if election_type not in LEADERLESS:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
     try:
-        partition = call.broker.topics.partition(topic, index)
+        call.broker.topics.online_partition(topic, index)
     except ApiError as error:
-        return error
-    if partition.directory.is_offline:
-        return ApiError(LEADERLESS[election_type])
+        is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        return ApiError(LEADERLESS[election_type]) if is_offline else error
     return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")

@@ -53,7 +53,7 @@ def _find(
         if first_version is None or call.api_version < first_version:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if call.api_version == 0:
-        partition = call.broker.topics.partition(topic, index)
+        partition = call.broker.topics.online_partition(topic, index)
         answer.old_style_offsets = _offsets_before(partition, wanted)
         return answer
     found = call.broker.find_offset(

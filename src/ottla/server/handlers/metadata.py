@@ -9,7 +9,6 @@ Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.partition import Partition
 from ottla.broker.topics import Topic
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -83,17 +82,18 @@ def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(one, node_id) for _, one in sorted(topic.partitions.items())],
+        partitions=[_partition(topic, index, node_id) for index in topic.known_indexes],
     )
 
 
-def _partition(partition: Partition, node_id: int) -> MetadataResponsePartition:
-    is_offline = partition.directory.is_offline
+def _partition(topic: Topic, index: int, node_id: int) -> MetadataResponsePartition:
+    partition = topic.partitions.get(index)
+    is_offline = partition is None or partition.directory.is_offline
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else ErrorCode.NONE,
-        partition_index=partition.index,
+        partition_index=index,
         leader_id=-1 if is_offline else node_id,
-        leader_epoch=partition.leader_epoch,
+        leader_epoch=-1 if partition is None else partition.leader_epoch,
         replica_nodes=[node_id],
         isr_nodes=[node_id],
         offline_replicas=[node_id] if is_offline else [],

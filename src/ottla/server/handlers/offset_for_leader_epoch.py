@@ -29,7 +29,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
 def _find(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     answer = EpochEndOffset(partition=wanted.partition)
     try:
-        partition = call.broker.topics.partition(topic, wanted.partition)
+        partition = call.broker.topics.online_partition(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
     except ApiError as error:
         answer.error_code = error.code

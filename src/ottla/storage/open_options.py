@@ -1,0 +1,35 @@
+"""What whoever opens a log directory hands in: identity, settings, chance, threads to work in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ottla.base.ids import Uuid
+from ottla.config.topic import TopicConfig
+
+
+def _ignore_progress(_: str) -> None:
+    pass
+
+
+def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
+    for task in tasks:
+        task()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """What a shell hands in: identity for a new directory, settings, chance, and a listener.
+
+    `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
+    hears a line for each step of a long recovery; `run_all` carries out the loading of all logs,
+    which do not touch each other, and returns or raises when the last is done.
+    """
+
+    now_ms: int
+    node_id: int
+    cluster_id: str
+    new_id: Callable[[], Uuid]
+    random_below: Callable[[int], int]
+    topic_config: Callable[[str], TopicConfig]
+    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

@@ -1,0 +1,249 @@
+"""Several log directories as one broker: which are taken, which are away, what comes back."""
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.files import join, replace_file
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic, TopicGrowth
+from ottla.storage.meta_properties import read_meta_properties
+from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing.faults import FaultPlan, FaultyFileSystem
+from tests.brokers import NOW_MS, at, batch, disk, open_broker
+
+
+def opened(file_system: FakeFileSystem, *paths: str) -> Broker:
+    return open_broker(file_system, *(paths or ("/d", "/e")))
+
+
+def with_topic(count: int = 2) -> FakeFileSystem:
+    """Topic t, whose even partitions lie in /d and whose odd ones in /e, with a record each."""
+    file_system = disk("/d", "/e")
+    broker = opened(file_system)
+    broker.create_topic(NewTopic(name="t", partition_count=count))
+    for index in range(count):
+        broker.append("t", index, batch(b"%d" % index), now_ms=NOW_MS)
+    broker.close()
+    return file_system.crash(CrashMode.KEEP)
+
+
+def damage_properties(file_system: FakeFileSystem, path: str) -> None:
+    replace_file(file_system, join(path, "meta.properties"), b"version=7\n")
+
+
+def hide_properties(file_system: FakeFileSystem, path: str) -> None:
+    """Reading it is an error of the system from now on."""
+    file_system.rename(join(path, "meta.properties"), join(path, "hidden.tmp"))
+    file_system.make_directory(join(path, "meta.properties"))
+
+
+def mend(file_system: FakeFileSystem, path: str) -> None:
+    file_system.remove_directory(join(path, "meta.properties"))
+    file_system.rename(join(path, "hidden.tmp"), join(path, "meta.properties"))
+
+
+def refused(deed: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        deed()
+    return caught.value.code
+
+
+def stop(broker: Broker, file_system: FakeFileSystem) -> FakeFileSystem:
+    broker.close()
+    return file_system.crash(CrashMode.KEEP)
+
+
+# Names
+
+
+@pytest.mark.parametrize("twin", ["/d", "/d/", "/e/../d", "//d", "/./d"])
+def test_a_directory_that_is_named_twice_is_refused_with_both_names(twin: str) -> None:
+    file_system = disk("/d", "/e")
+    with pytest.raises(UserError) as caught:
+        opened(file_system, "/d", twin)
+    assert str(caught.value) == (f"/d and {twin} are the same log directory; name each only once")
+    assert file_system.list("/d") == []
+
+
+def test_a_directory_that_is_a_copy_of_another_is_refused() -> None:
+    file_system = with_topic()
+    content = file_system.open("/d/meta.properties").pread(1000, 0)
+    replace_file(file_system, "/e/meta.properties", content)
+    with pytest.raises(UserError, match=r"/d and /e have the same directory\.id"):
+        opened(file_system)
+
+
+def test_a_directory_without_an_id_is_given_one() -> None:
+    file_system = with_topic()
+    before = file_system.open("/e/meta.properties").pread(1000, 0)
+    lines = [one for one in before.split(b"\n") if not one.startswith(b"directory.id")]
+    replace_file(file_system, "/e/meta.properties", b"\n".join(lines))
+    broker = opened(file_system)
+    properties = read_meta_properties(file_system, "/e/meta.properties")
+    assert properties is not None
+    assert properties.directory_id == broker.directories[1].directory_id is not None
+    assert properties.directory_id != broker.directories[0].directory_id
+
+
+# Away from the start
+
+
+@pytest.mark.parametrize("spoil", [damage_properties, hide_properties])
+def test_a_directory_that_cannot_be_read_does_not_stop_the_start(
+    spoil: Callable[[FakeFileSystem, str], None],
+) -> None:
+    file_system = with_topic()
+    spoil(file_system, "/e")
+    broker = opened(file_system)
+    assert [one.is_offline for one in broker.directories] == [False, True]
+    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    for deed in (
+        lambda: broker.append("t", 1, batch(), now_ms=NOW_MS),
+        lambda: broker.find_offset("t", 1, -1),
+    ):
+        assert refused(deed) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.topics.get("t").known_indexes == [0, 1]
+    assert broker.topics.get("t").leaderless_indexes == [1]
+
+
+def test_what_lay_in_a_directory_that_was_away_is_there_when_it_comes_back() -> None:
+    file_system = with_topic()
+    hide_properties(file_system, "/e")
+    broker = opened(file_system)
+    broker.create_topic(NewTopic(name="u", partition_count=2))
+    broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
+    after = stop(broker, file_system)
+    mend(after, "/e")
+    broker = opened(after)
+    ends = {
+        index: one.log.log_end_offset for index, one in broker.topics.get("t").partitions.items()
+    }
+    assert ends == {0: 1, 1: 1, 2: 0}
+    assert {one.directory.path for one in broker.topics.get("u").partitions.values()} == {"/d"}
+
+
+def test_nothing_is_made_anew_that_may_lie_in_a_directory_that_is_away() -> None:
+    file_system = with_topic()
+    hide_properties(file_system, "/e")
+    for _ in range(2):
+        broker = opened(file_system)
+        assert list(broker.directories[0].logs) == [("t", 0)]
+        file_system = stop(broker, file_system)
+
+
+def test_when_no_directory_is_left_the_start_ends_with_every_reason() -> None:
+    file_system = with_topic()
+    hide_properties(file_system, "/d")
+    damage_properties(file_system, "/e")
+    with pytest.raises(UserError, match=r"no log directory can be used: /d: .*; /e/meta"):
+        opened(file_system)
+
+
+def test_a_directory_that_another_process_holds_stops_the_start() -> None:
+    file_system = with_topic()
+    opened(file_system, "/e")
+    with pytest.raises(UserError, match="/e is in use by another process"):
+        opened(file_system)
+
+
+def test_a_disk_that_fails_while_it_is_opened_is_offline_and_loses_nothing() -> None:
+    file_system = with_topic()
+    probe = FaultyFileSystem(file_system.crash(CrashMode.KEEP))
+    opened_on(probe)
+    in_e = [number for number, call in enumerate(probe.calls) if call.path.startswith("/e")]
+    assert in_e
+    for at_call in in_e:
+        copy = file_system.crash(CrashMode.KEEP)
+        plan = FaultPlan(at_call=at_call, error=OSError(errno.EIO, "a fault of the test"))
+        broker = opened_on(FaultyFileSystem(copy, plan))
+        assert [one.is_offline for one in broker.directories] == [False, True]
+        assert broker.find_offset("t", 0, -1) is not None
+        again = opened(copy.crash(CrashMode.KEEP))
+        found = again.find_offset("t", 1, -1)
+        assert found is not None
+        assert found.offset == 1
+
+
+def opened_on(file_system: FaultyFileSystem) -> Broker:
+    return open_broker(file_system, "/d", "/e")
+
+
+# Deleted while away
+
+
+def names(file_system: FakeFileSystem, path: str) -> list[str]:
+    return [name for name in file_system.list(path) if name.startswith("t-")]
+
+
+def test_a_topic_deleted_while_a_directory_was_away_is_stray_there_and_does_not_come_back() -> None:
+    file_system = with_topic()
+    hide_properties(file_system, "/e")
+    broker = opened(file_system)
+    broker.delete_topic(broker.topics.get("t"))
+    after = stop(broker, file_system)
+    broker = opened(after)
+    assert broker.topics.find("t") is None
+    after = stop(broker, after)
+    mend(after, "/e")
+    broker = opened(after)
+    assert broker.topics.find("t") is None
+    (stray,) = names(after, "/e")
+    assert stray.startswith("t-1.")
+    assert stray.endswith("-stray")
+    for time_ms in (0.0, 1e9):
+        broker.run_due_jobs(at(time_ms))
+    assert names(after, "/e") == [stray]
+    assert names(after, "/d") == []
+
+
+def test_a_topic_made_anew_while_a_directory_was_away_keeps_nothing_of_the_old_one() -> None:
+    file_system = with_topic()
+    hide_properties(file_system, "/e")
+    broker = opened(file_system)
+    broker.delete_topic(broker.topics.get("t"))
+    topic_id = broker.create_topic(NewTopic(name="t", partition_count=2)).topic_id
+    after = stop(broker, file_system)
+    mend(after, "/e")
+    for _ in range(2):
+        broker = opened(after)
+        topic = broker.topics.get("t")
+        assert topic.topic_id == topic_id
+        assert [one.log.log_end_offset for one in topic.partitions.values()] == [0, 0]
+        assert [name.endswith("-stray") for name in names(after, "/e")] == [True]
+        after = stop(broker, after)
+
+
+def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_stray_there_later() -> None:
+    file_system = with_topic()
+    broker = opened(file_system)
+    broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
+    broker.delete_topic(broker.topics.get("t"))
+    after = stop(broker, file_system)
+    broker = opened(after)
+    assert broker.topics.find("t") is None
+    assert [name.endswith("-stray") for name in names(after, "/e")] == [True]
+
+
+# Placement
+
+
+def test_new_partitions_go_where_the_fewest_are() -> None:
+    broker = opened(disk("/d", "/e", "/f"), "/d", "/e", "/f")
+    broker.create_topic(NewTopic(name="t", partition_count=7))
+    assert [len(one.logs) for one in broker.directories] == [3, 2, 2]
+    broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
+    broker.create_topic(NewTopic(name="u", partition_count=3))
+    assert [len(one.logs) for one in broker.directories] == [4, 2, 4]
+
+
+def test_two_directories_with_the_log_of_one_partition_stop_the_start() -> None:
+    file_system = with_topic()
+    file_system.make_directory("/e/t-0")
+    metadata = file_system.open("/d/t-0/partition.metadata").pread(1000, 0)
+    replace_file(file_system, "/e/t-0/partition.metadata", metadata)
+    with pytest.raises(UserError, match="/d/t-0 and /e/t-0 are both the log"):
+        opened(file_system)
