@@ -24,6 +24,7 @@ from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.jobs import Jobs
+from ottla.broker.moves import Moves
 from ottla.broker.opening import (
     BrokerOptions,
     OpenedDirectories,
@@ -79,6 +80,7 @@ class Broker:
         self.new_id = options.new_id
         self.directories = opened.directories
         self._store = TopicStore(opened.directories, file_system, configs, options.new_id)
+        self._store.is_cordoned = self.is_cordoned
         self.topics = self._store.topics
         self.node_id = opened.node_id
         self.cluster_id = opened.cluster_id
@@ -101,6 +103,14 @@ class Broker:
         self.retention = Retention(opened.directories, self._segment_removals)
         self._add_jobs()
         self._store.load(opened)
+        self.moves = Moves(
+            opened.directories,
+            self.topics,
+            self._store.removals,
+            file_system,
+            lambda: self.config,
+        )
+        self.moves.resume(options.now_ms)
         self.admin = Admin(
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
         )
@@ -110,6 +120,7 @@ class Broker:
         )
         self._store.before_delete = self.cleaner.forget
         self.retention.is_being_cleaned = self.cleaner.is_being_cleaned
+        self.moves.may_move = lambda log: not self.cleaner.is_being_cleaned(log)
 
     @classmethod
     def open(
@@ -372,7 +383,11 @@ class Broker:
     @property
     def next_job_ms(self) -> float | None:
         """When there is work that is nobody's request, on the monotonic clock."""
-        deadlines = [self._jobs.next_deadline_ms, self._segment_removals.next_deadline_ms]
+        deadlines = [
+            self._jobs.next_deadline_ms,
+            self._segment_removals.next_deadline_ms,
+            self.moves.next_deadline_ms,
+        ]
         if self._store.removals.queue:
             deadlines.append(self._store.removals.next_deadline_ms(self._removal_delay_ms))
         return min((one for one in deadlines if one is not None), default=None)
@@ -383,23 +398,38 @@ class Broker:
 
     def due_flushes(self, now_ms: int) -> list[tuple[LogDirectory, FlushPlan]]:
         """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
-        return [
-            (directory, plan)
-            for directory in self.directories
-            if not directory.is_offline
-            for log in directory.logs.values()
-            if (plan := due_flush(log, now_ms)) is not None
-        ]
+        due = []
+        for directory in self.directories:
+            if directory.is_offline:
+                continue
+            plans = (due_flush(log, now_ms) for log in directory.logs.values())
+            due += [(directory, plan) for plan in plans if plan is not None]
+            due += [(directory, plan) for plan in self.moves.due_flushes(directory, now_ms)]
+        return due
 
     def run_due_jobs(self, at: Moment) -> None:
-        """Ends the sessions of members, removes the files of deleted topics and segments, and runs
-        the jobs whose time has come."""
+        """Ends the sessions of members, removes the files of deleted topics and segments, runs the
+        jobs whose time has come, and moves partitions on."""
         self.groups.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
+        self.moves.advance(at)
+
+    # Log directories
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the last log directory has failed."""
+        return all(directory.is_offline for directory in self.directories)
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Whether a directory is to get no further partitions (KIP-1066)."""
+        return self.config.is_cordoned(directory.path)
+
+    # Jobs of an interval
 
     def _add_jobs(self) -> None:
         def initial_ms() -> int:

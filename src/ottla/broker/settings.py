@@ -33,6 +33,7 @@ class BrokerSettings:
 
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
         self._given = given
+        self._is_complete = False
         self._state = state
         self.sources: dict[ConfigSource, Mapping[str, str]] = {}
         try:
@@ -44,12 +45,16 @@ class BrokerSettings:
     def complete(self, facts: Mapping[str, str]) -> None:
         """Adds what opening the directories has shown, as if it had been given."""
         self._given = {**self._given, **facts}
+        self._is_complete = True
         self.config = self.config_under(self._state)
         self.follow(self._state, self.config)
 
     def config_under(self, state: ClusterState) -> BrokerConfig:
         """What would hold in another state; raises `SettingError`."""
-        return broker_config({**self._given, **state.default_configs, **state.broker_configs})
+        config = broker_config({**self._given, **state.default_configs, **state.broker_configs})
+        if self._is_complete:
+            config.check_cordons(config.log_dirs)
+        return config
 
     def follow(self, state: ClusterState, config: BrokerConfig) -> None:
         """Takes on a state, with the config that `config_under` made of it."""

@@ -47,6 +47,7 @@ class TopicStore:
         self._file_system = file_system
         self._configs = configs
         self._new_id = new_id
+        self.is_cordoned: Callable[[LogDirectory], bool] = lambda _: False
         self._gone: set[Uuid] = set()
 
     def load(self, opened: OpenedDirectories) -> None:
@@ -85,7 +86,7 @@ class TopicStore:
             ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
             topic.partitions[index] = Partition(name, index, log, directory)
         for (name, _), log in directory.futures.items():
-            log.reconfigure(self.topics.get(name).config)
+            log.reconfigure(self._configs.get(name))
 
     @property
     def _has_offline_directory(self) -> bool:
@@ -103,6 +104,7 @@ class TopicStore:
     def create(self, new: NewTopic, partition_count: int, *, validate_only: bool = False) -> Topic:
         """Makes a topic."""
         self.topics.check_new_name(new.name)
+        self._check_any_open()
         entry = TopicEntry(
             name=new.name,
             topic_id=self._unused_id(),
@@ -128,6 +130,7 @@ class TopicStore:
     def grow(self, topic: Topic, partition_count: int) -> None:
         """Adds partitions until there are so many."""
         assert partition_count > topic.partition_count
+        self._check_any_open()
         old_count, topic.partition_count = topic.partition_count, partition_count
         topic.revision += 1
         try:
@@ -204,6 +207,7 @@ class TopicStore:
         for key in [key for key in directory.futures if key[0] == name]:
             self.removals.add(directory, directory.delete_future(*key))
         for key in [key for key in directory.logs if key[0] == name]:
+            self.before_delete(key)
             self.removals.add(directory, directory.delete_log(*key))
 
     # The disks
@@ -225,7 +229,17 @@ class TopicStore:
         online = [directory for directory in self._directories if not directory.is_offline]
         if not online:
             raise StorageError(self._directories[0].path, "every log directory is offline")
-        return min(online, key=lambda one: len(one.logs) + len(one.futures))
+        open_ones = [one for one in online if not self.is_cordoned(one)]
+        return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
+
+    def _check_any_open(self) -> None:
+        """Raises `ApiError` when no directory may be given new partitions."""
+        online = [directory for directory in self._directories if not directory.is_offline]
+        if online and all(self.is_cordoned(directory) for directory in online):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Unable to place the partition: every log directory is cordoned.",
+            )
 
     def _undo(self, topic: Topic, indexes: Iterable[int]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ottla.base.errors import UserError
+from ottla.base.errors import StorageError, UserError
 
 COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
@@ -19,6 +19,7 @@ COMMANDS = {
 """Name -> where the command is, and its line in `ottla --help`."""
 
 EXIT_USAGE = 2
+EXIT_DISK = 1
 
 
 class LazyGroup(click.Group):
@@ -48,12 +49,18 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Runs a command; what a person did wrong is one line on standard error and exit code 2."""
+    """Runs a command; what a person did wrong is one line on standard error and exit code 2.
+
+    A disk that fails is one line too, and exit code 1.
+    """
     try:
         return cli.main(args=arguments, prog_name="ottla")
     except UserError as error:
         click.echo(f"ottla: {error}", err=True)
         sys.exit(EXIT_USAGE)
+    except StorageError as error:
+        click.echo(f"ottla: {error}", err=True)
+        sys.exit(EXIT_DISK)
     except BrokenPipeError:
         # The reader of a pipe (head, say) has seen enough.
         sys.stderr.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import StorageError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.cli.recovery_progress import RecoveryProgress
 from ottla.cli.server_properties import read_server_properties
@@ -82,8 +82,8 @@ def serve_command(
         on_progress=RecoveryProgress(clock),
     )
     lock = threading.RLock()
-    server = Server(broker, listeners, clock=clock, lock=lock)
-    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock)
+    server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
+    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     try:
         server.start()
@@ -101,6 +101,9 @@ def serve_command(
         cleaning.stop()
     finally:
         broker.close()
+    if broker.is_offline:
+        reasons = "; ".join(str(one.health.failure) for one in broker.directories)
+        raise StorageError("no log directory is left", f"{reasons}; mend the disk and start again")
 
 
 def log_directories(config: BrokerConfig) -> tuple[str, ...]:

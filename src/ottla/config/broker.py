@@ -6,15 +6,17 @@ A broker's settings also give every topic its defaults, under names of their own
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from posixpath import normpath
 
 from ottla.config.connections import connection_overrides
 from ottla.config.group import GroupConfig
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
 from ottla.config.setting import (
     INT32_MAX,
+    INT64_MAX,
     Setting,
     SettingError,
     Value,
@@ -26,6 +28,7 @@ from ottla.config.setting import (
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect
 
+EVERY_DIRECTORY = "*"
 FORMAT_NAME = "log.message.format.version"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -79,6 +82,12 @@ class BrokerConfig(GroupConfig):
         (),
         "Names of listeners that are for controllers, on which nothing is listened.",
         is_dynamic=False,
+    )
+    cordoned_log_dirs: tuple[str, ...] = setting(
+        "cordoned.log.dirs",
+        "list",
+        (),
+        "Those of log.dirs that get no new partitions; * for all.",
     )
     default_replication_factor: int = setting(
         "default.replication.factor",
@@ -337,6 +346,13 @@ class BrokerConfig(GroupConfig):
         "A producer unheard of for this long is forgotten, unless it is in a transaction.",
         at_least=1,
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "long",
+        INT64_MAX,
+        "How fast partitions are copied from one log directory to another.",
+        at_least=0,
+    )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",
         "int",
@@ -365,6 +381,27 @@ class BrokerConfig(GroupConfig):
             message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
             raise SettingError("broker.id", message, message)
         return wanted.pop() if wanted else None
+
+    def is_cordoned(self, path: str) -> bool:
+        """Whether a log directory is one that gets no new partitions."""
+        if self.cordoned_log_dirs == (EVERY_DIRECTORY,):
+            return True
+        return normpath(path) in map(normpath, self.cordoned_log_dirs)
+
+    def check_cordons(self, paths: Iterable[str]) -> None:
+        """Raises `SettingError` when a directory is cordoned that is none of `paths`."""
+        cordoned = self.cordoned_log_dirs
+        known = {normpath(path) for path in paths}
+        if cordoned == (EVERY_DIRECTORY,):
+            return
+        for path in cordoned:
+            if normpath(path) not in known:
+                raise SettingError(
+                    "cordoned.log.dirs",
+                    f"cordoned.log.dirs={path}: must be one of log.dirs, or * alone for all",
+                    "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+                    f"Found {','.join(cordoned)}.",
+                )
 
     def value_of(self, name: str) -> Value:
         """A setting's value by Kafka's name, the defaults of topics included."""

@@ -6,6 +6,7 @@ fails takes the directory offline and is never tried again.
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from ottla.base.clock import Clock
@@ -19,7 +20,10 @@ INTERVAL_S = 0.2
 
 
 class Flusher:
-    """Runs from `start` to `stop`. All but the fsyncs happens under the broker's lock."""
+    """Runs from `start` to `stop`. All but the fsyncs happens under the broker's lock.
+
+    `on_failure` is called when a directory has gone offline for a flush.
+    """
 
     def __init__(
         self,
@@ -28,15 +32,18 @@ class Flusher:
         *,
         clock: Clock,
         lock: AbstractContextManager[object],
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
         self._file_system = file_system
         self._clock = clock
         self._lock = lock
+        self._on_failure = on_failure
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
 
     def start(self) -> None:
+        self._broker.moves.has_flusher = True
         self._thread.start()
 
     def stop(self) -> None:
@@ -58,6 +65,7 @@ class Flusher:
             except OSError as error:
                 with self._lock:
                     directory.health.fail(error)
+                self._on_failure()
                 continue
             with self._lock:
                 finish(plan, self._clock.now_ms())

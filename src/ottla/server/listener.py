@@ -50,9 +50,11 @@ class Server:
         *,
         clock: Clock,
         lock: AbstractContextManager[object] | None = None,
+        needs_disk: bool = False,
     ) -> None:
         self._broker = broker
         self._clock = clock
+        self._needs_disk = needs_disk
         self._lock = lock if lock is not None else RLock()
         self._listeners = listeners
         self._dispatcher = Dispatcher(broker, clock)
@@ -115,10 +117,13 @@ class Server:
         self._accept_again()
 
     def run(self) -> None:
-        """Serves until `stop`. Everything but the waiting happens under the lock."""
+        """Serves until `stop`, or until the last log directory fails (`needs_disk`).
+
+        Everything but the waiting happens under the lock.
+        """
         timeout: float | None = 0.0
         try:
-            while not self._is_stopping:
+            while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
                 events = self._selector.select(timeout)
                 with self._lock:
                     self._round(events)

@@ -9,6 +9,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
+from ottla.broker.config_changes import Alteration, ConfigChange
+from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.storage.meta_properties import read_meta_properties
 from ottla.testing import CrashMode, FakeFileSystem
@@ -247,3 +249,45 @@ def test_two_directories_with_the_log_of_one_partition_stop_the_start() -> None:
     replace_file(file_system, "/e/t-0/partition.metadata", metadata)
     with pytest.raises(UserError, match="/d/t-0 and /e/t-0 are both the log"):
         opened(file_system)
+
+
+# Cordons
+
+
+def cordoned(value: str) -> Broker:
+    return open_broker(disk("/d", "/e"), "/d", "/e", cordoned_log_dirs=value)
+
+
+def test_where_every_directory_is_cordoned_nothing_is_made_or_grown() -> None:
+    for value in ("*", "/d,/e"):
+        broker = cordoned(value)
+        code = refused(lambda broker=broker: broker.create_topic(NewTopic(name="t")))
+        assert code is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert len(broker.topics) == 0
+
+
+def test_a_cordon_is_put_up_and_taken_down_while_the_broker_runs() -> None:
+    broker = cordoned("")
+    broker.create_topic(NewTopic(name="t"))
+    for value, works in (("/d,/e", False), ("/d", True), ("*", False), ("", True)):
+        change = ConfigChange(name="cordoned.log.dirs", value=value)
+        broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
+        count = broker.topics.get("t").partition_count + 1
+        growth = TopicGrowth(name="t", partition_count=count)
+        if works:
+            broker.admin.grow_topic(growth)
+        else:
+            code = refused(lambda growth=growth: broker.admin.grow_topic(growth))
+            assert code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@pytest.mark.parametrize("value", ["/f", "*,/d", "/d,/f"])
+def test_only_a_log_directory_can_be_cordoned(value: str) -> None:
+    with pytest.raises(UserError, match=r"cordoned\.log\.dirs=.*must be one of log\.dirs"):
+        cordoned(value)
+    change = ConfigChange(name="cordoned.log.dirs", value=value)
+    broker = cordoned("")
+    code = refused(
+        lambda: broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
+    )
+    assert code is ErrorCode.INVALID_REQUEST

@@ -183,16 +183,50 @@ def test_an_offline_directory_says_so(asker: Asker, broker: Broker) -> None:
     ("path", "index", "code"),
     [
         ("/d", 0, ErrorCode.NONE),
-        ("/e", 0, ErrorCode.UNSUPPORTED_VERSION),
+        ("/d/../d/", 0, ErrorCode.NONE),
+        ("/e", 0, ErrorCode.NONE),
         ("/f", 0, ErrorCode.LOG_DIR_NOT_FOUND),
         ("/d", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_a_partition_is_where_it_is(asker: Asker, path: str, index: int, code: ErrorCode) -> None:
+def test_a_move_is_begun_or_refused(asker: Asker, path: str, index: int, code: ErrorCode) -> None:
     topics = [AlterReplicaLogDirTopic(name="t", partitions=[index])]
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
     (topic,) = asker.ask(request, 2).results
     assert [ErrorCode(one.error_code) for one in topic.partitions] == [code]
+
+
+def moved(asker: Asker, path: str) -> ErrorCode:
+    topics = [AlterReplicaLogDirTopic(name="t", partitions=[0])]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
+    return ErrorCode(asker.ask(request, 2).results[0].partitions[0].error_code)
+
+
+def test_a_partition_on_the_move_is_told_of_twice(asker: Asker, broker: Broker) -> None:
+    assert moved(asker, "/e") is ErrorCode.NONE
+    topics = [DescribableLogDirTopic(topic="t", partitions=[0])]
+    results = asker.ask(DescribeLogDirsRequest(topics=topics), 4).results
+    told = [
+        (result.log_dir, one.is_future_key, one.offset_lag, one.partition_size)
+        for result in results
+        for topic in result.topics
+        for one in topic.partitions
+    ]
+    size = len(batch()) * RECORD_COUNT
+    assert told == [("/d", False, 0, size), ("/e", True, RECORD_COUNT, 0)]
+
+
+def test_a_cordoned_directory_says_so_and_gets_no_partitions() -> None:
+    broker = open_broker(disk("/d", "/e"), "/d", "/e", cordoned_log_dirs="/e")
+    broker.create_topic(NewTopic(name="t", partition_count=3))
+    asker = Asker(broker)
+    results = asker.ask(DescribeLogDirsRequest(topics=None), 5).results
+    assert [(one.log_dir, one.is_cordoned, len(one.topics)) for one in results] == [
+        ("/d", False, 1),
+        ("/e", True, 0),
+    ]
+    assert moved(asker, "/e") is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert moved(asker, "/d") is ErrorCode.NONE
 
 
 # Epochs and producers

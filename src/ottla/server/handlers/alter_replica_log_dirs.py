@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs, 0 to 2: says where partitions are, and that they cannot be moved yet.
+"""AlterReplicaLogDirs, 0 to 2: has partitions move to other log directories of this broker.
 
-A partition that lies in the directory already is answered with success. Left out: the move itself,
-which is refused with UNSUPPORTED_VERSION. Kafka's counterpart: `ReplicaManager.alterReplicaLogDirs`
-(KIP-113).
+Answered when the move has begun; DescribeLogDirs tells how far it is. A move to where a partition
+lies already gives up the one that is under way. Kafka's counterpart:
+`ReplicaManager.alterReplicaLogDirs` (KIP-113, KIP-1066).
 """
 
 from ottla.base.error_codes import ErrorCode
@@ -33,15 +33,8 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDi
 
 
 def _move(path: str, topic: str, index: int, call: Call) -> ErrorCode:
-    broker = call.broker
-    directory = next((one for one in broker.directories if one.path == path), None)
-    if directory is None:
-        return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        partition = broker.topics.partition(topic, index)
+        call.broker.moves.request(topic, index, path)
     except ApiError as error:
         return error.code
-    if directory.is_offline or partition.directory.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    is_there = partition.directory is directory
-    return ErrorCode.NONE if is_there else ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE

@@ -1,6 +1,8 @@
 """DescribeLogDirs, 0 to 5: log directories, the space on their disks, and what lies in them.
 
-Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827).
+A partition on the move is told of twice: where it is, and where its copy grows, with how many
+offsets that is behind. Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827,
+KIP-1066).
 """
 
 from collections.abc import Container
@@ -23,14 +25,16 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[_describe(directory, wanted) for directory in call.broker.directories]
+        results=[_describe(directory, wanted, call) for directory in call.broker.directories]
     )
 
 
 def _describe(
-    directory: LogDirectory, wanted: Container[TopicPartition] | None
+    directory: LogDirectory, wanted: Container[TopicPartition] | None, call: Call
 ) -> DescribeLogDirsResult:
-    result = DescribeLogDirsResult(log_dir=directory.path)
+    result = DescribeLogDirsResult(
+        log_dir=directory.path, is_cordoned=call.broker.is_cordoned(directory)
+    )
     try:
         space = directory.disk_space()
     except StorageError:
@@ -38,11 +42,28 @@ def _describe(
         return result
     result.total_bytes, result.usable_bytes = space.total, space.usable
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), log in sorted(directory.logs.items()):
+    for (name, index), partition in _partitions(directory, call):
         if wanted is None or (name, index) in wanted:
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-            topic.partitions.append(
-                DescribeLogDirsPartition(partition_index=index, partition_size=log.size)
-            )
+            topic.partitions.append(partition)
     result.topics = list(topics.values())
     return result
+
+
+def _partitions(
+    directory: LogDirectory, call: Call
+) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
+    found = [
+        (key, DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size))
+        for key, log in directory.logs.items()
+    ]
+    for key, future in directory.futures.items():
+        current = call.broker.topics.partition(*key).log
+        described = DescribeLogDirsPartition(
+            partition_index=key[1],
+            partition_size=future.size,
+            offset_lag=max(0, current.log_end_offset - future.log_end_offset),
+            is_future_key=True,
+        )
+        found.append((key, described))
+    return sorted(found, key=lambda one: one[0])
