@@ -1,6 +1,7 @@
 """Moving a partition between log directories in tests, a tenth of a second a round."""
 
 import itertools
+from collections.abc import Iterator
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
@@ -13,8 +14,12 @@ SMALL_SEGMENTS = {"log_segment_bytes": "300", "log_index_interval_bytes": "90"}
 _rounds = itertools.count()
 
 
-def opened(file_system: FileSystem, **settings: str) -> Broker:
-    return open_broker(file_system, "/d", "/e", "/f", **SMALL_SEGMENTS, **settings)
+_ids = itertools.count(1_000_000)
+
+
+def opened(file_system: FileSystem, *, ids: Iterator[int] = _ids, **settings: str) -> Broker:
+    """On three directories, with segments of a few batches."""
+    return open_broker(file_system, "/d", "/e", "/f", ids=ids, **SMALL_SEGMENTS, **settings)
 
 
 def produce(broker: Broker, *contents: bytes) -> None:
