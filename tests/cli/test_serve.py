@@ -1,5 +1,6 @@
 """`ottla serve` as a user meets it."""
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -159,3 +160,25 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     result = run_ottla("serve", "--config", tmp_path / "none")
     assert result.returncode == 2
     assert "none: No such file or directory; name a server.properties file" in result.stderr
+
+
+def test_it_ends_with_one_line_and_exit_code_1_when_the_last_directory_fails(
+    tmp_path: Path,
+) -> None:
+    settings = ("log.initial.task.delay.ms=0", "log.flush.offset.checkpoint.interval.ms=100")
+    options = [part for setting in settings for part in ("-o", setting)]
+    with serving(tmp_path / "data", *options) as (_, process):
+        shutil.rmtree(tmp_path / "data")
+        assert process.wait(20) == 1
+
+
+def test_a_directory_that_cannot_be_read_is_named_and_the_others_are_served(tmp_path: Path) -> None:
+    with serving(tmp_path / "a", "--data-dir", str(tmp_path / "b")):
+        pass
+    (tmp_path / "b" / "meta.properties").write_text("version=9\n")
+    with serving(tmp_path / "a", "--data-dir", str(tmp_path / "b")) as (address, _):
+        assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=10).brokers
+    (tmp_path / "a" / "meta.properties").write_text("version=9\n")
+    result = run_ottla("serve", "-d", tmp_path / "a", "-d", tmp_path / "b")
+    assert result.returncode == 2
+    assert "no log directory can be used: " in result.stderr

@@ -1,4 +1,4 @@
-"""What a long recovery is at, on standard error, while `ottla serve` is not ready yet."""
+"""What a long start or stop of `ottla serve` is at, on standard error."""
 
 import click
 
@@ -8,14 +8,21 @@ INTERVAL_MS = 1000.0
 
 
 class RecoveryProgress:
-    """Is told every step and shows one a second; a recovery of less than that stays silent."""
+    """Is told every step and shows one a second; what takes less than that stays silent.
+
+    Steps may come from several threads; of two at once one is shown too many, at worst.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._shown_ms = clock.monotonic_ms()
+        self.begin()
+
+    def begin(self) -> None:
+        """The first second begins now: a stop is not part of what came before it."""
+        self._shown_ms = self._clock.monotonic_ms()
 
     def __call__(self, step: str) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._shown_ms >= INTERVAL_MS:
             self._shown_ms = now_ms
-            click.echo(f"recovering {step}", err=True)
+            click.echo(step, err=True)

@@ -75,11 +75,12 @@ def serve_command(
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     clock = SystemClock()
+    progress = RecoveryProgress(clock)
     broker = open_broker(
         paths,
         with_local_defaults(values, *(listener.address[0] for listener in listeners)),
         clock=clock,
-        on_progress=RecoveryProgress(clock),
+        on_progress=progress,
     )
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
@@ -100,6 +101,7 @@ def serve_command(
         flusher.stop()
         cleaning.stop()
     finally:
+        progress.begin()
         broker.close()
     if broker.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)

@@ -6,7 +6,7 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.base.errors import CorruptionError, StorageError
@@ -36,7 +36,7 @@ from ottla.storage.filenames import (
 )
 from ottla.storage.found_log import FATES_ALONE, Fate, FoundLog, find_logs
 from ottla.storage.meta_properties import MetaProperties
-from ottla.storage.open_options import OpenOptions
+from ottla.storage.open_options import OpenOptions, ignore_progress
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import LoadRequest, recover
@@ -145,7 +145,10 @@ class LogDirectory:
         log_starts = self._read_checkpoint(self._log_starts)
         self.cleaned = self._read_checkpoint(self._cleaner_points)
         paths, future_paths = self._settle(found)
-        left = len(paths) + len(future_paths)
+        left = count = len(paths) + len(future_paths)
+
+        def on_progress(step: str) -> None:
+            self._options.on_progress(f"recovering {step}; {left} of {count} logs left")
 
         def load(key: TopicPartition, path: str, logs: dict[TopicPartition, PartitionLog]) -> None:
             nonlocal left
@@ -155,9 +158,10 @@ class LogDirectory:
                 recovery_point=recovery_points.get(key, 0),
                 log_start_offset=log_starts.get(key, 0),
                 cleaned_until=self.cleaned.get(key, 0),
+                on_progress=on_progress,
             )
             left -= 1
-            self._options.on_progress(f"{self.path} ({left} logs left)")
+            self._options.on_progress(f"loading {self.path}: {left} of {count} logs left")
 
         tasks = [partial(load, key, path, self.logs) for key, path in paths.items()]
         tasks += [partial(load, key, path, self.futures) for key, path in future_paths.items()]
@@ -260,6 +264,7 @@ class LogDirectory:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         cleaned_until: int = 0,
+        on_progress: Callable[[str], None] = ignore_progress,
     ) -> PartitionLog:
         name = parse_directory_name(base_name(path))
         assert name is not None
@@ -274,7 +279,7 @@ class LogDirectory:
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 cleaned_until=cleaned_until,
-                on_progress=self._options.on_progress,
+                on_progress=on_progress,
             )
         )
         log = PartitionLog(
@@ -454,13 +459,13 @@ class LogDirectory:
             self.logs[key].abandon()
         logs = [log for key, log in self.logs.items() if key not in self.unnamed]
         logs += self.futures.values()
-        left = len(logs)
+        left = count = len(logs)
 
         def close(log: PartitionLog) -> None:
             nonlocal left
             log.close()
             left -= 1
-            self._options.on_progress(f"{self.path} ({left} logs left to close)")
+            self._options.on_progress(f"closing {self.path}: {left} of {count} logs left")
 
         self._options.run_all([partial(close, log) for log in logs])
         self.checkpoint()

@@ -7,7 +7,7 @@ from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 
 
-def _ignore_progress(_: str) -> None:
+def ignore_progress(_: str) -> None:
     pass
 
 
@@ -21,8 +21,8 @@ class OpenOptions:
     """What a shell hands in: identity for a new directory, settings, chance, and a listener.
 
     `new_id` makes 16 random bytes; `random_below(n)` is a number from 0 to n - 1; `on_progress`
-    hears a line for each step of a long recovery; `run_all` carries out the loading of all logs,
-    which do not touch each other, and returns or raises when the last is done.
+    hears a line for each step of a long start or stop; `run_all` carries out the loading or closing
+    of all logs, which do not touch each other, and returns or raises when the last is done.
     """
 
     now_ms: int
@@ -31,5 +31,5 @@ class OpenOptions:
     new_id: Callable[[], Uuid]
     random_below: Callable[[int], int]
     topic_config: Callable[[str], TopicConfig]
-    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    on_progress: Callable[[str], None] = field(default=ignore_progress)
     run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

@@ -1,5 +1,6 @@
 """A log directory as a whole: what it clears up, what it refuses, what it leaves behind."""
 
+import dataclasses
 import errno
 
 import pytest
@@ -129,3 +130,20 @@ def test_a_file_that_is_named_like_a_partition_is_passed_over() -> None:
     file_system.open("data/notes-1", create=True).close()
     assert open_directory(file_system).logs == {}
     assert "notes-1" in file_system.list("data")
+
+
+def test_a_start_and_a_stop_tell_how_much_is_left() -> None:
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system)
+    for index in range(2):
+        fill(directory.create_log("t", index, TOPIC_ID), 10)
+    told: list[str] = []
+    options = dataclasses.replace(directory._options, on_progress=told.append)
+    again = LogDirectory.open("data", file_system.crash(CrashMode.KEEP), options)
+    first = "data/t-0/00000000000000000000.log"
+    assert told[0].startswith(f"recovering {first} (")
+    assert told[0].endswith("left); 2 of 2 logs left")
+    assert told[-1] == "loading data: 0 of 2 logs left"
+    del told[:]
+    again.close()
+    assert told == ["closing data: 1 of 2 logs left", "closing data: 0 of 2 logs left"]
