@@ -9,6 +9,7 @@ in the copy only by the batches that were copied.
 """
 
 import dataclasses
+from itertools import islice
 
 from ottla.record.batch import batch_at, iter_batches
 from ottla.storage.partition_log import Isolation, PartitionLog
@@ -18,6 +19,8 @@ from ottla.storage.truncation import (
     truncate_fully_and_start_at,
     truncate_to,
 )
+
+MAX_BATCHES = 250
 
 
 def start_of_copy(source: PartitionLog) -> int:
@@ -62,7 +65,8 @@ class LogCopy:
     def step(self, max_size: int, now_ms: int) -> int:
         """Copies whole batches of up to `max_size` bytes, at least one; returns their size.
 
-        0 means that all is copied that readers may see. Raises `ApiError` for a damaged batch.
+        Of small batches only some are copied, since each costs its time. 0 means that all is copied
+        that readers may see. Raises `ApiError` for a damaged batch.
         """
         source, target = self.source, self.target
         if self._cut_count != source.offsets.cut_count or self._is_overtaken():
@@ -77,7 +81,8 @@ class LogCopy:
             return 0
         with source.disk():
             region = data.records.read()
-        size = sum(one.size for one in iter_batches(region, allow_torn_tail=True))
+        batches = islice(iter_batches(region, allow_torn_tail=True), MAX_BATCHES)
+        size = sum(one.size for one in batches)
         target.append_as_follower(memoryview(region)[:size], now_ms=now_ms)
         target.write_out()
         return size
