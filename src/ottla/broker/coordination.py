@@ -85,6 +85,10 @@ class GroupCoordinator:
         self.machine.loaded(at)
         self._is_loaded = True
 
+    def is_available(self, group_id: str) -> bool:
+        """Whether the group's partition is online: if not, nobody knows what it has committed."""
+        return self._topic.is_online(group_id)
+
     def _replay_stored(self, record: StoredRecord) -> None:
         try:
             key = decode_key(record.key)

@@ -79,7 +79,15 @@ class InternalTopic:
         if topic is None:
             return
         for _, partition in sorted(topic.partitions.items()):
-            yield from latest_records(partition.log)
+            if not partition.directory.is_offline:
+                yield from latest_records(partition.log)
+
+    def is_online(self, place: str) -> bool:
+        """Whether the partition that an id stands for can be written to, or is yet to be made."""
+        topic = self._broker.topics.find(self._new.name)
+        if topic is None:
+            return True
+        return partition_for(place, topic.partition_count) not in topic.leaderless_indexes
 
 
 def latest_records(log: PartitionLog) -> Iterator[StoredRecord]:

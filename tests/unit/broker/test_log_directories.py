@@ -12,9 +12,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic, TopicGrowth
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.storage.meta_properties import read_meta_properties
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
+from tests.asking import Asker
 from tests.brokers import NOW_MS, at, batch, disk, open_broker
 
 
@@ -291,3 +293,28 @@ def test_only_a_log_directory_can_be_cordoned(value: str) -> None:
         lambda: broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
     )
     assert code is ErrorCode.INVALID_REQUEST
+
+
+# Groups
+
+
+def coordinators(broker: Broker) -> list[int]:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[f"g{n}" for n in range(20)])
+    return [one.error_code for one in Asker(broker).ask(request, 4).coordinators]
+
+
+def test_a_group_whose_commits_are_away_has_no_coordinator_rather_than_no_commits() -> None:
+    file_system = disk("/d", "/e")
+    broker = opened(file_system)
+    assert set(coordinators(broker)) == {0}
+    broker.create_topic(NewTopic(name="__consumer_offsets", partition_count=2))
+    assert set(coordinators(broker)) == {0}
+    after = stop(broker, file_system)
+    hide_properties(after, "/e")
+    found = coordinators(opened(after))
+    assert set(found) == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    mend(after, "/e")
+    broker = opened(after.crash(CrashMode.KEEP))
+    assert set(coordinators(broker)) == {0}
+    broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
+    assert coordinators(broker) == found

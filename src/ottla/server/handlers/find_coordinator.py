@@ -39,6 +39,14 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=f"There is no coordinator for keys of type {key_type}.",
         )
+    if key_type == GROUP and not call.broker.groups.is_available(key):
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            error_message="The log directory of the group's partition is offline.",
+        )
     host, port = call.address
     return Coordinator(
         key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None

@@ -1,0 +1,31 @@
+"""The flusher, a round at a time."""
+
+import errno
+import threading
+
+from ottla.broker.topics import NewTopic
+from ottla.embedded.flusher import Flusher
+from ottla.testing import FakeClock
+from ottla.testing.faults import FaultPlan, FaultyFileSystem
+from tests.brokers import NOW_MS, batch, disk, open_broker
+
+
+def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system, log_flush_interval_ms="0")
+    broker.create_topic(NewTopic(name="t"))
+    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.write_out()
+    plan = FaultPlan(at_call=0, error=OSError(errno.EIO, "broken"), is_lasting=True)
+    told: list[bool] = []
+    flusher = Flusher(
+        broker,
+        FaultyFileSystem(file_system, plan),
+        clock=FakeClock(),
+        lock=threading.RLock(),
+        on_failure=lambda: told.append(broker.is_offline),
+    )
+    flusher.flush_due()
+    assert told == [True]
+    flusher.flush_due()
+    assert told == [True]
