@@ -4,6 +4,7 @@ There is always one log of the partition, with everything that was promised, and
 or is over, or was never begun. The same for the checkpoints that are written on the way.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,16 @@ from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.storage.truncation import delete_records_before
-from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point
+from ottla.testing import (
+    CrashMode,
+    CrashPoint,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    IoKind,
+    every_crash_point,
+)
+from ottla.testing.faults import SimulatedCrash
 from tests.brokers import NOW_MS, at, batch, disk
 from tests.log_support import values
 from tests.moving import numbered, opened, partition_names, pass_time
@@ -29,6 +39,8 @@ class Said:
     written: int = 0
     flushed: int = 0
     start: int = 0
+    may_be_gone: bool = False
+    is_gone: bool = False
 
 
 class Told:
@@ -39,11 +51,14 @@ class Told:
         self.last = Said()
 
     def tell(self, *, written: int = 0, flushed: int = 0, start: int = 0) -> None:
-        self.last = Said(
-            max(self.last.written, written),
-            max(self.last.flushed, flushed),
-            max(self.last.start, start),
+        self.note(
+            written=max(self.last.written, written),
+            flushed=max(self.last.flushed, flushed),
+            start=max(self.last.start, start),
         )
+
+    def note(self, **changes: object) -> None:
+        self.last = dataclasses.replace(self.last, **changes)
         self._promises.append(self.last)
 
 
@@ -72,6 +87,8 @@ def move_and_go_on(file_system: FileSystem, promises: list[Said]) -> None:
     produce(broker, told, 6)
     flush(broker, told)
     produce(broker, told, 3)
+    waits = [False] * 3
+    broker.moves.may_move = lambda _: waits.pop() if waits else True
     broker.moves.request("t", 0, "/e")
     pass_time(broker)
     produce(broker, told, 2)
@@ -132,10 +149,24 @@ def write_checkpoints(file_system: FileSystem, promises: list[Said]) -> None:
         told.tell(start=2 * number)
 
 
+def delete_while_moving(file_system: FileSystem, promises: list[Said]) -> None:
+    """Neither the log nor its copy comes back once the topic is gone."""
+    broker, told = begin(file_system, promises)
+    produce(broker, told, 9)
+    broker.moves.request("t", 0, "/e")
+    pass_time(broker)
+    told.note(may_be_gone=True)
+    broker.delete_topic(broker.topics.get("t"))
+    told.note(is_gone=True)
+    pass_time(broker)
+    broker.close()
+
+
 WORKLOADS: list[Callable[[FileSystem, list[Said]], None]] = [
     move_and_go_on,
     move_with_a_start,
     move_there_and_back,
+    delete_while_moving,
     write_checkpoints,
 ]
 
@@ -149,8 +180,14 @@ def check(point: CrashPoint) -> None:
     required = said.written if point.mode is CrashMode.KEEP else said.flushed
     broker = opened(point.file_system, **TINY_INDEXES)
     if broker.topics.find("t") is None:
-        assert said == Said()
+        assert said == Said() or said.may_be_gone
+        assert [name[-7:] for name in everything(point.file_system)] in (
+            [],
+            ["-delete"],
+            ["-delete"] * 2,
+        )
         return
+    assert not said.is_gone
     check_promise(broker, point.file_system, said, required)
     found = values(broker.topics.partition("t", 0).log)
     for _ in range(200):
@@ -178,11 +215,13 @@ def check_promise(broker: Broker, file_system: FakeFileSystem, said: Said, requi
 
 
 def check_one_log(file_system: FakeFileSystem) -> None:
-    everything = [
-        name for path in ("/d", "/e", "/f") for name in partition_names(file_system, path)
-    ]
-    assert everything.count("t-0") == 1
-    assert not [name for name in everything if name.endswith("-stray")]
+    names = everything(file_system)
+    assert names.count("t-0") == 1
+    assert not [name for name in names if name.endswith("-stray")]
+
+
+def everything(file_system: FakeFileSystem) -> list[str]:
+    return [name for path in ("/d", "/e", "/f") for name in partition_names(file_system, path)]
 
 
 @pytest.mark.slow
@@ -196,3 +235,41 @@ def test_there_is_one_log_with_all_that_was_promised_at_every_crash_point(
         except Exception as error:
             error.add_note(f"at {point}")
             raise
+
+
+def disk_between_the_renames() -> FakeFileSystem:
+    """What a crash left when the log was put away and the copy had not yet its name."""
+    under = empty_disk()
+    recording = FaultyFileSystem(under)
+    move_and_go_on(recording, [])
+    second = next(
+        number
+        for number, call in enumerate(recording.calls)
+        if call.kind is IoKind.RENAME and call.target == "/e/t-0"
+    )
+    under = empty_disk()
+    crashing = FaultyFileSystem(under, FaultPlan(at_call=second, error=SimulatedCrash()))
+    with pytest.raises(SimulatedCrash):
+        move_and_go_on(crashing, [])
+    return under.crash(CrashMode.STRICT)
+
+
+@pytest.mark.slow
+def test_a_start_that_finishes_a_move_can_be_cut_off_too() -> None:
+    left = disk_between_the_renames()
+    marks = [name[-7:] for name in everything(left)]
+    assert sorted(marks) == ["-delete", "-future"]
+    found = values(opened(left.crash(CrashMode.KEEP)).topics.partition("t", 0).log)
+    assert len(found) > 11
+
+    def start(file_system: FileSystem, promises: list[Said]) -> None:
+        broker = opened(file_system, ids=itertools.count(9000), **TINY_INDEXES)
+        for time_ms in (0.0, 1e9, 2e9):
+            broker.run_due_jobs(at(time_ms))
+
+    for point in every_crash_point(
+        start, make_file_system=lambda: left.crash(CrashMode.KEEP), seeds=1
+    ):
+        broker = opened(point.file_system, **TINY_INDEXES)
+        check_one_log(point.file_system)
+        assert values(broker.topics.partition("t", 0).log) == found, point
