@@ -12,7 +12,7 @@ from pathlib import Path
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.cluster_store import read_cluster_state
-from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, merge_entries, read_topic_file
+from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, merge_topic_files, read_topic_file
 from ottla.broker.topics import topic_config
 from ottla.cli.server_properties import read_server_properties
 from ottla.config.broker import BrokerConfig, broker_config
@@ -101,7 +101,7 @@ def read_directories(
     values = read_server_properties(config_file) if config_file else {}
     state = read_cluster_state(paths, file_system)
     try:
-        entries = merge_entries(read_topic_file(file_system, path) for path in paths)
+        entries = merge_topic_files(read_topic_file(file_system, path) for path in paths).entries
     except CorruptionError as error:
         raise UserError(f"{error}; restore the file, or move it away") from error
     return Directories(
