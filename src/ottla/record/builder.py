@@ -106,21 +106,18 @@ class RecordBatchBuilder:
         self.record_count += 1
         return offset
 
-    def append_raw(self, timestamp_ms: int, rest: bytes) -> None:
-        """Adds a record of another batch of the same base offset.
+    def append_packed(
+        self, records: bytes, count: int, *, base_timestamp_ms: int, max_timestamp_ms: int
+    ) -> None:
+        """Adds encoded records of a batch of the same base offset, as the first ones.
 
-        `rest` is what follows the timestamp delta: offset delta, key, value and headers. `build`
-        must be told the last offset.
+        Their timestamp deltas count from `base_timestamp_ms`. `build` must be told the last offset.
         """
-        if self._base_timestamp_ms is None:
-            self._base_timestamp_ms = timestamp_ms
-        body = bytearray(b"\0")
-        write_varlong(body, timestamp_ms - self._base_timestamp_ms)
-        body += rest
-        write_varint(self._records, len(body))
-        self._records += body
-        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
-        self.record_count += 1
+        assert not self.record_count
+        self._base_timestamp_ms = base_timestamp_ms
+        self._records += records
+        self._max_timestamp_ms = max_timestamp_ms
+        self.record_count = count
 
     def build(self, *, last_offset: int | None = None) -> bytes:
         """The batch; `last_offset` keeps an end that compaction has emptied."""

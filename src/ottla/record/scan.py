@@ -10,7 +10,7 @@ need numpy anyway.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, VarintError, read_varint
 from ottla.record.batch import HEADER, InvalidBatchError, RecordBatch
+from ottla.record.compiled import compiled
 from ottla.record.record import unpacked_payload
 
 Positions = NDArray[np.int64]
@@ -32,6 +33,15 @@ MAX_SCAN_SIZE: Final = 2**31 - 1
 
 MIN_LOCK_STEP_WIDTH: Final = 100
 """Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
+
+compiled_scan: Any = compiled("ottla.record.compiled_scan")
+
+REASONS: Final = {
+    -1: "a record is cut short",
+    -2: "a batch's size and the size of its records disagree",
+    -3: "a varint is too long",
+}
+"""What `compiled_scan` means by its numbers."""
 
 ZIG_ZAG: Final[NDArray[np.int64]] = np.array(
     [(byte >> 1) ^ -(byte & 1) for byte in range(256)], dtype=np.int64
@@ -93,11 +103,13 @@ class RecordScan:
     position: Positions
     end: Positions
 
-    @classmethod
-    def begin(cls, buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
+    @staticmethod
+    def begin(buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
         data = np.frombuffer(buffer, dtype=np.uint8)
+        if compiled_scan is not None:
+            return CompiledScan.scanned(data, payloads)
         start, end = _follow_sizes(buffer, data, payloads)
-        return cls(data, start, end)
+        return RecordScan(data, start, end)
 
     def deltas(self) -> tuple[Positions, Positions]:
         """Timestamp and offset deltas; to be read first."""
@@ -145,6 +157,48 @@ class RecordScan:
         if (position > self.end).any():
             raise InvalidBatchError("a record is cut short")
         self.position = position
+
+
+@dataclass(slots=True)
+class CompiledScan(RecordScan):
+    """All fields read beforehand, in one loop of a compiler."""
+
+    columns: NDArray[np.int64]
+    _next: int = 0
+
+    @classmethod
+    def scanned(cls, data: Data, payloads: Sequence[Payload]) -> "CompiledScan":
+        _check_counts(payloads)
+        start, end, count = (
+            np.array([getattr(one, name) for one in payloads], np.int64)
+            for name in ("start", "end", "record_count")
+        )
+        columns = np.empty((compiled_scan.COLUMN_COUNT, int(count.sum())), np.int64)
+        failure = compiled_scan.scan_records(data, start, end, count, columns)
+        if failure:
+            raise InvalidBatchError(REASONS[failure])
+        return cls(data, columns[compiled_scan.REST], columns[compiled_scan.END], columns)
+
+    def deltas_and_rest(self) -> tuple[Positions, Positions, Positions]:
+        self._next = compiled_scan.KEY_START
+        columns = self.columns
+        return (
+            columns[compiled_scan.TIMESTAMP_DELTA],
+            columns[compiled_scan.OFFSET_DELTA],
+            columns[compiled_scan.REST],
+        )
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        self.columns = self.columns[:, rows]
+        self.position = self.columns[compiled_scan.HEADERS]
+        self.end = self.columns[compiled_scan.END]
+
+    def fields(self) -> Fields:
+        start, end = self.columns[self._next], self.columns[self._next + 1]
+        self._next += 2
+        self.position = end
+        is_null = start < 0
+        return Fields(start=np.where(is_null, end, start), end=end, is_null=is_null)
 
 
 def read_varints(data: Data, position: Positions, max_size: int) -> tuple[Positions, Positions]:
@@ -214,11 +268,7 @@ def _follow_sizes(
     buffer: Buffer, data: Data, payloads: Sequence[Payload]
 ) -> tuple[Positions, Positions]:
     """Start (behind the size) and end of every record."""
-    for one in payloads:
-        if not 0 <= one.record_count * MIN_RECORD_SIZE <= one.end - one.start:
-            raise InvalidBatchError(
-                f"{one.record_count} records are stated in {one.end - one.start} bytes"
-            )
+    _check_counts(payloads)
     counts = np.array([one.record_count for one in payloads], dtype=np.int64)
     # The longest first, so that the batches that have a record k are always the front ones.
     order = np.argsort(-counts, kind="stable")
@@ -234,6 +284,15 @@ def _follow_sizes(
     if (bounds[1] < bounds[0]).any():
         raise InvalidBatchError("a record has a negative size")
     return bounds[0], bounds[1]
+
+
+def _check_counts(payloads: Sequence[Payload]) -> None:
+    """So that nothing is allocated for a lie."""
+    for one in payloads:
+        if not 0 <= one.record_count * MIN_RECORD_SIZE <= one.end - one.start:
+            raise InvalidBatchError(
+                f"{one.record_count} records are stated in {one.end - one.start} bytes"
+            )
 
 
 def _lock_step(

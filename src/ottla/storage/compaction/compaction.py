@@ -23,7 +23,6 @@ from ottla.storage.compaction.rebuilding import (
 )
 from ottla.storage.compaction.sieve import (
     Candidate,
-    RawRecord,
     Sieve,
     Survivors,
     raw_records,
@@ -339,9 +338,9 @@ class _Copying:
         for batch, verdict in judged:
             self._stats.bytes_read += batch.size
             if verdict.drops_records:
-                left = Survivors(records=[], count=0, has_tombstone=False)
-            elif batch.is_control:
-                left = Survivors(records=None, count=batch.record_count, has_tombstone=False)
+                left = Survivors(records=[], count=0, is_whole=False, has_tombstone=False)
+            elif isinstance(batch, RecordBatch) and batch.is_control:
+                left = _whole(batch)
             else:
                 left = next(survivors)
             self._write_batch(batch, verdict, left, output)
@@ -367,10 +366,11 @@ class _Copying:
             content = build_empty(batch) if verdict.keeps_empty else None
         elif isinstance(batch, RecordBatch):
             content = self._retained(batch, verdict, left)
-        elif left.records is None:
+        elif left.is_whole:
             content = batch.bytes_view()
         else:
-            content = build_retained_messages(batch, left.records)  # type: ignore[arg-type]
+            assert isinstance(left.records, Sequence)
+            content = build_retained_messages(batch, left.records)
         if content is not None:
             stats.bytes_written += len(content)
             output.append(content, batch.last_offset)
@@ -382,8 +382,14 @@ class _Copying:
         begins = horizon_ms is None and (left.has_tombstone or verdict.starts_horizon)
         if begins:
             horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms
-        if left.records is None and not begins:
+        if left.is_whole and not begins:
             return batch.bytes_view()
-        records: Sequence[RawRecord]
-        records = raw_records(batch) if left.records is None else left.records  # type: ignore[assignment]
-        return build_retained(batch, records, horizon_ms)
+        assert not isinstance(left.records, Sequence)
+        return build_retained(batch, left.records, left.count, horizon_ms)
+
+
+def _whole(batch: RecordBatch) -> Survivors:
+    """Of a control batch everything stays."""
+    return Survivors(
+        records=raw_records(batch), count=batch.record_count, is_whole=True, has_tombstone=False
+    )

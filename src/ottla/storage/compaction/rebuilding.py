@@ -10,7 +10,7 @@ from ottla.record.batch import Batch, RecordBatch, TimestampType
 from ottla.record.builder import RecordBatchBuilder, build_empty_batch
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
-from ottla.storage.compaction.sieve import RawRecord
+from ottla.storage.compaction.sieve import Kept
 
 
 def build_empty(batch: Batch) -> bytes:
@@ -20,10 +20,14 @@ def build_empty(batch: Batch) -> bytes:
 
 
 def build_retained(
-    batch: RecordBatch, records: Sequence[RawRecord], delete_horizon_ms: int | None
+    batch: RecordBatch, records: Kept, count: int, delete_horizon_ms: int | None
 ) -> bytes:
     """A v2 batch of these records, in the codec it had."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    first_delta, largest_delta = records.timestamp_deltas()
+    shift = first_delta
+    if delete_horizon_ms is not None:
+        shift = delete_horizon_ms - batch.base_timestamp_ms
     builder = RecordBatchBuilder(
         batch.base_offset,
         compression=batch.compression,
@@ -36,8 +40,12 @@ def build_retained(
         append_time_ms=batch.max_timestamp_ms if is_append_time else None,
         delete_horizon_ms=delete_horizon_ms,
     )
-    for record in records:
-        builder.append_raw(batch.base_timestamp_ms + record.timestamp_delta, record.rest)
+    builder.append_packed(
+        records.pack(shift),
+        count,
+        base_timestamp_ms=batch.base_timestamp_ms + shift,
+        max_timestamp_ms=batch.base_timestamp_ms + largest_delta,
+    )
     return builder.build(last_offset=batch.last_offset)
 
 

@@ -6,13 +6,29 @@ is installed. Kafka's counterpart: `Cleaner.shouldRetainRecord`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from ottla.codec.varint import VarintError, read_varint, read_varlong
+from ottla.codec.varint import (
+    VarintError,
+    read_varint,
+    read_varlong,
+    write_varint,
+    write_varlong,
+)
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.legacy import read_legacy_records
 from ottla.record.record import Record, unpacked_payload
 from ottla.storage.compaction.offset_map import OffsetMap
+
+
+class Kept(Protocol):
+    """Some records of a v2 batch, in their order, as they are stored."""
+
+    def timestamp_deltas(self) -> tuple[int, int]:
+        """The first and the largest."""
+
+    def pack(self, shift: int) -> bytes:
+        """One behind the other, with `shift` taken off their timestamp deltas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +39,37 @@ class RawRecord:
     rest: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class RawRecords:
+    """Kept records one by one."""
+
+    records: Sequence[RawRecord]
+
+    def timestamp_deltas(self) -> tuple[int, int]:
+        deltas = [one.timestamp_delta for one in self.records]
+        return deltas[0], max(deltas)
+
+    def pack(self, shift: int) -> bytes:
+        packed = bytearray()
+        for record in self.records:
+            body = bytearray(b"\0")
+            write_varlong(body, record.timestamp_delta - shift)
+            body += record.rest
+            write_varint(packed, len(body))
+            packed += body
+        return bytes(packed)
+
+
 @dataclass(slots=True, kw_only=True)
 class Survivors:
-    """What stays of one batch.
+    """What stays of one batch: `count` records, all of them when it `is_whole`.
 
-    `records` is `None` when all do; `RawRecord` of a v2 batch, `Record` of an old one.
+    `records` are `Kept` of a v2 batch, and the records themselves of an old one.
     """
 
-    records: Sequence[RawRecord] | Sequence[Record] | None
+    records: Kept | Sequence[Record]
     count: int
+    is_whole: bool
     has_tombstone: bool
     keyless_count: int = 0
 
@@ -89,7 +127,7 @@ class PlainSieve:
         return [self._sift(one, end_offset) for one in candidates]
 
     def _sift(self, candidate: Candidate, end_offset: int) -> Survivors:
-        kept: list[RawRecord | Record] = []
+        kept: list[Any] = []
         has_tombstone = False
         total = keyless = 0
         for row in _rows(candidate.batch):
@@ -105,8 +143,9 @@ class PlainSieve:
             kept.append(row.record)
             has_tombstone |= row.is_tombstone
         return Survivors(
-            records=None if len(kept) == total else kept,  # type: ignore[arg-type]
+            records=RawRecords(kept) if isinstance(candidate.batch, RecordBatch) else kept,
             count=len(kept),
+            is_whole=len(kept) == total,
             has_tombstone=has_tombstone,
             keyless_count=keyless,
         )
@@ -126,9 +165,9 @@ def _rows(batch: Batch) -> Iterator[_Row]:
     return _old_rows(batch)
 
 
-def raw_records(batch: RecordBatch) -> list[RawRecord]:
-    """All records of a v2 batch as they are stored; raises `InvalidBatchError`."""
-    return [row.record for row in _v2_rows(batch) if isinstance(row.record, RawRecord)]
+def raw_records(batch: RecordBatch) -> RawRecords:
+    """All records of a v2 batch; raises `InvalidBatchError`."""
+    return RawRecords([row.record for row in _v2_rows(batch) if isinstance(row.record, RawRecord)])
 
 
 def _old_rows(batch: Batch) -> Iterator[_Row]:

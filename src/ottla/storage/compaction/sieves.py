@@ -6,9 +6,9 @@ from ottla.storage.compaction.sieve import PlainSieve, Sieve
 
 
 def new_sieve(memory_bytes: int, load_factor: float) -> Sieve:
-    """With numpy if it is installed; what survives is the same."""
+    """With numpy if it is installed, compiled if it can be; what survives is the same."""
     if find_spec("numpy") is None:
         return PlainSieve(memory_bytes, load_factor)
-    from ottla.storage.compaction.vector_sieve import VectorSieve
+    from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
 
-    return VectorSieve(memory_bytes, load_factor)
+    return (VectorSieve if compiled_map is None else CompiledSieve)(memory_bytes, load_factor)

@@ -1,28 +1,35 @@
 """The sieve for many records at once, with numpy.
 
 The map has the same 24 bytes in a slot as `OffsetMap`, and the digest is of 16 bytes too, but of
-our own making, for MD5 takes one key at a time: four multiplications and shifts over each eight
-bytes of a key, in two lanes. What survives does not depend on it.
+our own making, for MD5 takes one key at a time: multiplications and shifts over each eight bytes of
+a key, in two lanes. What survives does not depend on it. `CompiledSieve` has loops of a compiler
+for the same.
 numpy is imported by whoever imports this module.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
 from ottla.record.batch import Batch, RecordBatch
+from ottla.record.builder import MAX_RECORD_OVERHEAD
+from ottla.record.compiled import compiled
 from ottla.record.legacy import read_legacy_records
 from ottla.record.record import Record
 from ottla.record.scan import Fields, RecordScan, plain_payloads
 from ottla.storage.compaction.offset_map import SLOT, capacity_of
-from ottla.storage.compaction.sieve import Candidate, RawRecord, Survivors
+from ottla.storage.compaction.sieve import Candidate, Kept, RawRecord, RawRecords, Survivors
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
+
+compiled_map: Any = compiled("ottla.storage.compaction.compiled_map")
 
 WORD = 8
 LANES = (
@@ -37,10 +44,11 @@ class VectorSieve:
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         slot_count = max(1, memory_bytes // SLOT.size)
-        self._first = np.zeros(slot_count, np.uint64)
-        self._second = np.zeros(slot_count, np.uint64)
-        self._offset = np.zeros(slot_count, np.int64)
-        self._slot_count = np.uint64(slot_count)
+        self._slots = np.zeros((slot_count, 3), np.uint64)
+        self._first = self._slots[:, 0]
+        self._second = self._slots[:, 1]
+        self._offset = self._slots.view(np.int64)[:, 2]
+        self._slot_count = slot_count
         self.capacity = capacity_of(memory_bytes, load_factor)
         self.size = 0
 
@@ -48,8 +56,18 @@ class VectorSieve:
         for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
             some = list(run)
             rows = _v2_rows(some) if is_v2 else _old_rows(some)  # type: ignore[arg-type]
-            wanted = ~rows.keys.is_null & (rows.offset >= start_offset)
-            self._put(*_digests(rows.data, rows.keys, wanted), rows.offset[wanted])
+            self._learn(rows, start_offset)
+
+    def _learn(self, rows: "_Rows", start_offset: int) -> None:
+        wanted = ~rows.keys.is_null & (rows.offset >= start_offset)
+        self._put(*_digests(rows.data, rows.keys, wanted), rows.offset[wanted])
+
+    def _last_offsets(self, rows: "_Rows") -> Numbers:
+        """Of each row's key; -1 where it has none or is null."""
+        known = ~rows.keys.is_null
+        last = np.full(len(rows.offset), -1, np.int64)
+        last[known] = self._get(*_digests(rows.data, rows.keys, known))
+        return last
 
     def sift(self, candidates: Sequence[Candidate], end_offset: int) -> list[Survivors]:
         survivors: list[Survivors] = []
@@ -64,11 +82,9 @@ class VectorSieve:
         self, rows: "_Rows", keeps_tombstones: Sequence[bool], end_offset: int
     ) -> list[Survivors]:
         is_keyless = rows.keys.is_null & (rows.offset < end_offset)
-        is_known = ~rows.keys.is_null
-        last = np.full(len(rows.offset), -1, np.int64)
-        last[is_known] = self._get(*_digests(rows.data, rows.keys, is_known))
         stays = np.repeat(np.array(keeps_tombstones, np.bool_), rows.counts)
-        keep = is_known & (rows.offset >= last) & (stays | ~rows.is_tombstone)
+        keep = ~rows.keys.is_null & (rows.offset >= self._last_offsets(rows))
+        keep &= stays | ~rows.is_tombstone
         keep |= rows.offset >= end_offset
         ends = np.cumsum(rows.counts)
         starts = ends - rows.counts
@@ -78,21 +94,24 @@ class VectorSieve:
         found = []
         for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             count = int(kept_counts[number])
-            whole = count == end - start
             found.append(
                 Survivors(
-                    records=None
-                    if whole
-                    else rows.records(start + np.flatnonzero(keep[start:end])),
+                    records=rows.records(start + np.flatnonzero(keep[start:end])),
                     count=count,
+                    is_whole=count == end - start,
                     has_tombstone=bool(tombstones[number]),
                     keyless_count=int(keyless[number]),
                 )
             )
         return found
 
+    def _slots_of(self, first: Words) -> Numbers:
+        """Where the search for each key begins: the high half of the digest, scaled."""
+        high = first >> np.uint64(32)
+        return ((high * np.uint64(self._slot_count)) >> np.uint64(32)).astype(np.int64)
+
     def _put(self, first: Words, second: Words, offset: Numbers) -> None:
-        slot = first % self._slot_count
+        slot = self._slots_of(first)
         while len(slot):
             empty = np.flatnonzero(self._offset[slot] == 0)
             if len(empty):
@@ -107,19 +126,19 @@ class VectorSieve:
             np.maximum.at(self._offset, slot[same], offset[same] + 1)
             left = ~same
             slot, first, second, offset = slot[left], first[left], second[left], offset[left]
-            slot = (slot + np.uint64(1)) % self._slot_count
+            slot = (slot + 1) % self._slot_count
 
     def _get(self, first: Words, second: Words) -> Numbers:
         found = np.full(len(first), -1, np.int64)
         rows = np.arange(len(first))
-        slot = first % self._slot_count
+        slot = self._slots_of(first)
         while len(rows):
             offset = self._offset[slot]
             same = (self._first[slot] == first) & (self._second[slot] == second) & (offset != 0)
             found[rows[same]] = offset[same] - 1
             left = ~same & (offset != 0)
             rows, slot, first, second = rows[left], slot[left], first[left], second[left]
-            slot = (slot + np.uint64(1)) % self._slot_count
+            slot = (slot + 1) % self._slot_count
         return found
 
 
@@ -129,6 +148,27 @@ def _count(flags: Flags, starts: Numbers, ends: Numbers) -> Numbers:
     np.cumsum(flags, out=sums[1:])
     found: Numbers = sums[ends] - sums[starts]
     return found
+
+
+class CompiledSieve(VectorSieve):
+    """The same map, filled and asked by `compiled_map`."""
+
+    def _learn(self, rows: "_Rows", start_offset: int) -> None:
+        keys = rows.keys
+        added, _ = compiled_map.put(
+            rows.data, np.where(keys.is_null, -1, keys.start), keys.end, rows.offset, start_offset,
+            self._slots,
+        )  # fmt: skip
+        self.size += added
+
+    def _last_offsets(self, rows: "_Rows") -> Numbers:
+        keys = rows.keys
+        found = np.empty(len(rows.offset), np.int64)
+        compiled_map.get(
+            rows.data, np.where(keys.is_null, -1, keys.start), keys.end,
+            self._slots, found,
+        )  # fmt: skip
+        return found
 
 
 class _Rows:
@@ -141,7 +181,7 @@ class _Rows:
         self.keys = keys
         self.is_tombstone: Flags = np.zeros(len(offset), np.bool_)
 
-    def records(self, rows: Numbers) -> list[RawRecord] | list[Record]:
+    def records(self, rows: Numbers) -> Kept | list[Record]:
         raise NotImplementedError
 
 
@@ -150,17 +190,39 @@ class _V2Rows(_Rows):
     rest: Numbers
     end: Numbers
 
-    def records(self, rows: Numbers) -> list[RawRecord]:
-        view = memoryview(self.data)
-        return [
-            RawRecord(delta, bytes(view[start:end]))
-            for delta, start, end in zip(
-                self.timestamp_delta[rows].tolist(),
-                self.rest[rows].tolist(),
-                self.end[rows].tolist(),
-                strict=True,
+    def records(self, rows: Numbers) -> Kept:
+        return KeptRows(self, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Some rows of many."""
+
+    rows: _V2Rows
+    numbers: Numbers
+
+    def timestamp_deltas(self) -> tuple[int, int]:
+        deltas = self.rows.timestamp_delta[self.numbers]
+        return int(deltas[0]), int(deltas.max())
+
+    def pack(self, shift: int) -> bytes:
+        rows, numbers = self.rows, self.numbers
+        if compiled_map is not None:
+            starts, ends = rows.rest[numbers], rows.end[numbers]
+            out = bytearray(int((ends - starts).sum()) + MAX_RECORD_OVERHEAD * len(numbers))
+            size = compiled_map.pack(
+                rows.data, rows.timestamp_delta, rows.rest, rows.end, numbers, shift, out
             )
-        ]
+            return bytes(memoryview(out)[:size])
+        view = memoryview(rows.data)
+        columns = (rows.timestamp_delta, rows.rest, rows.end)
+        deltas, starts, ends = (column[numbers].tolist() for column in columns)
+        return RawRecords(
+            [
+                RawRecord(delta, bytes(view[start:end]))
+                for delta, start, end in zip(deltas, starts, ends, strict=True)
+            ]
+        ).pack(shift)
 
 
 class _OldRows(_Rows):
