@@ -5,6 +5,10 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.engines import scanning
+
+__all__ = ["scanning"]
+
 # Where a run decides whether a change may land, it tries the same examples every time; at a desk,
 # each run looks for new ones.
 settings.register_profile("same-examples", derandomize=True)

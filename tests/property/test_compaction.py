@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.planning import MapMemory
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.compaction.vector_sieve import VectorSieve
+from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import COMPACTED, STEPS, Step, clean, keeper_of, plan, stored, visible
 from tests.log_support import NOW_MS, open_log
@@ -49,7 +49,7 @@ def test_a_second_pass_at_the_same_time_changes_nothing(steps: list[Step]) -> No
 
 
 @given(STEPS, st.booleans())
-def test_with_and_without_numpy_the_same_bytes_are_made(
+def test_with_and_without_numpy_and_a_compiler_the_same_bytes_are_made(
     steps: list[Step], has_small_map: bool
 ) -> None:
     disk = FakeFileSystem()
@@ -59,7 +59,8 @@ def test_with_and_without_numpy_the_same_bytes_are_made(
     keeper.finish()
     memory = SMALL_MEMORY if has_small_map else MapMemory(size=24 * 1000, load_factor=0.9)
     outcomes = []
-    for new_sieve in (PlainSieve, VectorSieve):
+    sieves = [PlainSieve, VectorSieve, *([] if compiled_map is None else [CompiledSieve])]
+    for new_sieve in sieves:
         copy = disk.crash(CrashMode.KEEP)
         log = open_log(copy, COMPACTED)
         made = plan(log, copy, memory=memory)
@@ -73,7 +74,7 @@ def test_with_and_without_numpy_the_same_bytes_are_made(
             if name.endswith(".cleaned")
         }
         outcomes.append((result, files))
-    assert outcomes[0] == outcomes[1]
+    assert all(one == outcomes[0] for one in outcomes)
 
 
 @given(STEPS)

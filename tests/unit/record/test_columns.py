@@ -8,6 +8,8 @@ from ottla.record.batch import InvalidBatchError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 
+pytestmark = pytest.mark.usefixtures("scanning")
+
 
 def batch_of(*values: bytes | None, base_offset: int = 0) -> bytes:
     builder = RecordBatchBuilder(base_offset)

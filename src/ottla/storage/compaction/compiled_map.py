@@ -54,46 +54,63 @@ def _digest(
 @cython.exceptval(check=False)
 def _digest_some(
     data: cython.p_const_uchar,
-    key_start: cython.p_longlong,
-    key_end: cython.p_longlong,
+    keys: cython.longlong[:, ::1],
+    first: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
-    slots: cython.p_ulonglong,
-    slot_count: cython.ulonglong,
-    ones: cython.p_ulonglong,
-    twos: cython.p_ulonglong,
-    places: cython.p_ulonglong,
+    slots: cython.ulonglong[:, ::1],
+    found: cython.p_ulonglong,
 ) -> cython.ulonglong:
-    """Digests some keys, and looks at all their slots, so that memory brings these all at once."""
+    """Two words of digest and the slot to begin at, for each of some keys.
+
+    All their slots are looked at, so that memory brings them at once; that is what the result is
+    for.
+    """
     seen: cython.ulonglong = 0
-    row: cython.Py_ssize_t
-    for row in range(count):
-        if key_start[row] < 0:
-            places[row] = 0
-            continue
-        _digest(data + key_start[row], key_end[row] - key_start[row], ones + row, twos + row)
-        places[row] = ((ones[row] >> 32) * slot_count) >> 32
-    for row in range(count):
-        seen ^= slots[3 * places[row] + 2]
+    slot_count: cython.ulonglong = slots.shape[0]
+    number: cython.Py_ssize_t
+    start: cython.longlong
+    for number in range(count):
+        start = keys[0, first + number]
+        found[3 * number + 2] = 0
+        if start >= 0:
+            _digest(
+                data + start,
+                keys[1, first + number] - start,
+                found + 3 * number,
+                found + 3 * number + 1,
+            )
+            found[3 * number + 2] = ((found[3 * number] >> 32) * slot_count) >> 32
+    for number in range(count):
+        seen ^= slots[found[3 * number + 2], 2]
     return seen
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _slot_of(found: cython.p_ulonglong, slots: cython.ulonglong[:, ::1]) -> cython.ulonglong:
+    """Where a key is, or would go."""
+    slot: cython.ulonglong = found[2]
+    count: cython.ulonglong = slots.shape[0]
+    while slots[slot, 2] != 0 and (slots[slot, 0] != found[0] or slots[slot, 1] != found[1]):
+        slot = slot + 1 if slot + 1 < count else 0
+    return slot
 
 
 def put(
     data: cython.const[cython.uchar][::1],
-    key_start: cython.longlong[::1],
-    key_end: cython.longlong[::1],
+    keys: cython.longlong[:, ::1],
     offset: cython.longlong[::1],
     start_offset: cython.longlong,
     slots: cython.ulonglong[:, ::1],
 ) -> tuple[int, int]:
     """Remembers the offsets of all keys from `start_offset` on; returns how many keys are new.
 
-    Offsets ascend. A key that starts at -1 is null. The second number means nothing.
+    `keys` are starts and ends; one that starts at -1 is null. Offsets ascend. The second number
+    means nothing.
     """
     raw: cython.p_const_uchar = cython.address(data[0]) if data.shape[0] else cython.NULL
-    count: cython.ulonglong = slots.shape[0]
-    ones: cython.ulonglong[64]
-    twos: cython.ulonglong[64]
-    places: cython.ulonglong[64]
+    found: cython.ulonglong[192]
     slot: cython.ulonglong
     first: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t
@@ -103,22 +120,15 @@ def put(
     seen: cython.ulonglong = 0
     while first < offset.shape[0]:
         some = offset.shape[0] - first if offset.shape[0] - first < 64 else 64
-        seen ^= _digest_some(
-            raw, cython.address(key_start[first]), cython.address(key_end[first]), some,
-            cython.address(slots[0, 0]), count, ones, twos, places,
-        )  # fmt: skip
+        seen ^= _digest_some(raw, keys, first, some, slots, found)
         for number in range(some):
             row = first + number
-            if key_start[row] < 0 or offset[row] < start_offset:
+            if keys[0, row] < 0 or offset[row] < start_offset:
                 continue
-            slot = places[number]
-            while slots[slot, 2] != 0 and (
-                slots[slot, 0] != ones[number] or slots[slot, 1] != twos[number]
-            ):
-                slot = slot + 1 if slot + 1 < count else 0
+            slot = _slot_of(found + 3 * number, slots)
             if slots[slot, 2] == 0:
-                slots[slot, 0] = ones[number]
-                slots[slot, 1] = twos[number]
+                slots[slot, 0] = found[3 * number]
+                slots[slot, 1] = found[3 * number + 1]
                 added += 1
             slots[slot, 2] = offset[row] + 1
         first += some
@@ -127,41 +137,29 @@ def put(
 
 def get(
     data: cython.const[cython.uchar][::1],
-    key_start: cython.longlong[::1],
-    key_end: cython.longlong[::1],
+    keys: cython.longlong[:, ::1],
     slots: cython.ulonglong[:, ::1],
-    found: cython.longlong[::1],
+    last: cython.longlong[::1],
 ) -> int:
-    """The last offset of each key into `found`; -1 for none and for null.
+    """The last offset of each key into `last`; -1 for none and for null.
 
     The number that it returns means nothing.
     """
     raw: cython.p_const_uchar = cython.address(data[0]) if data.shape[0] else cython.NULL
-    count: cython.ulonglong = slots.shape[0]
-    ones: cython.ulonglong[64]
-    twos: cython.ulonglong[64]
-    places: cython.ulonglong[64]
-    slot: cython.ulonglong
+    found: cython.ulonglong[192]
     first: cython.Py_ssize_t = 0
     number: cython.Py_ssize_t
     some: cython.Py_ssize_t
     seen: cython.ulonglong = 0
-    while first < found.shape[0]:
-        some = found.shape[0] - first if found.shape[0] - first < 64 else 64
-        seen ^= _digest_some(
-            raw, cython.address(key_start[first]), cython.address(key_end[first]), some,
-            cython.address(slots[0, 0]), count, ones, twos, places,
-        )  # fmt: skip
+    while first < last.shape[0]:
+        some = last.shape[0] - first if last.shape[0] - first < 64 else 64
+        seen ^= _digest_some(raw, keys, first, some, slots, found)
         for number in range(some):
-            found[first + number] = -1
-            if key_start[first + number] < 0:
-                continue
-            slot = places[number]
-            while slots[slot, 2] != 0 and (
-                slots[slot, 0] != ones[number] or slots[slot, 1] != twos[number]
-            ):
-                slot = slot + 1 if slot + 1 < count else 0
-            found[first + number] = cython.cast(cython.longlong, slots[slot, 2]) - 1
+            last[first + number] = -1
+            if keys[0, first + number] >= 0:
+                last[first + number] = (
+                    cython.cast(cython.longlong, slots[_slot_of(found + 3 * number, slots), 2]) - 1
+                )
         first += some
     return seen
 
@@ -184,17 +182,15 @@ def _write(
 
 def pack(
     data: cython.const[cython.uchar][::1],
-    timestamp_delta: cython.longlong[::1],
-    rest: cython.longlong[::1],
-    end: cython.longlong[::1],
+    places: cython.longlong[:, ::1],
     rows: cython.longlong[::1],
     shift: cython.longlong,
     out: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
     """Writes records one behind the other, with `shift` taken off their timestamp deltas.
 
-    `out` must have room for 21 bytes more a record than their rests take. Returns the bytes
-    written.
+    `places` are timestamp delta, start of the rest and end of each. `out` must have room for 21
+    bytes more a record than their rests take. Returns the bytes written.
     """
     raw: cython.p_const_uchar = cython.address(data[0]) if data.shape[0] else cython.NULL
     made: cython.p_uchar = cython.address(out[0]) if out.shape[0] else cython.NULL
@@ -207,14 +203,14 @@ def pack(
     scratch: cython.uchar[10]
     for number in range(rows.shape[0]):
         row = rows[number]
-        size = end[row] - rest[row]
-        delta = timestamp_delta[row] - shift
+        size = places[2, row] - places[1, row]
+        delta = places[0, row] - shift
         delta_size = _write(scratch, 0, delta)
         position = _write(made, position, 1 + delta_size + size)
         made[position] = 0
         position += 1
         memcpy(made + position, scratch, delta_size)
         position += delta_size
-        memcpy(made + position, raw + rest[row], size)
+        memcpy(made + position, raw + places[1, row], size)
         position += size
     return position

@@ -154,21 +154,20 @@ class CompiledSieve(VectorSieve):
     """The same map, filled and asked by `compiled_map`."""
 
     def _learn(self, rows: "_Rows", start_offset: int) -> None:
-        keys = rows.keys
         added, _ = compiled_map.put(
-            rows.data, np.where(keys.is_null, -1, keys.start), keys.end, rows.offset, start_offset,
-            self._slots,
-        )  # fmt: skip
+            rows.data, _bounds(rows.keys), rows.offset, start_offset, self._slots
+        )
         self.size += added
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
-        keys = rows.keys
         found = np.empty(len(rows.offset), np.int64)
-        compiled_map.get(
-            rows.data, np.where(keys.is_null, -1, keys.start), keys.end,
-            self._slots, found,
-        )  # fmt: skip
+        compiled_map.get(rows.data, _bounds(rows.keys), self._slots, found)
         return found
+
+
+def _bounds(keys: Fields) -> Numbers:
+    """Starts, -1 for null, and ends."""
+    return np.stack([np.where(keys.is_null, -1, keys.start), keys.end])
 
 
 class _Rows:
@@ -186,9 +185,8 @@ class _Rows:
 
 
 class _V2Rows(_Rows):
-    timestamp_delta: Numbers
-    rest: Numbers
-    end: Numbers
+    places: Numbers
+    """Timestamp delta, start of the rest and end of each."""
 
     def records(self, rows: Numbers) -> Kept:
         return KeptRows(self, rows)
@@ -202,26 +200,20 @@ class KeptRows:
     numbers: Numbers
 
     def timestamp_deltas(self) -> tuple[int, int]:
-        deltas = self.rows.timestamp_delta[self.numbers]
+        deltas = self.rows.places[0, self.numbers]
         return int(deltas[0]), int(deltas.max())
 
     def pack(self, shift: int) -> bytes:
-        rows, numbers = self.rows, self.numbers
+        data = self.rows.data
+        places = self.rows.places[:, self.numbers]
         if compiled_map is not None:
-            starts, ends = rows.rest[numbers], rows.end[numbers]
-            out = bytearray(int((ends - starts).sum()) + MAX_RECORD_OVERHEAD * len(numbers))
-            size = compiled_map.pack(
-                rows.data, rows.timestamp_delta, rows.rest, rows.end, numbers, shift, out
-            )
+            room = int((places[2] - places[1]).sum()) + MAX_RECORD_OVERHEAD * len(self.numbers)
+            out = bytearray(room)
+            size = compiled_map.pack(data, self.rows.places, self.numbers, shift, out)
             return bytes(memoryview(out)[:size])
-        view = memoryview(rows.data)
-        columns = (rows.timestamp_delta, rows.rest, rows.end)
-        deltas, starts, ends = (column[numbers].tolist() for column in columns)
+        view = memoryview(data)
         return RawRecords(
-            [
-                RawRecord(delta, bytes(view[start:end]))
-                for delta, start, end in zip(deltas, starts, ends, strict=True)
-            ]
+            [RawRecord(delta, bytes(view[start:end])) for delta, start, end in places.T.tolist()]
         ).pack(shift)
 
 
@@ -242,9 +234,7 @@ def _v2_rows(batches: Sequence[RecordBatch]) -> _Rows:
     base = np.repeat(np.array([one.base_offset for one in batches], np.int64), counts)
     rows = _V2Rows(buffer, base + offset_delta, counts, keys)
     rows.is_tombstone = values.is_null
-    rows.timestamp_delta = timestamp_delta
-    rows.rest = rest
-    rows.end = scan.end
+    rows.places = np.stack([timestamp_delta, rest, scan.end])
     return rows
 
 
