@@ -89,11 +89,16 @@ class Peer(ABC):
 class Ottla(Peer):
     name = "ottla"
 
+    def __init__(self, settings: tuple[str, ...] = ()) -> None:
+        """`settings` are the broker's, as KEY=VALUE."""
+        self._settings = settings
+
     def absence(self) -> None:
         return None
 
     def command(self, directory: Path, port: int) -> list[str]:
         command = [sys.executable, "-m", "ottla", "serve"]
+        command += [part for one in self._settings for part in ("-o", one)]
         return [*command, "--data-dir", str(directory), "--listen", f"127.0.0.1:{port}"]
 
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ SHOWN = {
     "read": "one batch behind the other",
     "recovery": "opening after a clean stop",
     "retention": "of one core",
+    "compaction": "beside the cleaner",
     "sending": "sendfile over copied",
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",
