@@ -29,6 +29,7 @@ from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
 from ottla.server.call import Later
 from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
+from ottla.server.eager_wait import EagerWait
 from ottla.server.outbox import TruncatedFileError
 
 logger = logging.getLogger(__name__)
@@ -122,9 +123,10 @@ class Server:
         Everything but the waiting happens under the lock.
         """
         timeout: float | None = 0.0
+        waiting = EagerWait(self._selector.select)
         try:
             while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
-                events = self._selector.select(timeout)
+                events = waiting.wait(timeout)
                 with self._lock:
                     self._round(events)
                     timeout = self._timeout()
@@ -146,7 +148,7 @@ class Server:
             return None
         return max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
 
-    def _round(self, events: list[tuple[SelectorKey, int]]) -> None:
+    def _round(self, events: Sequence[tuple[SelectorKey, int]]) -> None:
         at = read_clock(self._clock)
         self._monotonic_ms = at.monotonic_ms
         self._dispatcher.set_time(at)

@@ -1,0 +1,45 @@
+"""Waiting for events without sleep while requests come one right behind the answer to another.
+
+To be woken costs a thread more than a small request does. So when a wait was over almost at once,
+the next ones look again and again for a short while before they sleep; the first that looks in vain
+ends that. Who is silent, or speaks now and then, costs no more than before.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Generic, TypeVar
+
+EAGER_S = 100e-6
+"""How long to look; and how short a wait must have been for the next one to look."""
+
+E = TypeVar("E")
+
+
+class EagerWait(Generic[E]):
+    """`select` waits as `selectors.BaseSelector.select` does."""
+
+    def __init__(
+        self,
+        select: Callable[[float | None], Sequence[E]],
+        now_s: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._select = select
+        self._now_s = now_s
+        self._is_eager = False
+
+    def wait(self, timeout_s: float | None) -> Sequence[E]:
+        """Events, or none once the timeout is over."""
+        if timeout_s is not None and timeout_s <= EAGER_S:
+            return self._select(timeout_s)
+        now_s, select = self._now_s, self._select
+        started_s = now_s()
+        if self._is_eager:
+            while now_s() - started_s < EAGER_S:
+                events = select(0)
+                if events:
+                    return events
+            self._is_eager = False
+            return select(timeout_s)
+        events = select(timeout_s)
+        self._is_eager = bool(events) and now_s() - started_s < EAGER_S
+        return events

@@ -1,0 +1,72 @@
+"""When the server sleeps between requests, and when it looks again at once."""
+
+from collections.abc import Sequence
+
+from ottla.server.eager_wait import EAGER_S, EagerWait
+
+
+class Requests:
+    """A clock and the moments at which events come; each look takes a microsecond."""
+
+    def __init__(self, *arrivals_s: float) -> None:
+        self.now_s = 0.0
+        self.sleeps: list[float | None] = []
+        self.looks = 0
+        self._arrivals_s = list(arrivals_s)
+
+    def select(self, timeout_s: float | None) -> Sequence[str]:
+        self.now_s += 1e-6
+        if timeout_s == 0:
+            self.looks += 1
+        else:
+            self.sleeps.append(timeout_s)
+            until_s = self._arrivals_s[0] if self._arrivals_s else float("inf")
+            limit_s = float("inf") if timeout_s is None else self.now_s + timeout_s
+            self.now_s = max(self.now_s, min(until_s, limit_s))
+        if self._arrivals_s and self._arrivals_s[0] <= self.now_s:
+            del self._arrivals_s[0]
+            return ["event"]
+        return []
+
+    def wait(self) -> EagerWait[str]:
+        return EagerWait(self.select, lambda: self.now_s)
+
+
+def test_who_speaks_now_and_then_is_waited_for_asleep() -> None:
+    requests = Requests(0.1, 0.2, 0.3)
+    wait = requests.wait()
+    for _ in range(3):
+        assert wait.wait(10.0) == ["event"]
+    assert requests.sleeps == [10.0] * 3
+    assert requests.looks == 0
+
+
+def test_who_speaks_at_once_is_not_waited_for_asleep() -> None:
+    requests = Requests(*(50e-6 * number for number in range(1, 6)))
+    wait = requests.wait()
+    for _ in range(5):
+        assert wait.wait(None) == ["event"]
+    assert requests.sleeps == [None]
+    assert requests.looks > 5
+
+
+def test_looking_ends_when_it_was_in_vain() -> None:
+    requests = Requests(50e-6, 0.5, 0.6)
+    wait = requests.wait()
+    assert wait.wait(None) == ["event"]
+    assert wait.wait(None) == ["event"]
+    in_vain = requests.looks
+    assert 0 < in_vain <= EAGER_S * 1e6 + 1
+    assert wait.wait(None) == ["event"]
+    assert requests.looks == in_vain
+    assert requests.now_s >= 0.6
+
+
+def test_a_deadline_that_is_near_is_not_missed() -> None:
+    requests = Requests()
+    wait = requests.wait()
+    assert wait.wait(0) == []
+    assert wait.wait(EAGER_S) == []
+    assert requests.now_s < 2 * EAGER_S + 1e-5
+    assert wait.wait(0.25) == []
+    assert requests.now_s < 0.26
