@@ -74,6 +74,11 @@ class CompactionPlan:
     last_records: Mapping[int, LastRecord] = field(default_factory=dict)
     aborted: tuple[AbortedTransaction, ...] = ()
 
+    def with_ends(self) -> Iterator[tuple[SegmentSource, int]]:
+        """Each source with the offset at which the next one begins."""
+        ends = [*(one.base_offset for one in self.sources[1:]), self.end_offset]
+        return zip(self.sources, ends, strict=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup:
@@ -147,12 +152,19 @@ def compact(plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> Compact
 
 
 class _Source:
-    """The batches of one segment, checked."""
+    """The batches of one segment, checked.
 
-    def __init__(self, plan: CompactionPlan, source: SegmentSource, around: Surroundings) -> None:
+    Their offsets too, which no checksum covers: a wrong one would make other records of its keys
+    look replaced.
+    """
+
+    def __init__(
+        self, directory: str, source: SegmentSource, end_offset: int, around: Surroundings
+    ) -> None:
         self._around = around
         self._source = source
-        self._path = join(plan.directory, log_file_name(source.base_offset))
+        self._end_offset = end_offset
+        self._path = join(directory, log_file_name(source.base_offset))
 
     def batches(self, from_offset: int = 0) -> Iterator[Batch]:
         """Those that end at `from_offset` or later; the bytes stay as long as a batch is held."""
@@ -162,9 +174,11 @@ class _Source:
         finally:
             file.close()
         position = counted = 0
+        next_offset = self._source.base_offset
         while position < len(view):
             try:
                 batch = batch_at(view, position)
+                next_offset = self._next_offset(batch, next_offset)
                 if batch.last_offset >= from_offset:
                     batch.check()
                     yield batch
@@ -177,6 +191,17 @@ class _Source:
                 counted = position
         self._around.check()
         self._around.on_bytes(position - counted)
+
+    def _next_offset(self, batch: Batch, next_offset: int) -> int:
+        """Where the batch ends, if it lies where it must."""
+        # The first offset of an old wrapper is only told by what it holds.
+        first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+        if not next_offset <= first <= batch.last_offset < self._end_offset:
+            raise InvalidBatchError(
+                f"offsets {first} to {batch.last_offset} are not between {next_offset} and "
+                f"{self._end_offset}"
+            )
+        return batch.last_offset + 1
 
     def damaged(self, position: int, error: Exception) -> DamagedSegmentError:
         return DamagedSegmentError(self._path, position, str(error), self._source.base_offset)
@@ -197,11 +222,10 @@ class _Learning:
     def run(self) -> int:
         """Returns the offset up to which every key is known."""
         plan = self._plan
-        ends = [*(one.base_offset for one in plan.sources[1:]), plan.end_offset]
-        for source, end in zip(plan.sources, ends, strict=True):
+        for source, end in plan.with_ends():
             if source.is_damaged or end <= plan.first_dirty_offset:
                 continue
-            stopped_at = self._learn(_Source(plan, source, self._around))
+            stopped_at = self._learn(_Source(plan.directory, source, end, self._around))
             if stopped_at is not None:
                 return stopped_at
         return plan.end_offset
@@ -273,6 +297,7 @@ class _Copying:
         self._around = around
         self._stats = stats
         self._end_offset = end_offset
+        self._ends = {source.base_offset: end for source, end in plan.with_ends()}
         self._transactions = CleanedTransactions()
         self._transactions.add_aborted(plan.aborted)
         self._judge = BatchJudge(
@@ -303,7 +328,8 @@ class _Copying:
     def _copy(self, source: SegmentSource, output: CleanedSegments) -> None:
         pending: list[tuple[Batch, Verdict]] = []
         rows = size = 0
-        reader = _Source(self._plan, source, self._around)
+        end_offset = self._ends[source.base_offset]
+        reader = _Source(self._plan.directory, source, end_offset, self._around)
         old_tombstones_stay = source.modified_ms > self._plan.old_horizon_ms
         try:
             for batch in reader.batches():

@@ -248,6 +248,22 @@ def test_a_damaged_batch_ends_the_pass_and_names_segment_and_position(
     assert not [name for name in disk.list("data/t-0") if name.endswith(".cleaned")]
 
 
+@pytest.mark.parametrize("first_byte", [0x01, 0x80])
+def test_an_offset_that_no_checksum_covers_is_held_against_its_neighbours(
+    keeper: Keeper, disk: FakeFileSystem, first_byte: int
+) -> None:
+    """Taken for right, it would have made the newer record of the key look replaced."""
+    write(keeper, (b"a", b"old"))
+    write(keeper, (b"a", b"new"))
+    keeper.finish()
+    path = keeper.log.segments.first.log.path
+    file = disk.open(path, writable=True)
+    file.pwrite(bytes([first_byte]), 0)
+    file.close()
+    with pytest.raises(DamagedSegmentError, match="are not between 0 and 2"):
+        clean(keeper.log, disk)
+
+
 def test_a_pass_that_is_stopped_takes_back_what_it_has_made(
     keeper: Keeper, disk: FakeFileSystem
 ) -> None:
