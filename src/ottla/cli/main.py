@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
     "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
     "load": ("ottla.cli.load:load_command", "Load a topic into Parquet with Spark."),
+    "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
     "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),
     "explain": ("ottla.cli.explain:explain_group", "Say why data stays, or goes."),
     "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),

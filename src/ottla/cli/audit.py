@@ -1,0 +1,76 @@
+"""`ottla audit`: whether a table that was loaded holds exactly what the log does."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import ApiError, CorruptionError
+
+if TYPE_CHECKING:
+    from ottla.spark.audit import AuditReport
+
+EXIT_DIFFERENCES = 1
+DIFFERENCES_SHOWN = 20
+
+
+@click.command("audit")
+@click.argument("source", metavar="DIR-OR-BOOTSTRAP")
+@click.option("--topic", "-t", required=True, help="What was loaded.")
+@click.option(
+    "--table", required=True, type=click.Path(file_okay=False), metavar="PATH", help="Where to."
+)
+@click.option(
+    "--all", "compare_all", is_flag=True, help="Compare every row, not a sample of files."
+)
+@click.option("--seed", default=0, show_default=True, help="Which files are the sample.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def audit_command(
+    source: str, topic: str, table: str, compare_all: bool, seed: int, as_json: bool
+) -> None:
+    """Prove that a table equals its log, or name the first difference.
+
+    The offsets of all loads must follow each other without gap or overlap, the files be those of
+    the manifest, the log have as many records, and rows be equal to records: those of some files,
+    or with --all of every one. Exits with 0 when all is equal, with 1 when not. Reads only.
+    """
+    from ottla.spark.audit import audit
+    from ottla.spark.log_source import open_log, source_options
+    from ottla.spark.options import parse_options
+    from ottla.spark.table import TableDirectory
+
+    options = parse_options({**source_options(source), "subscribe": topic})
+    try:
+        report = audit(
+            TableDirectory(table), open_log(options), topic, compare_all=compare_all, seed=seed
+        )
+    except (ApiError, CorruptionError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(json.dumps(_fields(report)) if as_json else _text(report))
+    if not report.is_equal:
+        sys.exit(EXIT_DIFFERENCES)
+
+
+def _fields(report: "AuditReport") -> dict[str, object]:
+    return {**asdict(report), "is_equal": report.is_equal}
+
+
+def _text(report: "AuditReport") -> str:
+    lines = [one.text for one in report.differences[:DIFFERENCES_SHOWN]]
+    more = len(report.differences) - len(lines)
+    if more:
+        lines.append(f"and {more} more")
+    lines += [
+        f"partition {partition}: the log no longer has offsets {one.from_offset} to "
+        f"{one.until_offset - 1}, which could not be compared"
+        for partition, one in report.unseen
+    ]
+    words = "equal" if report.is_equal else "NOT equal"
+    lines.append(
+        f"{report.table} and {report.topic} are {words}: {report.loads} loads, {report.files} "
+        f"files, {report.rows:,} rows; {report.rows_counted:,} counted in the log, "
+        f"{report.rows_compared:,} compared with it"
+    )
+    return "\n".join(lines)

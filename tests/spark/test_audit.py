@@ -1,0 +1,155 @@
+"""Audits of tables that a real Spark has loaded: sound ones, and ones that were tampered with."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ottla.cli.main import main
+from ottla.spark.audit import AuditReport, audit
+from ottla.spark.load import load
+from ottla.spark.log_source import open_log, source_options
+from ottla.spark.options import parse_options
+from ottla.spark.session import LocalSession
+from ottla.spark.table import TableDirectory, table_files
+from tests.golden.directories import GOLDEN
+from tests.spark.topics import append
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, local_session: LocalSession) -> Path:
+    """A log, and a table of two loads of it."""
+    for counts in ({0: 700, 1: 30}, {0: 41, 1: 9}):
+        append(tmp_path / "log", counts)
+        load(str(tmp_path / "log"), "orders", str(tmp_path / "table"), spark=local_session.spark)
+    return tmp_path
+
+
+def audited(path: Path, *, compare_all: bool = True) -> AuditReport:
+    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": "orders"}))
+    return audit(TableDirectory(str(path / "table")), log, "orders", compare_all=compare_all)
+
+
+def data_files(path: Path) -> list[Path]:
+    return sorted(Path(one) for one in table_files(str(path / "table")))
+
+
+def entry_file(path: Path, number: int) -> Path:
+    return path / "table" / "_ottla" / "manifest" / f"{number:020d}.json"
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Changes the first data file's rows, and makes the manifest agree with its new size."""
+    file = data_files(path)[0]
+    rows = change(pq.read_table(file))
+    old_size = file.stat().st_size
+    pq.write_table(rows, file, compression="zstd")
+    for number in (0, 1):
+        text = entry_file(path, number).read_text()
+        entry_file(path, number).write_text(
+            text.replace(f'"size": {old_size},', f'"size": {file.stat().st_size},')
+        )
+
+
+def test_a_table_that_was_loaded_equals_its_log(loaded: Path) -> None:
+    report = audited(loaded)
+    assert report.differences == []
+    assert (report.loads, report.rows) == (2, 780)
+    assert report.rows_counted == report.rows_compared == 780
+    assert report.unseen == []
+
+
+def test_one_changed_value_is_found_and_named(loaded: Path) -> None:
+    def change(rows: pa.Table) -> pa.Table:
+        values = rows["value"].to_pylist()
+        values[17] = b"forged"
+        return rows.set_column(rows.schema.get_field_index("value"), "value", pa.array(values))
+
+    rewrite(loaded, change)
+    (found,) = audited(loaded).differences
+    assert found.kind == "row"
+    assert "value is b'forged', in the log b'\\x00value" in found.text
+
+
+def test_a_row_that_is_there_twice_in_place_of_another_is_found(loaded: Path) -> None:
+    def change(rows: pa.Table) -> pa.Table:
+        return pa.concat_tables([rows.slice(0, 5), rows.slice(4, 1), rows.slice(6)])
+
+    rewrite(loaded, change)
+    (found,) = audited(loaded).differences
+    assert found.kind == "row"
+    assert "only one of table and log has this record" in found.text
+
+
+@pytest.mark.parametrize("way", ["missing", "cut", "another"])
+def test_a_file_that_is_not_the_manifests_is_named(loaded: Path, way: str) -> None:
+    files = data_files(loaded)
+    match way:
+        case "missing":
+            files[0].unlink()
+        case "cut":
+            files[0].write_bytes(files[0].read_bytes()[:-40])
+        case "another":
+            files[0].write_bytes(files[-1].read_bytes())
+    found = audited(loaded).differences
+    assert [one.kind for one in found] == ["file"]
+    assert files[0].name in found[0].text
+
+
+def test_a_load_that_is_taken_out_of_the_manifest_is_a_gap(loaded: Path) -> None:
+    fields = json.loads(entry_file(loaded, 1).read_text())
+    for one in fields["partitions"]:
+        one["from_offset"] += 2
+    entry_file(loaded, 1).write_text(json.dumps(fields))
+    kinds = {one.kind for one in audited(loaded).differences}
+    assert "gap" in kinds
+
+
+def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) -> None:
+    import ottla
+    from ottla.storage.truncation import delete_records_before
+
+    with ottla.open(loaded / "log") as log:
+        delete_records_before(log.broker.topics.partition("orders", 0).log, 700)
+    report = audited(loaded)
+    assert report.is_equal
+    assert [(number, one.until_offset) for number, one in report.unseen] == [(0, 700)]
+    assert report.rows_compared == 80
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the directories written by Kafka are not here")
+@pytest.mark.parametrize(
+    ("case", "topic"), [("txn", "txn"), ("compaction-1-after", "cmp"), ("basic-zstd", "basic-zstd")]
+)
+def test_tables_of_kafkas_own_directories_equal_them(
+    case: str, topic: str, tmp_path: Path, local_session: LocalSession
+) -> None:
+    source = str(GOLDEN / case / "logdir")
+    load(source, topic, str(tmp_path / "table"), spark=local_session.spark)
+    log = open_log(parse_options({**source_options(source), "subscribe": topic}))
+    report = audit(TableDirectory(str(tmp_path / "table")), log, topic, compare_all=True)
+    assert report.differences == []
+    assert report.rows_compared == report.rows > 0
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["audit", *arguments])
+    return end.value.code if isinstance(end.value.code, int) else 0
+
+
+def test_the_command_says_equal_or_names_the_difference(
+    loaded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(loaded / "log"), "--topic", "orders", "--table", str(loaded / "table")]
+    assert run(*arguments, "--all") == 0
+    assert "orders are equal: 2 loads" in capsys.readouterr().out
+    data_files(loaded)[0].unlink()
+    assert run(*arguments, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["is_equal"] is False
+    assert "it is missing" in told["differences"][0]["text"]
+    assert run(*arguments[:-1], str(loaded / "nowhere")) == 2
