@@ -18,10 +18,12 @@ def extensions() -> list[Extension]:
     except ImportError:
         return []
     wanted = [
-        Extension(name, [path], optional=True, extra_compile_args=["-O3"])
-        for name, path in COMPILED.items()
+        Extension(name, [path], extra_compile_args=["-O3"]) for name, path in COMPILED.items()
     ]
-    return cythonize(wanted, build_dir="build/cython", quiet=True)
+    made: list[Extension] = cythonize(wanted, build_dir="build/cython", quiet=True)
+    for one in made:
+        one.optional = True  # Cython does not hand it on
+    return made
 
 
 setup(ext_modules=extensions())
