@@ -12,7 +12,6 @@ from functools import cache
 from posixpath import normpath
 
 from ottla.config.connections import connection_overrides
-from ottla.config.group import GroupConfig
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
 from ottla.config.setting import (
     INT32_MAX,
@@ -26,6 +25,7 @@ from ottla.config.setting import (
     with_values,
 )
 from ottla.config.topic import TopicConfig
+from ottla.config.transaction import TransactionConfig
 from ottla.config.without_effect import is_without_effect
 
 EVERY_DIRECTORY = "*"
@@ -35,7 +35,7 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupConfig):
+class BrokerConfig(TransactionConfig):
     """What one broker is told; attributes are Kafka's names with underscores."""
 
     advertised_listeners: tuple[str, ...] = setting(

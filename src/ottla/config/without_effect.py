@@ -155,8 +155,10 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "group.coordinator.*",
         "offsets.commit.*",
         "offsets.load.buffer.size",
-        "transaction.*",
-        "transactional.id.expiration.ms",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.state.log.compression.codec",
+        "transaction.state.log.load.buffer.size",
+        "transaction.two.phase.commit.enable",
     ),
 }
 """Names by why they mean nothing; `*` stands for any ending."""

@@ -24,7 +24,7 @@ class ConsumerCommits:
         self, group: ConsumerGroup, request: CommitRequest, draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
         """Writes down offsets, one error code for each; raises `ApiError` when none may be."""
-        group.check_commit(request.claim)
+        group.check_commit(request.claim, is_transactional=request.producer is not None)
         return write_offsets(request, self._config.offset_metadata_max_bytes, draft)
 
     def delete(

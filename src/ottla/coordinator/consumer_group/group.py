@@ -245,9 +245,15 @@ class ConsumerGroup:
         wanted = [name for name in names if votes[name]]
         return max(wanted, key=lambda name: votes[name], default=names[0])
 
-    def check_commit(self, claim: MemberClaim) -> None:
-        """Raises `ApiError` unless somebody may commit; without members, anybody may."""
+    def check_commit(self, claim: MemberClaim, *, is_transactional: bool = False) -> None:
+        """Raises `ApiError` unless somebody may commit; without members, anybody may.
+
+        In a transaction who does not say who they are may, too (KIP-447).
+        """
         if claim.generation < 0 and not self.members:
+            return
+        is_simple = claim.generation < 0 and not claim.member_id and claim.instance_id is None
+        if is_transactional and is_simple:
             return
         self._check_epoch(claim)
 

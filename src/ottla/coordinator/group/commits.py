@@ -24,11 +24,15 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """`retention_ms` is from clients that chose themselves how long an offset is kept."""
+    """`retention_ms` is from clients that chose themselves how long an offset is kept.
+
+    `producer` is the id and epoch in whose transaction the offsets are committed.
+    """
 
     claim: MemberClaim
     offsets: Mapping[TopicPartition, NewOffset]
     retention_ms: int | None = None
+    producer: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +64,15 @@ class Commits:
         self, group: Group | None, request: CommitRequest, draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
         """Writes down offsets, one error code for each; raises `ApiError` when none may be."""
-        self._check(group, request.claim, draft)
+        self._check(group, request, draft)
         return write_offsets(request, self._config.offset_metadata_max_bytes, draft)
 
-    def _check(self, group: Group | None, claim: MemberClaim, draft: Draft) -> None:
-        """A simple consumer, without a member id, may commit while the group has no members."""
+    def _check(self, group: Group | None, request: CommitRequest, draft: Draft) -> None:
+        """A simple consumer, without a member id, may commit while the group has no members.
+
+        In a transaction it always may: producers of old do not say for which member (KIP-447).
+        """
+        claim = request.claim
         is_simple = (
             claim.generation < 0 and claim.member_id == UNKNOWN_MEMBER and claim.instance_id is None
         )
@@ -75,8 +83,12 @@ class Commits:
         if group.state is GroupState.EMPTY and claim.generation < 0:
             return
         if is_simple:
+            if request.producer is not None:
+                return
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.check_claim(claim)
+        if request.producer is not None:
+            return
         if group.state is GroupState.COMPLETING_REBALANCE:
             # The member knows of the generation; its partitions are about to change.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)

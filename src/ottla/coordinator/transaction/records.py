@@ -4,13 +4,18 @@ The two bytes before key and value are their versions. A null value forgets the 
 Kafka's counterpart: `TransactionLog`.
 """
 
+from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.codec.fields import array, int8, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
 from ottla.codec.versioned import decode_versioned, encode_versioned, version_of
 
 WRITTEN_VERSION = 0
-"""Version 1 differs in being flexible only; Kafka writes it from transaction version 2 on."""
+TAGGED_VERSION = 1
+"""Version 1 is flexible. Kafka writes it from the feature `transaction.version` 1 on; here it is
+written only for what version 0 has no place for, so that Kafkas of every age can read the rest."""
+
+STATUSES = range(8)
 
 
 class TransactionLogKey(Message, versions="0"):
@@ -28,7 +33,9 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     """The state of a transactional id; partitions are null while no transaction is open.
 
     Statuses: 0 empty, 1 ongoing, 2 and 3 preparing to commit and to abort, 4 and 5 committed and
-    aborted, 6 dead, 7 being fenced.
+    aborted, 6 dead, 7 being fenced. The tagged fields are of transactions version 2 (KIP-890): the
+    producer's id before its epochs were used up, the one it goes on with, and the rules that the
+    client keeps.
     """
 
     producer_id: int = int64("0+")
@@ -40,6 +47,16 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     )
     transaction_last_update_timestamp_ms: int = int64("0+")
     transaction_start_timestamp_ms: int = int64("0+")
+    previous_producer_id: int = int64("1+", default=-1, tag=0)
+    next_producer_id: int = int64("1+", default=-1, tag=1)
+    client_transaction_version: int = int16("1+", default=0, tag=2)
+
+    @property
+    def written_version(self) -> int:
+        """The oldest version that has a place for all that the value says."""
+        is_plain = self.previous_producer_id == self.next_producer_id == -1
+        is_plain = is_plain and not self.client_transaction_version
+        return WRITTEN_VERSION if is_plain else TAGGED_VERSION
 
 
 def encode_key(key: TransactionLogKey) -> bytes:
@@ -56,10 +73,13 @@ def decode_key(buffer: Buffer) -> TransactionLogKey | None:
     return decode_versioned(TransactionLogKey, buffer)
 
 
-def encode_value(value: TransactionLogValue, version: int = WRITTEN_VERSION) -> bytes:
-    return encode_versioned(value, version)
+def encode_value(value: TransactionLogValue, version: int | None = None) -> bytes:
+    return encode_versioned(value, value.written_version if version is None else version)
 
 
 def decode_value(buffer: Buffer) -> TransactionLogValue:
     """Raises `ProtocolError`."""
-    return decode_versioned(TransactionLogValue, buffer)
+    value = decode_versioned(TransactionLogValue, buffer)
+    if value.transaction_status not in STATUSES:
+        raise ProtocolError(f"a transaction has no status {value.transaction_status}")
+    return value

@@ -48,7 +48,7 @@ def test_an_idle_id_has_no_partitions() -> None:
 
 def test_fields_of_later_kafkas_are_passed_over() -> None:
     data = encode_value(VALUE, 1)
-    later = data[:-1] + b"\1\0\x08" + bytes(8)
+    later = data[:-1] + b"\1\x09\x08" + bytes(8)
     assert decode_value(later) == VALUE
 
 

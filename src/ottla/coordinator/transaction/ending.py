@@ -1,0 +1,67 @@
+"""The end of a transaction: by its producer, or because somebody or something has shut that out.
+
+A producer of transactions version 2 comes out of every end with a new epoch, so that nothing it
+sent for the transaction before can reach the next (KIP-890). Kafka's counterparts:
+`TransactionCoordinator.endTransaction`, `TransactionMetadata.prepareAbortOrCommit`.
+"""
+
+from collections.abc import Callable
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.coordinator.transaction.requests import ProducerClaim
+from ottla.coordinator.transaction.state import TransactionState
+from ottla.coordinator.transaction.transaction import (
+    FIRST_EPOCH_BUMP_VERSION,
+    LAST_CLIENT_EPOCH,
+    Change,
+    Transaction,
+)
+
+COMMITTED = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+
+
+def end_producer(
+    known: Transaction,
+    claim: ProducerClaim,
+    is_commit: bool,
+    client_version: int,
+    new_producer_id: Callable[[], int],
+    now_ms: int,
+) -> Change | None:
+    """What the transaction becomes; `None` when it has ended so before. Raises `ApiError`."""
+    bumps = client_version >= FIRST_EPOCH_BUMP_VERSION
+    has_ended_so = known.state in (COMMITTED if is_commit else ABORTED)
+    is_retry = bumps and has_ended_so and _was_before_the_end(known, claim)
+    if not is_retry:
+        known.check_producer(claim.producer_id, claim.epoch)
+    if known.is_prepared and has_ended_so:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if is_retry or (has_ended_so and not bumps):
+        return None
+    is_empty_abort = bumps and not is_commit and not known.is_prepared
+    if not known.is_ongoing and not is_empty_abort:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    changes = {"client_version": client_version}
+    if bumps:
+        changes["epoch"] = known.epoch + 1
+        if known.is_exhausted:
+            changes["next_producer_id"] = new_producer_id()
+    if not known.is_ongoing:
+        changes["start_ms"] = now_ms
+    state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+    return known.change(state, now_ms, **changes)
+
+
+def fence(known: Transaction, now_ms: int) -> Change:
+    """Aborts an open transaction under an epoch that no producer has."""
+    return known.change(TransactionState.PREPARE_ABORT, now_ms, epoch=known.epoch + 1)
+
+
+def _was_before_the_end(known: Transaction, claim: ProducerClaim) -> bool:
+    """Whether this is the producer as it was before the end gave it another epoch, or id."""
+    if claim.producer_id == known.producer_id:
+        return claim.epoch == known.epoch - 1
+    is_before = claim.producer_id == known.previous_producer_id
+    return is_before and claim.epoch == LAST_CLIENT_EPOCH and known.epoch == 0

@@ -1,0 +1,300 @@
+"""The transaction coordinator: a machine without clock, disk or network.
+
+Operations take values and a moment, and return a `Decision`. Whoever runs the machine appends the
+decision's records to `__transaction_state`, hands them to `replay`, and only then answers. After
+that it looks at `prepared`: it writes the markers, and only when all are written out has `complete`
+say so in the log. At start it replays the log, and `prepared` is what a crash cut off.
+
+Different from Kafka: the abort that shuts a producer out is one record, so that nobody is ever seen
+in PrepareEpochFence; and an old producer that asks to recover (KIP-360) does not abort the
+transaction of its successor. Kafka's counterparts: `TransactionCoordinator`,
+`TransactionStateManager`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.moment import Moment
+from ottla.config.transaction import TransactionConfig
+from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
+from ottla.coordinator.timers import Timers
+from ottla.coordinator.transaction.describing import describe
+from ottla.coordinator.transaction.ending import end_producer, fence
+from ottla.coordinator.transaction.initializing import init_producer
+from ottla.coordinator.transaction.records import TransactionLogKey, TransactionLogValue
+from ottla.coordinator.transaction.requests import (
+    InitRequest,
+    MarkersToWrite,
+    Outcome,
+    ProducerAnswer,
+    ProducerClaim,
+    TransactionDescription,
+)
+from ottla.coordinator.transaction.state import TransactionState
+from ottla.coordinator.transaction.transaction import (
+    NO_PRODUCER_ID,
+    Change,
+    TopicPartition,
+    Transaction,
+)
+
+RETRY_MS = 1000
+"""When an abort is tried again for which the log took no record."""
+
+
+class Due(Enum):
+    TIMEOUT = "a transaction has taken too long"
+    EXPIRY = "look for ids that nobody uses any more"
+
+
+class TransactionMachine:
+    """All transactional ids. `transactions` is for looking at."""
+
+    def __init__(self, config: TransactionConfig, new_producer_id: Callable[[], int]) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._prepared: dict[str, None] = {}
+        self._timers: Timers[tuple[Due, str]] = Timers()
+        self._to_look_through: deque[str] = deque()
+
+    # Replay
+
+    def replay(self, key: TransactionLogKey, value: TransactionLogValue | None) -> None:
+        """Takes in a record of `__transaction_state`."""
+        transactional_id = key.transactional_id
+        if value is None:
+            self.transactions.pop(transactional_id, None)
+            self._prepared.pop(transactional_id, None)
+            return
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            known = Transaction(transactional_id=transactional_id)
+            self.transactions[transactional_id] = known
+        known.take(value)
+        if known.is_prepared:
+            self._prepared[transactional_id] = None
+        else:
+            self._prepared.pop(transactional_id, None)
+
+    def loaded(self, at: Moment) -> None:
+        """Everything is replayed: what is ongoing has what is left of its time."""
+        for one in self.transactions.values():
+            if one.is_ongoing:
+                self._set_timeout(one.transactional_id, one.start_ms + one.timeout_ms, at)
+        self._set_expiry_timer(at)
+
+    # Producers
+
+    def init_producer(self, request: InitRequest, at: Moment) -> Decision[ProducerAnswer]:
+        """Gives a producer its id and epoch, and shuts out all that had the id before.
+
+        CONCURRENT_TRANSACTIONS together with records means that an open transaction is aborted
+        first: to be asked again when that is complete.
+        """
+        key = request.transactional_id
+        try:
+            self._check_request(request)
+            known = self.transactions.get(key) or Transaction(transactional_id=key)
+            change = init_producer(known, request, self._new_producer_id, at.now_ms)
+        except ApiError as error:
+            return Decision(key=key, answer=ProducerAnswer(error=error.code))
+        if change.state is TransactionState.PREPARE_ABORT:
+            answer = ProducerAnswer(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            answer = ProducerAnswer(producer_id=change.producer_id, epoch=change.epoch)
+        return _decide(key, change, answer)
+
+    def _check_request(self, request: InitRequest) -> None:
+        if not request.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if not 0 < request.timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+    # Transactions
+
+    def add_partitions(
+        self,
+        claim: ProducerClaim,
+        partitions: Iterable[TopicPartition],
+        at: Moment,
+        *,
+        client_version: int = 0,
+    ) -> Decision[Outcome]:
+        """The producer is about to write to partitions; the first ones begin a transaction."""
+        key = claim.transactional_id
+        added = frozenset(partitions)
+        try:
+            known = self._producer(claim)
+        except ApiError as error:
+            return Decision(key=key, answer=Outcome(error=error.code))
+        if known.is_prepared:
+            return Decision(key=key, answer=Outcome(error=ErrorCode.CONCURRENT_TRANSACTIONS))
+        if known.is_ongoing and added <= known.partitions:
+            return Decision(key=key, answer=Outcome())
+        start_ms = known.start_ms
+        if not known.is_ongoing:
+            start_ms = at.now_ms
+            self._set_timeout(key, start_ms + known.timeout_ms, at)
+        change = known.change(
+            TransactionState.ONGOING,
+            at.now_ms,
+            added,
+            start_ms=start_ms,
+            client_version=client_version,
+        )
+        return _decide(key, change, Outcome())
+
+    def verify(
+        self, claim: ProducerClaim, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition belongs to the transaction that is open (KIP-890).
+
+        TRANSACTION_ABORTABLE where it does not.
+        """
+        wanted = list(partitions)
+        try:
+            known = self._producer(claim)
+        except ApiError as error:
+            return dict.fromkeys(wanted, error.code)
+        if known.is_prepared:
+            return dict.fromkeys(wanted, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return {
+            where: ErrorCode.NONE if where in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for where in wanted
+        }
+
+    def _producer(self, claim: ProducerClaim) -> Transaction:
+        if not claim.transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        known = self.transactions.get(claim.transactional_id)
+        if known is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        known.check_producer(claim.producer_id, claim.epoch)
+        return known
+
+    def end(
+        self, claim: ProducerClaim, at: Moment, *, is_commit: bool, client_version: int = 0
+    ) -> Decision[ProducerAnswer]:
+        """Commits or aborts; the answer's id and epoch are for producers of version 2 (KIP-890)."""
+        key = claim.transactional_id
+        try:
+            if not key:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            known = self.transactions.get(key)
+            if known is None:
+                raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            change = end_producer(
+                known, claim, is_commit, client_version, self._new_producer_id, at.now_ms
+            )
+        except ApiError as error:
+            return Decision(key=key, answer=ProducerAnswer(error=error.code))
+        if change is None:
+            producer_id, epoch = known.client_identity
+            return Decision(key=key, answer=ProducerAnswer(producer_id=producer_id, epoch=epoch))
+        producer_id, epoch = change.client_identity
+        return _decide(key, change, ProducerAnswer(producer_id=producer_id, epoch=epoch))
+
+    # Markers
+
+    @property
+    def prepared(self) -> list[MarkersToWrite]:
+        """The transactions that are decided and not complete."""
+        return [self._markers(self.transactions[one]) for one in self._prepared]
+
+    def _markers(self, known: Transaction) -> MarkersToWrite:
+        return MarkersToWrite(
+            transactional_id=known.transactional_id,
+            producer_id=known.producer_id,
+            epoch=known.epoch,
+            is_commit=known.state is TransactionState.PREPARE_COMMIT,
+            partitions=known.partitions,
+        )
+
+    def complete(self, transactional_id: str, at: Moment) -> Decision[Outcome]:
+        """All markers are written out."""
+        known = self.transactions[transactional_id]
+        is_commit = known.state is TransactionState.PREPARE_COMMIT
+        state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
+        producer_id, epoch = known.client_identity
+        changes = {"producer_id": producer_id, "epoch": epoch}
+        if known.next_producer_id != NO_PRODUCER_ID:
+            changes["previous_producer_id"] = known.producer_id
+        return _decide(transactional_id, known.change(state, at.now_ms, **changes), Outcome())
+
+    # Questions
+
+    def describe(self, transactional_id: str) -> TransactionDescription | None:
+        known = self.transactions.get(transactional_id)
+        return None if known is None else describe(known)
+
+    def list_transactions(self) -> Iterator[TransactionDescription]:
+        return map(describe, self.transactions.values())
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `advance` will next have something to do, on the monotonic clock."""
+        return self._timers.next_deadline_ms
+
+    def advance(self, at: Moment) -> Decision[Answer] | None:
+        """What time has brought about; to be called until it returns `None`.
+
+        One at a time, since each must be replayed before the next can be decided.
+        """
+        if self._to_look_through:
+            return self._expire(self._to_look_through.popleft(), at)
+        due = self._timers.take_due(at.monotonic_ms)
+        if due is None:
+            return None
+        what, key = due
+        if what is Due.TIMEOUT:
+            return self._time_out(key, at)
+        self._to_look_through.extend(self.transactions)
+        self._set_expiry_timer(at)
+        return Decision(key=key)
+
+    def _time_out(self, key: str, at: Moment) -> Decision[Answer]:
+        known = self.transactions.get(key)
+        if known is None or not known.is_ongoing:
+            return Decision(key=key)
+        return _decide(key, fence(known, at.now_ms))
+
+    def _expire(self, key: str, at: Moment) -> Decision[Answer]:
+        known = self.transactions.get(key)
+        if known is None or known.is_ongoing or known.is_prepared:
+            return Decision(key=key)
+        if at.now_ms - known.update_ms < self._config.transactional_id_expiration_ms:
+            return Decision(key=key)
+        tombstone = CoordinatorRecord(TransactionLogKey(transactional_id=key), None)
+        return Decision(key=key, records=(tombstone,))
+
+    def _set_timeout(self, key: str, end_ms: int, at: Moment) -> None:
+        left_ms = max(end_ms - at.now_ms, 0)
+        self._timers.set((Due.TIMEOUT, key), at.monotonic_ms + left_ms)
+
+    def _set_expiry_timer(self, at: Moment) -> None:
+        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._timers.set((Due.EXPIRY, ""), at.monotonic_ms + interval_ms)
+
+    # When the log takes no records
+
+    def refused(
+        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
+    ) -> Decision[AnswerT]:
+        """What to answer in place of a decision whose records could not be appended."""
+        timeout = (Due.TIMEOUT, decision.key)
+        known = self.transactions.get(decision.key)
+        if known is not None and known.is_ongoing and timeout not in self._timers:
+            self._timers.set(timeout, at.monotonic_ms + RETRY_MS)
+        answer = decision.answer
+        return Decision(key=decision.key, answer=None if answer is None else answer.refused(code))
+
+
+def _decide(key: str, change: Change, answer: AnswerT | None = None) -> Decision[AnswerT]:
+    record = CoordinatorRecord(TransactionLogKey(transactional_id=key), change.to_record())
+    return Decision(key=key, records=(record,), answer=answer)
