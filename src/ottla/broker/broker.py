@@ -35,13 +35,14 @@ from ottla.broker.opening import (
 )
 from ottla.broker.partition import Partition
 from ottla.broker.pauses import Pauses
-from ottla.broker.producer_ids import ProducerIds, write_producer_ids
+from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
 from ottla.broker.quotas import ClientQuotas
 from ottla.broker.removals import SegmentRemovals
 from ottla.broker.retention import Retention
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topic_store import TopicStore
 from ottla.broker.topics import NewTopic, Topic, partition_count_of
+from ottla.broker.transactions import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
@@ -56,6 +57,7 @@ from ottla.storage.partition_log import (
     FoundOffset,
     Isolation,
 )
+from ottla.storage.producer_state import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +86,6 @@ class Broker:
         self.topics = self._store.topics
         self.node_id = opened.node_id
         self.cluster_id = opened.cluster_id
-        self._file_system = file_system
         self._run_directories = options.run_directories
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
@@ -97,7 +98,10 @@ class Broker:
             self.config.max_incremental_fetch_session_cache_slots,
             new_id=lambda: 1 + options.random_below(MAX_ID),
         )
-        self._producer_ids = ProducerIds(opened.next_producer_id, self._reserve_producer_ids)
+        self._producer_ids = ProducerIds(
+            opened.next_producer_id,
+            lambda end: reserve_producer_ids(file_system, opened.directories, end),
+        )
         self._jobs = Jobs()
         self._segment_removals = SegmentRemovals()
         self.retention = Retention(opened.directories, self._segment_removals)
@@ -115,6 +119,12 @@ class Broker:
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
         )
         self.groups = GroupCoordinator(self, self.config, options.new_id)
+        self.transactions = TransactionCoordinator(
+            self,
+            self.groups,
+            self.config,
+            must_verify=lambda: self.config.transaction_partition_verification_enable,
+        )
         self.cleaner = Cleaner(
             opened.directories, file_system, lambda: settings.config, self._segment_removals
         )
@@ -189,7 +199,14 @@ class Broker:
     # Appending
 
     def append(
-        self, topic: str, index: int, records: Buffer, *, now_ms: int, acks: int = ACKS_ALL
+        self,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        now_ms: int,
+        acks: int = ACKS_ALL,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Appends batches; `records` may be changed, and must then stay until `write_out`."""
         partition = self.topics.partition(topic, index)
@@ -197,7 +214,9 @@ class Broker:
         if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
-            info = log.append_as_leader(records, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            info = log.append_as_leader(
+                records, leader_epoch=partition.leader_epoch, now_ms=now_ms, origin=origin
+            )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         if not partition.is_dirty:
@@ -208,15 +227,30 @@ class Broker:
     @property
     def has_pending(self) -> bool:
         """Whether `write_out` has something to do."""
-        return bool(self._dirty)
+        return bool(self._dirty) or self.transactions.has_decided
 
     def write_out(self) -> None:
         """Writes all pending appends, one call per partition; readers see them from now on.
 
-        Raises `StorageError` after it has tried all of them.
+        Then what is decided of transactions is carried out. Raises `StorageError` after it has
+        tried all partitions.
         """
-        if not self._dirty:
-            return
+        if self._dirty:
+            self._write_dirty()
+        if self.transactions.has_decided:
+            self._end_transactions()
+
+    def _end_transactions(self) -> None:
+        try:
+            self.transactions.append_markers()
+            self._write_dirty()
+            self.transactions.append_completions()
+            self._write_dirty()
+        except StorageError:
+            self.transactions.postpone()
+            raise
+
+    def _write_dirty(self) -> None:
         dirty, self._dirty = self._dirty, []
         failure: StorageError | None = None
         for partition in dirty:
@@ -351,21 +385,11 @@ class Broker:
     # Producer ids
 
     def allocate_producer_id(self) -> int:
-        """An id for an idempotent producer that was never given to another; raises `ApiError`."""
+        """An id for a producer that was never given to another; raises `ApiError`."""
         try:
             return self._producer_ids.allocate()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-
-    def _reserve_producer_ids(self, end: int) -> None:
-        online = [directory for directory in self.directories if not directory.is_offline]
-        if not online:
-            raise StorageError(self.directories[0].path, "every log directory is offline")
-        for directory in online:
-            try:
-                write_producer_ids(self._file_system, directory.path, end)
-            except OSError as error:
-                raise directory.health.fail(error) from error
 
     # Jobs
 
@@ -375,6 +399,7 @@ class Broker:
         deadlines = [
             self._waiting.next_deadline_ms,
             self.groups.next_deadline_ms,
+            self.transactions.next_deadline_ms,
             self.next_job_ms,
             self.pauses.next_deadline_ms,
         ]
@@ -408,9 +433,10 @@ class Broker:
         return due
 
     def run_due_jobs(self, at: Moment) -> None:
-        """Ends the sessions of members, removes the files of deleted topics and segments, runs the
-        jobs whose time has come, and moves partitions on."""
+        """Ends the sessions of members and transactions that take too long, removes the files of
+        deleted topics and segments, runs the jobs that are due, and moves partitions on."""
         self.groups.advance(at)
+        self.transactions.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)

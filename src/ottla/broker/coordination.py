@@ -6,6 +6,7 @@ before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorServic
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -58,6 +59,14 @@ Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """What to answer when records are too large, and in whose transaction they are."""
+
+    too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    producer: tuple[int, int] | None = None
+
+
 class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`."""
 
@@ -84,6 +93,10 @@ class GroupCoordinator:
             ) from error
         self.machine.loaded(at)
         self._is_loaded = True
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of the offsets topic that keeps what a group commits."""
+        return self._topic.partition_of(group_id)
 
     def is_available(self, group_id: str) -> bool:
         """Whether the group's partition is online: if not, nobody knows what it has committed."""
@@ -133,7 +146,8 @@ class GroupCoordinator:
     def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
         self.load(at)
         decision = self.machine.commit(request, at)
-        return self._run_now(decision, at, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+        writing = _Writing(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, request.producer)
+        return self._run_now(decision, at, writing)
 
     def fetch_offsets(
         self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None, at: Moment
@@ -150,6 +164,11 @@ class GroupCoordinator:
     ) -> PartitionErrors:
         self.load(at)
         return self._run_now(self.machine.delete_offsets(group_id, wanted, at), at)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction is in the offsets topic."""
+        if self._is_loaded:
+            self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def topic_deleted(self, name: str) -> None:
         """Offsets in a topic that is gone are forgotten with the next `advance`."""
@@ -203,40 +222,33 @@ class GroupCoordinator:
     # Running a decision
 
     def _run_now(
-        self,
-        decision: Decision[AnswerT],
-        at: Moment,
-        *,
-        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+        self, decision: Decision[AnswerT], at: Moment, writing: _Writing | None = None
     ) -> AnswerT:
-        answer = self._run(decision, at, too_large=too_large)
+        answer = self._run(decision, at, writing)
         assert answer is not None
         return answer
 
     def _run(
-        self,
-        decision: Decision[AnswerT],
-        at: Moment,
-        *,
-        too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR,
+        self, decision: Decision[AnswerT], at: Moment, writing: _Writing | None = None
     ) -> AnswerT | None:
+        writing = writing or _Writing()
         if decision.records:
             try:
-                first_offset = self._append(decision, at)
+                first_offset = self._append(decision, at, writing.producer)
             except ApiError as error:
                 logger.error("group %s: cannot write: %s", decision.key, error)
-                code = too_large if error.code in TOO_LARGE else REFUSALS.get(error.code)
+                code = writing.too_large if error.code in TOO_LARGE else REFUSALS.get(error.code)
                 refusal = code or ErrorCode.UNKNOWN_SERVER_ERROR
                 decision = self.machine.refused(decision, refusal, at)
             else:
-                self._replay(decision.records, first_offset)
+                self._replay(decision.records, first_offset, writing.producer)
         for reply in decision.replies:
             assert isinstance(reply.ticket, Waiting)
             reply.ticket.result = reply.answer
             self._answered.append(reply.ticket)
         return decision.answer
 
-    def _append(self, decision: Decision[Any], at: Moment) -> int:
+    def _append(self, decision: Decision[Any], at: Moment, producer: tuple[int, int] | None) -> int:
         encoded = [
             EncodedRecord(
                 encode_key(record.key),
@@ -244,11 +256,17 @@ class GroupCoordinator:
             )
             for record in decision.records
         ]
-        return self._topic.append(decision.key, encoded, now_ms=at.now_ms)
+        return self._topic.append(decision.key, encoded, now_ms=at.now_ms, producer=producer)
 
-    def _replay(self, records: Sequence[CoordinatorRecord], first_offset: int) -> None:
+    def _replay(
+        self,
+        records: Sequence[CoordinatorRecord],
+        first_offset: int,
+        producer: tuple[int, int] | None,
+    ) -> None:
+        producer_id = None if producer is None else producer[0]
         for offset, record in enumerate(records, first_offset):
-            self.machine.replay(record.key, record.value, offset)
+            self.machine.replay(record.key, record.value, offset, producer_id=producer_id)
 
 
 def offsets_topic(config: GroupConfig) -> NewTopic:

@@ -18,6 +18,7 @@ from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.append import AppendInfo
 from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.producer_state import AppendOrigin
 
 READ_SIZE = 1 << 20
 
@@ -29,7 +30,16 @@ class Appender(Protocol):
 
     def create_topic(self, new: NewTopic) -> Topic: ...
 
-    def append(self, topic: str, index: int, records: Buffer, *, now_ms: int) -> AppendInfo: ...
+    def append(
+        self,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        now_ms: int,
+        acks: int = ...,
+        origin: AppendOrigin,
+    ) -> AppendInfo: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +66,31 @@ class InternalTopic:
         self._new = new
         self._compression = compression
 
-    def append(self, place: str, records: Sequence[EncodedRecord], *, now_ms: int) -> int:
+    def append(
+        self,
+        place: str,
+        records: Sequence[EncodedRecord],
+        *,
+        now_ms: int,
+        producer: tuple[int, int] | None = None,
+    ) -> int:
         """Appends to the partition that a group's or transaction's id stands for, in one batch.
 
-        Returns the first record's offset. Raises `ApiError`, and has then written nothing.
+        `producer` is the id and epoch in whose transaction that is. Returns the first record's
+        offset. Raises `ApiError`, and has then written nothing.
         """
         name = self._new.name
         topic = self._broker.topics.find(name) or self._broker.create_topic(self._new)
         builder = RecordBatchBuilder(compression=self._compression)
+        if producer is not None:
+            builder.is_transactional = True
+            builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
         index = partition_for(place, topic.partition_count)
         batch = bytearray(builder.build())
-        return self._broker.append(name, index, batch, now_ms=now_ms).first_offset
+        origin = AppendOrigin.COORDINATOR
+        return self._broker.append(name, index, batch, now_ms=now_ms, origin=origin).first_offset
 
     def read_all(self) -> Iterator[StoredRecord]:
         """The last record of every key in every partition, and those of open transactions.
@@ -81,6 +103,17 @@ class InternalTopic:
         for _, partition in sorted(topic.partitions.items()):
             if not partition.directory.is_offline:
                 yield from latest_records(partition.log)
+
+    def partition_of(self, place: str) -> int:
+        """The partition that an id stands for, or will when the topic is made."""
+        topic = self._broker.topics.find(self._new.name)
+        count = self._new.partition_count if topic is None else topic.partition_count
+        assert count is not None
+        return partition_for(place, count)
+
+    def leader_epoch_of(self, place: str) -> int:
+        """The leader epoch of the partition that an id stands for, which must be online."""
+        return self._broker.topics.partition(self._new.name, self.partition_of(place)).leader_epoch
 
     def is_online(self, place: str) -> bool:
         """Whether the partition that an id stands for can be written to, or is yet to be made."""

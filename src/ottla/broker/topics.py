@@ -25,7 +25,8 @@ MAX_PARTITION_COUNT = 10_000
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, "__transaction_state"})
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """Written by coordinators only."""
 
 

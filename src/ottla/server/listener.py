@@ -107,7 +107,9 @@ class Server:
     def start(self) -> None:
         """Begins to listen; raises `UserError` when an address cannot be had."""
         try:
-            self._broker.groups.load(read_clock(self._clock))
+            at = read_clock(self._clock)
+            self._broker.groups.load(at)
+            self._broker.transactions.load(at)
             self._acceptors = open_acceptors(self._listeners)
         except UserError:
             self._close_all()

@@ -39,13 +39,16 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=f"There is no coordinator for keys of type {key_type}.",
         )
-    if key_type == GROUP and not call.broker.groups.is_available(key):
+    is_group = key_type == GROUP
+    coordinator = call.broker.groups if is_group else call.broker.transactions
+    what = "group" if is_group else "transaction"
+    if not coordinator.is_available(key):
         return Coordinator(
             key=key,
             node_id=-1,
             port=-1,
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message="The log directory of the group's partition is offline.",
+            error_message=f"The log directory of the {what}'s partition is offline.",
         )
     host, port = call.address
     return Coordinator(

@@ -3,7 +3,8 @@
 Versions 0 to 2 carry message sets of the old formats, which are kept as the topic asks. With acks=0
 there is no answer; a failure then closes the connection, so that the producer looks where to go
 instead.
-Left out: transactions, whose batches are refused while there is no transaction coordinator.
+A batch in a transaction is let in if its partition was added to the transaction; from version 12
+on it is added here (KIP-890).
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
@@ -13,6 +14,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
 from ottla.broker.topics import INTERNAL_TOPICS
+from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -23,6 +25,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.server.call import Call
+from ottla.server.fencing import refusal_of_write
 from ottla.storage.append import InvalidRecordsError
 
 ACKS = (-1, 0, 1)
@@ -31,6 +34,8 @@ FIRST_BATCH_VERSION = 3
 """From here on, a partition's records are exactly one batch of magic 2 (KIP-98)."""
 
 FIRST_ZSTD_VERSION = 7
+FIRST_ABORTABLE_VERSION = 11
+FIRST_ADDING_VERSION = 12
 FIRST_TOPIC_ID_VERSION = 13
 
 BATCH_START = Struct(
@@ -47,6 +52,14 @@ SIZE_BEFORE_SIZE = 12
 COMPRESSION_MASK = 0x07
 ZSTD = 4
 TRANSACTIONAL_BIT = 0x10
+
+PRODUCER = Struct(
+    ">q"  # producer id
+    "h"  # producer epoch
+)
+assert PRODUCER.size == 10
+
+PRODUCER_POSITION = 43
 
 _unpack_start = BATCH_START.unpack_from
 
@@ -92,8 +105,8 @@ def _append(
     records = data.records
     if records is None or not len(records):
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
-    if call.api_version >= FIRST_BATCH_VERSION:
-        _check_batch(records, call.api_version)
+    if call.api_version >= FIRST_BATCH_VERSION and _check_batch(records, call.api_version):
+        _admit((name, data.index), request.transactional_id, records, call)
     info = call.broker.append(name, data.index, records, now_ms=call.at.now_ms, acks=acks)
     return PartitionProduceResponse(
         index=data.index,
@@ -103,8 +116,11 @@ def _append(
     )
 
 
-def _check_batch(records: Buffer, api_version: int) -> None:
-    """One whole batch of magic 2, in a codec that this version of the request knows."""
+def _check_batch(records: Buffer, api_version: int) -> bool:
+    """One whole batch of magic 2, in a codec that this version of the request knows.
+
+    Returns whether it belongs to a transaction.
+    """
     if len(records) < BATCH_START.size:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
     _, size, _, magic, _, attributes = _unpack_start(records)
@@ -120,9 +136,30 @@ def _check_batch(records: Buffer, api_version: int) -> None:
         )
     if attributes & COMPRESSION_MASK == ZSTD and api_version < FIRST_ZSTD_VERSION:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if attributes & TRANSACTIONAL_BIT:
+    return bool(attributes & TRANSACTIONAL_BIT)
+
+
+def _admit(
+    where: tuple[str, int], transactional_id: str | None, records: Buffer, call: Call
+) -> None:
+    """Raises `ApiError` unless the batch may go into the partition in its transaction."""
+    if transactional_id is None:
         raise ApiError(
-            ErrorCode.INVALID_TXN_STATE, "This broker coordinates no transactions; none is open."
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "A batch of a transaction came in a request without a transactional id.",
+        )
+    if len(records) < PRODUCER_POSITION + PRODUCER.size:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
+    producer_id, epoch = PRODUCER.unpack_from(records, PRODUCER_POSITION)
+    call.broker.topics.partition(*where)
+    claim = ProducerClaim(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)
+    can_add = call.api_version >= FIRST_ADDING_VERSION
+    refusal = call.broker.transactions.admit(claim, where, call.at, can_add=can_add)
+    if refusal:
+        knows_abortable = call.api_version >= FIRST_ABORTABLE_VERSION
+        raise ApiError(
+            refusal_of_write(refusal, knows_abortable=knows_abortable),
+            f"The partition is not in the transaction of {transactional_id}: {refusal.name}.",
         )
 
 

@@ -1,0 +1,26 @@
+"""AddOffsetsToTxn, 0 to 4: a producer is about to commit offsets of a group.
+
+Kafka's counterpart: `KafkaApis.handleAddOffsetsToTxnRequest`.
+"""
+
+from ottla.coordinator.transaction.requests import ProducerClaim
+from ottla.protocol.messages.add_offsets_to_transaction import (
+    AddOffsetsToTransactionRequest,
+    AddOffsetsToTransactionResponse,
+)
+from ottla.server.call import Call
+from ottla.server.fencing import known_code
+
+FIRST_FENCED_VERSION = 2
+
+
+def handle(request: AddOffsetsToTransactionRequest, call: Call) -> AddOffsetsToTransactionResponse:
+    claim = ProducerClaim(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+    )
+    outcome = call.broker.transactions.add_offsets(claim, request.group_id, call.at)
+    return AddOffsetsToTransactionResponse(
+        error_code=known_code(outcome.error, call.api_version, FIRST_FENCED_VERSION)
+    )

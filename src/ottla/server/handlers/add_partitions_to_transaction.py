@@ -1,0 +1,119 @@
+"""AddPartitionsToTxn, 0 to 5: a producer names the partitions that it is about to write to.
+
+From version 4 on the request carries several transactions, and may only ask whether partitions
+belong to them (KIP-890); brokers send these, of which there are no others here.
+Kafka's counterpart: `KafkaApis.handleAddPartitionsToTxnRequest`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.coordinator.transaction.requests import ProducerClaim
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION, TopicPartition
+from ottla.protocol.messages.add_partitions_to_transaction import (
+    AddPartitionsPartitionResult,
+    AddPartitionsResult,
+    AddPartitionsTopic,
+    AddPartitionsTopicResult,
+    AddPartitionsToTransactionRequest,
+    AddPartitionsToTransactionResponse,
+    AddPartitionsTransaction,
+)
+from ottla.server.call import Call
+from ottla.server.fencing import known_code
+
+FIRST_FENCED_VERSION = 2
+FIRST_BATCH_VERSION = 4
+FIRST_ABORTABLE_VERSION = 5
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+def handle(
+    request: AddPartitionsToTransactionRequest, call: Call
+) -> AddPartitionsToTransactionResponse:
+    if call.api_version < FIRST_BATCH_VERSION:
+        claim = ProducerClaim(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            epoch=request.v3_and_below_producer_epoch,
+        )
+        topics = request.v3_and_below_topics
+        errors = _add(claim, topics, call, client_version=0)
+        return AddPartitionsToTransactionResponse(
+            results_by_topic_v3_and_below=_results(topics, errors, call)
+        )
+    return AddPartitionsToTransactionResponse(
+        results_by_transaction=[_add_or_verify(one, call) for one in request.transactions]
+    )
+
+
+def _add_or_verify(one: AddPartitionsTransaction, call: Call) -> AddPartitionsResult:
+    claim = ProducerClaim(
+        transactional_id=one.transactional_id,
+        producer_id=one.producer_id,
+        epoch=one.producer_epoch,
+    )
+    if one.verify_only:
+        errors: Errors = call.broker.transactions.verify(claim, _partitions(one.topics), call.at)
+    else:
+        errors = _add(claim, one.topics, call, client_version=FIRST_EPOCH_BUMP_VERSION)
+    return AddPartitionsResult(
+        transactional_id=one.transactional_id, topic_results=_results(one.topics, errors, call)
+    )
+
+
+def _add(
+    claim: ProducerClaim, topics: Sequence[AddPartitionsTopic], call: Call, *, client_version: int
+) -> Errors:
+    """All partitions or none: where one is unknown, the others are not attempted."""
+    wanted = _partitions(topics)
+    unknown = {where for where in wanted if not _exists(where, call)}
+    if unknown:
+        return {
+            where: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if where in unknown
+            else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for where in wanted
+        }
+    outcome = call.broker.transactions.add_partitions(
+        claim, wanted, call.at, client_version=client_version
+    )
+    return dict.fromkeys(wanted, outcome.error)
+
+
+def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _exists(where: TopicPartition, call: Call) -> bool:
+    try:
+        call.broker.topics.partition(*where)
+    except ApiError as error:
+        return error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return True
+
+
+def _results(
+    topics: Sequence[AddPartitionsTopic], errors: Errors, call: Call
+) -> list[AddPartitionsTopicResult]:
+    return [
+        AddPartitionsTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsPartitionResult(
+                    partition_index=index,
+                    partition_error_code=_known(errors[topic.name, index], call.api_version),
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _known(code: ErrorCode, api_version: int) -> ErrorCode:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < FIRST_ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return known_code(code, api_version, FIRST_FENCED_VERSION)

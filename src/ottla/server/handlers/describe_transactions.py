@@ -1,0 +1,45 @@
+"""DescribeTransactions, 0: how transactional ids stand, and where they write (KIP-664).
+
+Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from ottla.server.call import Call
+
+
+def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(one, call) for one in request.transactional_ids]
+    )
+
+
+def _describe(transactional_id: str, call: Call) -> TransactionState:
+    transactions = call.broker.transactions
+    if not transactional_id:
+        return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
+    if not transactions.is_available(transactional_id):
+        return TransactionState(
+            transactional_id=transactional_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+    known = transactions.describe(transactional_id, call.at)
+    if known is None:
+        return TransactionState(
+            transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        )
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=known.state,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.start_ms,
+        producer_id=known.producer_id,
+        producer_epoch=known.epoch,
+        topics=[
+            TopicData(topic=topic, partitions=indexes) for topic, indexes in known.topics.items()
+        ],
+    )

@@ -1,0 +1,35 @@
+"""EndTxn, 0 to 5: commits or aborts a transaction.
+
+Answered when the decision is written; the markers lie in all partitions by then, unless a log
+directory has failed. From version 5 on the producer goes on with another epoch (KIP-890).
+Kafka's counterpart: `KafkaApis.handleEndTxnRequest`.
+"""
+
+from ottla.coordinator.transaction.requests import ProducerClaim
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.protocol.messages.end_transaction import EndTransactionRequest, EndTransactionResponse
+from ottla.server.call import Call
+from ottla.server.fencing import known_code
+
+FIRST_FENCED_VERSION = 2
+FIRST_BUMP_VERSION = 5
+
+
+def handle(request: EndTransactionRequest, call: Call) -> EndTransactionResponse:
+    claim = ProducerClaim(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+    )
+    bumps = call.api_version >= FIRST_BUMP_VERSION
+    answer = call.broker.transactions.end(
+        claim,
+        call.at,
+        is_commit=request.committed,
+        client_version=FIRST_EPOCH_BUMP_VERSION if bumps else 0,
+    )
+    return EndTransactionResponse(
+        error_code=known_code(answer.error, call.api_version, FIRST_FENCED_VERSION),
+        producer_id=answer.producer_id,
+        producer_epoch=answer.epoch,
+    )

@@ -1,0 +1,98 @@
+"""TxnOffsetCommit, 0 to 5: offsets of a group that count when the transaction commits.
+
+The group's partition of the offsets topic must belong to the transaction; version 5 adds it by
+itself (KIP-890). From version 3 on the member says who it is (KIP-447).
+Kafka's counterpart: `KafkaApis.handleTxnOffsetCommitRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.group.commits import CommitRequest
+from ottla.coordinator.group.offsets import NewOffset, TopicPartition
+from ottla.coordinator.group.requests import MemberClaim
+from ottla.coordinator.transaction.requests import ProducerClaim
+from ottla.protocol.messages.transaction_offset_commit import (
+    TransactionOffsetCommitRequest,
+    TransactionOffsetCommitRequestPartition,
+    TransactionOffsetCommitResponse,
+    TransactionOffsetCommitResponsePartition,
+    TransactionOffsetCommitResponseTopic,
+)
+from ottla.server.call import Call
+from ottla.server.fencing import refusal_of_write
+
+FIRST_ABORTABLE_VERSION = 4
+FIRST_ADDING_VERSION = 5
+
+OLD_CODES = {
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+def handle(request: TransactionOffsetCommitRequest, call: Call) -> TransactionOffsetCommitResponse:
+    errors: dict[TopicPartition, ErrorCode] = {}
+    offsets: dict[TopicPartition, NewOffset] = {}
+    for topic in request.topics:
+        is_known = call.broker.topics.find(topic.name) is not None
+        for one in topic.partitions:
+            where = (topic.name, one.partition_index)
+            if is_known:
+                offsets[where] = _offset(one)
+            else:
+                errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if offsets:
+        errors.update(_commit(request, offsets, call))
+    return TransactionOffsetCommitResponse(
+        topics=[
+            TransactionOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TransactionOffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=errors[topic.name, one.partition_index],
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset(partition: TransactionOffsetCommitRequestPartition) -> NewOffset:
+    return NewOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+    )
+
+
+def _commit(
+    request: TransactionOffsetCommitRequest, offsets: dict[TopicPartition, NewOffset], call: Call
+) -> dict[TopicPartition, ErrorCode]:
+    claim = ProducerClaim(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+    )
+    where = call.broker.transactions.offsets_partition(request.group_id)
+    refusal = call.broker.transactions.admit(
+        claim, where, call.at, can_add=call.api_version >= FIRST_ADDING_VERSION
+    )
+    if refusal:
+        knows_abortable = call.api_version >= FIRST_ABORTABLE_VERSION
+        code = refusal_of_write(refusal, knows_abortable=knows_abortable)
+        return dict.fromkeys(offsets, OLD_CODES.get(code, code))
+    commit = CommitRequest(
+        claim=MemberClaim(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            generation=request.generation_id,
+            instance_id=request.group_instance_id,
+        ),
+        offsets=offsets,
+        producer=(request.producer_id, request.producer_epoch),
+    )
+    errors = call.broker.groups.commit(commit, call.at).partitions
+    return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

@@ -1,0 +1,55 @@
+"""WriteTxnMarkers, 0 to 2: an administrator ends a transaction that hangs (KIP-664).
+
+The coordinator of this broker writes its markers by itself.
+Kafka's counterpart: `KafkaApis.handleWriteTxnMarkersRequest`.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.markers import Marker
+from ottla.protocol.messages.write_transaction_markers import (
+    WritableTransactionMarker,
+    WritableTransactionMarkerPartitionResult,
+    WritableTransactionMarkerResult,
+    WritableTransactionMarkerTopicResult,
+    WriteTransactionMarkersRequest,
+    WriteTransactionMarkersResponse,
+)
+from ottla.server.call import Call
+
+
+def handle(request: WriteTransactionMarkersRequest, call: Call) -> WriteTransactionMarkersResponse:
+    return WriteTransactionMarkersResponse(markers=[_write(one, call) for one in request.markers])
+
+
+def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransactionMarkerResult:
+    marker = Marker(
+        producer_id=wanted.producer_id,
+        epoch=wanted.producer_epoch,
+        is_commit=wanted.transaction_result,
+        coordinator_epoch=wanted.coordinator_epoch,
+        client_version=wanted.transaction_version,
+    )
+    return WritableTransactionMarkerResult(
+        producer_id=wanted.producer_id,
+        topics=[
+            WritableTransactionMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTransactionMarkerPartitionResult(
+                        partition_index=index, error_code=_append(marker, topic.name, index, call)
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in wanted.topics
+        ],
+    )
+
+
+def _append(marker: Marker, topic: str, index: int, call: Call) -> ErrorCode:
+    try:
+        call.broker.transactions.markers.write(marker, topic, index, now_ms=call.at.now_ms)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
