@@ -44,8 +44,6 @@ MODULES = ("test_producer_integration", "test_consumer_integration", "test_admin
 KNOWN_GAPS: dict[str, str] = {
     "test_create_describe_delete_acls": "there is no authorizer: SECURITY_DISABLED is answered",
     "test_describe_metadata_quorum": "there is no quorum of controllers to describe",
-    "test_transactional_producer_messages": "transactions are not built yet",
-    "test_transactional_producer_offsets": "transactions are not built yet",
 }
 
 

@@ -1,0 +1,296 @@
+"""Real transactional producers: what commits is seen by all, what aborts by nobody who minds."""
+
+import asyncio
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiokafka
+import aiokafka.errors
+import kafka.errors
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaProducer
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from ottla.base.clock import SystemClock
+from ottla.base.moment import Moment
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic
+from tests.serving import open_broker, serving
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 30
+SOURCE, TARGET, GROUP = "source", "target", "g"
+FENCED = (KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError)
+
+
+class TransactionalProducer(Protocol):
+    """One client's producer under the names that all have in common."""
+
+    def begin(self) -> None: ...
+
+    def send(self, value: bytes, partition: int = 0) -> None:
+        """Returns when the broker has it."""
+
+    def send_offsets(self, offset: int) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ConfluentProducer:
+    def __init__(self, address: str, timeout_ms: int) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "transactional.id": "tx",
+                "transaction.timeout.ms": timeout_ms,
+                "log_level": 0,
+            }
+        )
+        self._consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
+        self._producer.init_transactions(DEADLINE_S)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, value: bytes, partition: int = 0) -> None:
+        self._producer.produce(TARGET, value, partition=partition)
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def send_offsets(self, offset: int) -> None:
+        metadata = self._consumer.consumer_group_metadata()
+        where = TopicPartition(SOURCE, 0, offset)
+        self._producer.send_offsets_to_transaction([where], metadata, DEADLINE_S)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(DEADLINE_S)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(DEADLINE_S)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPythonProducer:
+    def __init__(self, address: str, timeout_ms: int) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=address, transactional_id="tx", transaction_timeout_ms=timeout_ms
+        )
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, value: bytes, partition: int = 0) -> None:
+        self._producer.send(TARGET, value, partition=partition).get(DEADLINE_S)
+
+    def send_offsets(self, offset: int) -> None:
+        where = {KafkaTopicPartition(SOURCE, 0): OffsetAndMetadata(offset, "", -1)}
+        self._producer.send_offsets_to_transaction(where, GROUP)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
+
+
+class AioKafkaProducer:
+    def __init__(self, address: str, timeout_ms: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._producer = self._run(self._make(address, timeout_ms))
+
+    async def _make(self, address: str, timeout_ms: int) -> Any:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=address, transactional_id="tx", transaction_timeout_ms=timeout_ms
+        )
+        await producer.start()
+        return producer
+
+    def _run(self, deed: Any) -> Any:
+        return self._loop.run_until_complete(asyncio.wait_for(deed, DEADLINE_S))
+
+    def begin(self) -> None:
+        self._run(self._producer.begin_transaction())
+
+    def send(self, value: bytes, partition: int = 0) -> None:
+        self._run(self._producer.send_and_wait(TARGET, value, partition=partition))
+
+    def send_offsets(self, offset: int) -> None:
+        where = {aiokafka.TopicPartition(SOURCE, 0): offset}
+        self._run(self._producer.send_offsets_to_transaction(where, GROUP))
+
+    def commit(self) -> None:
+        self._run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._run(self._producer.stop())
+        self._loop.close()
+
+
+PRODUCERS: dict[str, Callable[[str, int], TransactionalProducer]] = {
+    "confluent": ConfluentProducer,
+    "kafka-python": KafkaPythonProducer,
+    "aiokafka": AioKafkaProducer,
+}
+
+
+class Home:
+    """A served broker, and one kind of producer."""
+
+    def __init__(
+        self, broker: Broker, address: str, make: Callable[[str, int], TransactionalProducer]
+    ) -> None:
+        self.broker = broker
+        self.address = address
+        self._make = make
+        self._producers: list[TransactionalProducer] = []
+
+    def producer(self, timeout_ms: int = 60_000) -> TransactionalProducer:
+        producer = self._make(self.address, timeout_ms)
+        self._producers.append(producer)
+        return producer
+
+    def close(self) -> None:
+        for producer in self._producers:
+            producer.close()
+
+    def read(self, isolation: str = "read_committed") -> list[bytes]:
+        """The values in both partitions of the target, in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "reader",
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(TARGET, index, 0) for index in (0, 1)])
+            values, ends = [], 0
+            while ends < 2:
+                message = consumer.poll(DEADLINE_S)
+                assert message is not None
+                error = message.error()
+                if error is None:
+                    values.append(message.value())
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF
+                    ends += 1
+            return sorted(values)
+        finally:
+            consumer.close()
+
+    def committed(self) -> int | None:
+        """The group's offset, as a consumer fetches it that waits for what is stable."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": GROUP, "log_level": 0})
+        try:
+            (found,) = consumer.committed([TopicPartition(SOURCE, 0)], DEADLINE_S)
+            return None if found.offset < 0 else found.offset
+        finally:
+            consumer.close()
+
+    def state(self) -> str:
+        now = Moment(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
+        found = self.broker.transactions.describe("tx", now)
+        assert found is not None
+        return found.state
+
+
+@pytest.fixture(params=PRODUCERS)
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
+    broker = open_broker(
+        tmp_path / "data",
+        offsets_topic_num_partitions="2",
+        transaction_state_log_num_partitions="2",
+    )
+    for name in (SOURCE, TARGET):
+        broker.create_topic(NewTopic(name=name, partition_count=2))
+    with serving(broker) as server:
+        home = Home(broker, "{}:{}".format(*server.address), PRODUCERS[request.param])
+        yield home
+        home.close()
+
+
+def test_what_commits_is_read_and_what_aborts_is_not(home: Home) -> None:
+    producer = home.producer()
+    for number in range(4):
+        producer.begin()
+        for partition in (0, 1):
+            producer.send(b"%d-%d" % (number, partition), partition)
+        producer.abort() if number % 2 else producer.commit()
+    assert home.read() == [b"0-0", b"0-1", b"2-0", b"2-1"]
+    assert len(home.read("read_uncommitted")) == 8
+
+
+def test_what_is_open_is_read_by_those_only_who_do_not_mind(home: Home) -> None:
+    producer = home.producer()
+    producer.begin()
+    producer.send(b"open")
+    assert home.read() == []
+    assert home.read("read_uncommitted") == [b"open"]
+    producer.commit()
+    assert home.read() == [b"open"]
+
+
+def test_offsets_are_committed_with_what_was_made_of_them(home: Home) -> None:
+    producer = home.producer()
+    producer.begin()
+    producer.send(b"made of 0 to 6")
+    producer.send_offsets(7)
+    assert home.broker.groups.machine.offsets.has_pending(GROUP)
+    producer.commit()
+    assert home.committed() == 7
+    producer.begin()
+    producer.send(b"made of 7 to 8")
+    producer.send_offsets(9)
+    producer.abort()
+    assert home.committed() == 7
+    assert home.read() == [b"made of 0 to 6"]
+
+
+def test_a_second_producer_shuts_out_the_first(home: Home) -> None:
+    first = home.producer()
+    first.begin()
+    first.send(b"first")
+    second = home.producer()
+    second.begin()
+    second.send(b"second")
+    with pytest.raises(FENCED):
+        first.commit()
+    second.commit()
+    assert home.read() == [b"second"]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(home: Home) -> None:
+    producer = home.producer(timeout_ms=1000)
+    producer.begin()
+    producer.send(b"late")
+    wait_until(lambda: home.state() == "CompleteAbort")
+    with pytest.raises(FENCED):
+        producer.commit()
+    assert home.read() == []
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_ms = SystemClock().monotonic_ms() + DEADLINE_S * 1000
+    while not is_so():
+        assert SystemClock().monotonic_ms() < deadline_ms
