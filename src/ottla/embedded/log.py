@@ -95,7 +95,14 @@ def open(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None
     """
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
     clock = SystemClock()
-    return Log(open_broker([os.fspath(path)], texts, clock=clock), clock)
+    broker = open_broker([os.fspath(path)], texts, clock=clock)
+    try:
+        broker.transactions.load(read_clock(clock))
+        broker.write_out()  # ends what a crash has cut off
+    except BaseException:
+        broker.close()
+        raise
+    return Log(broker, clock)
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,8 @@
 """The runner of the machine of transactions over a broker: what is decided is carried out."""
 
 import errno
+from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -29,6 +31,7 @@ SETTINGS = {
     "offsets_topic_num_partitions": "1",
     "log_index_size_max_bytes": "120",
 }
+FLUSHED = {"log_flush_interval_messages": "1"}
 A, B = ("a", 0), ("b", 0)
 OFFSETS = (CONSUMER_OFFSETS, 0)
 
@@ -279,45 +282,67 @@ def test_a_producer_id_is_not_handed_out_twice(file_system: FakeFileSystem) -> N
     assert started(again).epoch == first.epoch + 1
 
 
-def run_to_the_end(file_system: FileSystem) -> tuple[Broker, ProducerClaim]:
+def run_to_the_end(file_system: FileSystem, **settings: str) -> tuple[Broker, ProducerClaim]:
     """Two partitions and an offset in a transaction, which is not ended yet."""
-    broker = with_topics(file_system)
+    broker = with_topics(file_system, **settings)
     claim = started(broker)
     begin(broker, claim)
     commit_offset(broker, claim, 5)
     return broker, claim
 
 
-def calls_of_an_end(*, is_commit: bool) -> tuple[int, list[IoCall]]:
+def calls_of_an_end(*, is_commit: bool, **settings: str) -> tuple[int, list[IoCall]]:
     """The number of calls before the end, and all calls."""
     whole = RecordingFileSystem(disk("/d"))
-    broker, claim = run_to_the_end(whole)
+    broker, claim = run_to_the_end(whole, **settings)
     before = len(whole.calls)
     end(broker, claim, is_commit=is_commit)
     return before, whole.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_crash_at_any_call_of_an_end_leaves_all_or_nothing(is_commit: bool) -> None:
-    """Killed before each call of an end and in the middle of each write: all partitions then say
-    the same, and nothing hangs."""
-    before, calls = calls_of_an_end(is_commit=is_commit)
+def test_a_kill_at_any_call_of_an_end_leaves_all_or_nothing(is_commit: bool) -> None:
+    """Before each call of an end and in the middle of each write: all partitions then say the
+    same, and nothing hangs."""
     outcomes = set()
-    for at_call in range(before, len(calls)):
-        for effect in (Effect.BEFORE, Effect.PARTIAL):
+    for crashed, claim in crashes_of_an_end(is_commit=is_commit, modes=[CrashMode.KEEP]):
+        outcomes.add(check_after_crash(opened(crashed), claim, is_commit=is_commit))
+    assert outcomes == {"open", "ended"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_power_failure_leaves_all_or_nothing_where_every_record_is_flushed(
+    is_commit: bool,
+) -> None:
+    modes = [CrashMode.STRICT, CrashMode.RANDOM]
+    outcomes = set()
+    for crashed, claim in crashes_of_an_end(is_commit=is_commit, modes=modes, **FLUSHED):
+        outcomes.add(check_after_crash(opened(crashed), claim, is_commit=is_commit))
+    assert outcomes == {"open", "ended"}
+
+
+def crashes_of_an_end(
+    *, is_commit: bool, modes: list[CrashMode], **settings: str
+) -> Iterator[tuple[FakeFileSystem, ProducerClaim]]:
+    before, calls = calls_of_an_end(is_commit=is_commit, **settings)
+    for at_call, effect in product(range(before, len(calls)), (Effect.BEFORE, Effect.PARTIAL)):
+        for mode in modes:
             under = disk("/d")
             plan = FaultPlan(at_call=at_call, error=SimulatedCrash(), effect=effect)
-            broker, claim = run_to_the_end(FaultyFileSystem(under, plan))
+            broker, claim = run_to_the_end(FaultyFileSystem(under, plan), **settings)
             with pytest.raises(SimulatedCrash):
                 end(broker, claim, is_commit=is_commit)
-            again = opened(under.crash(CrashMode.KEEP))
-            outcomes.add(check_after_crash(again, claim, is_told=False, is_commit=is_commit))
-    assert outcomes == {"open", "ended"}
-    under = disk("/d")
-    broker, claim = run_to_the_end(under)
+            yield under.crash(mode, at_call), claim
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_end_that_was_told_outlives_a_kill(file_system: FakeFileSystem, is_commit: bool) -> None:
+    broker, claim = run_to_the_end(file_system)
     end(broker, claim, is_commit=is_commit)
-    again = opened(under.crash(CrashMode.KEEP))
-    check_after_crash(again, claim, is_told=True, is_commit=is_commit)
+    again = opened(file_system.crash(CrashMode.KEEP))
+    assert check_after_crash(again, claim, is_commit=is_commit) == "ended"
 
 
 def test_the_decision_the_markers_and_the_completion_are_written_in_this_order() -> None:
@@ -384,13 +409,11 @@ def state_directory(broker: Broker) -> str:
     return broker.topics.partition(TRANSACTION_STATE, index).directory.path
 
 
-def check_after_crash(
-    broker: Broker, claim: ProducerClaim, *, is_told: bool, is_commit: bool
-) -> str:
+def check_after_crash(broker: Broker, claim: ProducerClaim, *, is_commit: bool) -> str:
+    """Whether the transaction is open still; all partitions must agree."""
     state = state_of(broker)
     is_open = state == "Ongoing"
     assert is_open or state == ("CompleteCommit" if is_commit else "CompleteAbort")
-    assert not (is_open and is_told), "what was told was lost"
     for where in (A, B, OFFSETS):
         assert stable(broker, where) != is_open
     is_visible = is_commit and not is_open
