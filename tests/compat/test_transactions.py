@@ -1,6 +1,7 @@
 """Real transactional producers: what commits is seen by all, what aborts by nobody who minds."""
 
 import asyncio
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from tests.cli.support import serving as serving_process
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
@@ -173,46 +175,56 @@ class Home:
             producer.close()
 
     def read(self, isolation: str = "read_committed") -> list[bytes]:
-        """The values in both partitions of the target, in order."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.address,
-                "group.id": "reader",
-                "isolation.level": isolation,
-                "enable.partition.eof": True,
-                "enable.auto.commit": False,
-            }
-        )
-        try:
-            consumer.assign([TopicPartition(TARGET, index, 0) for index in (0, 1)])
-            values, ends = [], 0
-            while ends < 2:
-                message = consumer.poll(DEADLINE_S)
-                assert message is not None
-                error = message.error()
-                if error is None:
-                    values.append(message.value())
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF
-                    ends += 1
-            return sorted(values)
-        finally:
-            consumer.close()
-
-    def committed(self) -> int | None:
-        """The group's offset, as a consumer fetches it that waits for what is stable."""
-        consumer = Consumer({"bootstrap.servers": self.address, "group.id": GROUP, "log_level": 0})
-        try:
-            (found,) = consumer.committed([TopicPartition(SOURCE, 0)], DEADLINE_S)
-            return None if found.offset < 0 else found.offset
-        finally:
-            consumer.close()
+        """The values in both partitions of the target."""
+        return read(self.address, TARGET, [0, 1], isolation)
 
     def state(self) -> str:
         now = Moment(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
         found = self.broker.transactions.describe("tx", now)
         assert found is not None
         return found.state
+
+
+def read(
+    address: str, topic: str, indexes: list[int], isolation: str = "read_committed"
+) -> list[bytes]:
+    """All values, sorted."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "reader",
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, index, 0) for index in indexes])
+        values: list[bytes] = []
+        end_count = 0
+        while end_count < len(indexes):
+            message = consumer.poll(DEADLINE_S)
+            assert message is not None
+            error = message.error()
+            if error is None:
+                values.append(message.value())
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF
+                end_count += 1
+        return sorted(values)
+    finally:
+        consumer.close()
+
+
+def committed(address: str) -> int | None:
+    """The group's offset, as a consumer fetches it that waits for what is stable."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
+    try:
+        (found,) = consumer.committed([TopicPartition(SOURCE, 0)], DEADLINE_S)
+        return None if found.offset < 0 else int(found.offset)
+    finally:
+        consumer.close()
 
 
 @pytest.fixture(params=PRODUCERS)
@@ -258,12 +270,12 @@ def test_offsets_are_committed_with_what_was_made_of_them(home: Home) -> None:
     producer.send_offsets(7)
     assert home.broker.groups.machine.offsets.has_pending(GROUP)
     producer.commit()
-    assert home.committed() == 7
+    assert committed(home.address) == 7
     producer.begin()
     producer.send(b"made of 7 to 8")
     producer.send_offsets(9)
     producer.abort()
-    assert home.committed() == 7
+    assert committed(home.address) == 7
     assert home.read() == [b"made of 0 to 6"]
 
 
@@ -294,3 +306,24 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     deadline_ms = SystemClock().monotonic_ms() + DEADLINE_S * 1000
     while not is_so():
         assert SystemClock().monotonic_ms() < deadline_ms
+
+
+def test_a_transaction_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
+    """With all it had written before, offsets included."""
+    data = tmp_path / "data"
+    with serving_process(data) as (address, process):
+        plain = Producer({"bootstrap.servers": address, "log_level": 0})
+        plain.produce(SOURCE, b"to be read")
+        assert plain.flush(DEADLINE_S) == 0
+        producer = ConfluentProducer(address, 60_000)
+        producer.begin()
+        producer.send(b"before")
+        producer.send_offsets(5)
+        process.send_signal(signal.SIGKILL)
+        process.wait(DEADLINE_S)
+    with serving_process(None, "-d", str(data), "--listen", address):
+        producer.send(b"after")
+        producer.commit()
+        producer.close()
+        assert read(address, TARGET, [0]) == [b"after", b"before"]
+        assert committed(address) == 5

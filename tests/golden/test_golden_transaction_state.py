@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from ottla.base.moment import Moment
+from ottla.broker.markers import Marker
+from ottla.broker.topics import NewTopic
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.transaction.machine import TransactionMachine
@@ -19,12 +21,16 @@ from ottla.coordinator.transaction.records import (
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.coordinator.transaction.transaction import Transaction
+from ottla.record.batch import iter_batches
+from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import Record
+from tests.brokers import disk, open_broker
 from tests.golden.test_golden_coordinator_records import (
     TRANSACTION_LOGS,
     coordinator_records,
     name_of,
 )
+from tests.support import SHARED
 
 
 def read(record: Record) -> tuple[TransactionLogKey, TransactionLogValue]:
@@ -83,3 +89,40 @@ def test_kafkas_log_replays_to_what_kafka_had(path: Path) -> None:
         assert known.state.value == value.transaction_status
         assert (known.producer_id, known.epoch) == (value.producer_id, value.producer_epoch)
     assert not machine.prepared
+
+
+def golden_partitions() -> list[Path]:
+    return sorted(SHARED.glob("golden/txn/logdir/txn-*")) if SHARED else []
+
+
+@pytest.mark.parametrize("directory", golden_partitions(), ids=lambda path: path.name)
+def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
+    """What producers sent is sent again, and each marker written anew."""
+    broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
+    broker.create_topic(NewTopic(name="txn", partition_count=1))
+    content = b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+    aborted: list[int] = []
+    for batch in iter_batches(content):
+        marker = parse_end_transaction_marker(batch) if batch.is_control else None
+        now_ms = batch.max_timestamp_ms
+        if marker is None:
+            broker.append("txn", 0, bytearray(batch.bytes_view()), now_ms=now_ms)
+            continue
+        aborted += [batch.base_offset] * (not marker.is_commit)
+        broker.transactions.markers.write(
+            Marker(
+                producer_id=batch.producer_id,
+                epoch=batch.producer_epoch,
+                is_commit=marker.is_commit,
+                coordinator_epoch=marker.coordinator_epoch,
+            ),
+            "txn",
+            0,
+            now_ms=now_ms,
+        )
+    broker.write_out()
+    log = broker.topics.partition("txn", 0).log
+    assert b"".join(bytes(one.log.map()) for one in log.segments.values) == content
+    assert log.last_stable_offset == log.log_end_offset
+    ends = [one.last_offset for one in log.aborted_transactions(0, log.log_end_offset)]
+    assert ends == aborted
