@@ -1,5 +1,6 @@
 """Kafka's own log of its transactions: the machine comes to the same states by the same records."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,11 @@ from tests.golden.test_golden_coordinator_records import (
     coordinator_records,
     name_of,
 )
+from tests.serving import open_broker as serving_broker
 from tests.support import SHARED
+
+STOPPED_MS = 1_795_232_060_000
+TIMEOUT_MS = 900_000
 
 
 def read(record: Record) -> tuple[TransactionLogKey, TransactionLogValue]:
@@ -89,6 +94,24 @@ def test_kafkas_log_replays_to_what_kafka_had(path: Path) -> None:
         assert known.state.value == value.transaction_status
         assert (known.producer_id, known.epoch) == (value.producer_id, value.producer_epoch)
     assert not machine.prepared
+
+
+@pytest.mark.skipif(SHARED is None, reason="the directories written by Kafka are not here")
+def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) -> None:
+    assert SHARED is not None
+    data = tmp_path / "data"
+    shutil.copytree(SHARED / "golden/transaction-state/logdir", data)
+    broker = serving_broker(data)
+    broker.transactions.load(Moment(now_ms=STOPPED_MS, monotonic_ms=0))
+    states = {key: known.state for key, known in broker.transactions.machine.transactions.items()}
+    open_ids = [key for key, state in states.items() if state is TransactionState.ONGOING]
+    assert len(states) == 4
+    assert open_ids == ["tx-E"]
+    broker.run_due_jobs(Moment(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
+    broker.write_out()
+    (ended,) = (broker.transactions.machine.transactions[key] for key in open_ids)
+    assert ended.state is TransactionState.COMPLETE_ABORT
+    broker.close()
 
 
 def golden_partitions() -> list[Path]:

@@ -48,6 +48,11 @@ RETRY_MS = 1000
 """When markers are tried again that a partition did not take."""
 
 
+NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
+"""A partition was deleted, and its transactions with it; or an administrator has ended this one
+under a later epoch."""
+
+
 class TransactionBroker(Appender, Protocol):
     """What the coordinator needs of the broker it belongs to."""
 
@@ -247,8 +252,8 @@ class TransactionCoordinator:
                 if key not in self._late or self.markers.is_missing(marker, topic, index):
                     self.markers.write(marker, topic, index, now_ms=at.now_ms)
             except ApiError as error:
-                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    continue  # deleted, and its transactions with it
+                if error.code in NOTHING_TO_END:
+                    continue
                 logger.error("%s: no marker in %s-%d yet: %s", key, topic, index, error)
                 is_complete = False
         return is_complete

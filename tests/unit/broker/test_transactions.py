@@ -11,6 +11,7 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.markers import Marker
 from ottla.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
 from ottla.coordinator.group.commits import CommitRequest
 from ottla.coordinator.group.offsets import FetchedOffset, NewOffset
@@ -233,6 +234,18 @@ def test_a_partition_that_is_gone_holds_up_no_end(broker: Broker) -> None:
     assert end(broker, claim) is ErrorCode.NONE
     assert read_committed(broker, A) == [b"v"]
     assert state_of(broker) == "CompleteCommit"
+
+
+def test_what_an_administrator_has_ended_holds_up_no_end(broker: Broker) -> None:
+    claim = started(broker)
+    begin(broker, claim)
+    marker = Marker(producer_id=claim.producer_id, epoch=claim.epoch + 1, is_commit=False)
+    broker.transactions.markers.write(marker, *A, now_ms=NOW_MS)
+    broker.write_out()
+    assert end(broker, claim) is ErrorCode.NONE
+    assert state_of(broker) == "CompleteCommit"
+    assert read_committed(broker, A) == []
+    assert read_committed(broker, B) == [b"v"]
 
 
 # Offsets

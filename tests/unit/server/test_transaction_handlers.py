@@ -274,6 +274,15 @@ def test_a_delayed_batch_of_version_2_does_not_reach_the_next_transaction(
     assert producer.produce(12) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_second_batch_of_version_2_does_not_overtake_the_first(
+    producer: ProducerAsker,
+) -> None:
+    producer.sequence = 1
+    assert producer.produce(12) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer.sequence = 0
+    assert [producer.produce(12), producer.produce(12)] == [OK, OK]
+
+
 # Offsets
 
 

@@ -3,8 +3,8 @@
 Versions 0 to 2 carry message sets of the old formats, which are kept as the topic asks. With acks=0
 there is no answer; a failure then closes the connection, so that the producer looks where to go
 instead.
-A batch in a transaction is let in if its partition was added to the transaction; from version 12
-on it is added here (KIP-890).
+A batch in a transaction is let in if its partition was added to the transaction. From version 12 on
+it is added here, and a log that does not know the producer takes only its first batch (KIP-890).
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
@@ -56,8 +56,9 @@ TRANSACTIONAL_BIT = 0x10
 PRODUCER = Struct(
     ">q"  # producer id
     "h"  # producer epoch
+    "i"  # base sequence
 )
-assert PRODUCER.size == 10
+assert PRODUCER.size == 14
 
 PRODUCER_POSITION = 43
 
@@ -150,10 +151,15 @@ def _admit(
         )
     if len(records) < PRODUCER_POSITION + PRODUCER.size:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
-    producer_id, epoch = PRODUCER.unpack_from(records, PRODUCER_POSITION)
-    call.broker.topics.partition(*where)
+    producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)
+    log = call.broker.topics.partition(*where).log
     claim = ProducerClaim(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)
     can_add = call.api_version >= FIRST_ADDING_VERSION
+    if can_add and sequence and producer_id not in log.producers.entries:
+        raise ApiError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Producer {producer_id} begins here with sequence {sequence}; 0 was next.",
+        )
     refusal = call.broker.transactions.admit(claim, where, call.at, can_add=can_add)
     if refusal:
         knows_abortable = call.api_version >= FIRST_ABORTABLE_VERSION
