@@ -327,3 +327,106 @@ def test_a_transaction_goes_on_after_the_broker_was_killed(tmp_path: Path) -> No
         producer.close()
         assert read(address, TARGET, [0]) == [b"after", b"before"]
         assert committed(address) == 5
+
+
+# Consume, transform, produce
+
+RECORD_COUNT = 40
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A broker with numbers in one partition of the source."""
+    broker = open_broker(tmp_path / "data", group_initial_rebalance_delay_ms="0")
+    for name in (SOURCE, TARGET):
+        broker.create_topic(NewTopic(name=name, partition_count=1))
+    with serving(broker) as server:
+        address = "{}:{}".format(*server.address)
+        plain = Producer({"bootstrap.servers": address, "log_level": 0})
+        for number in range(RECORD_COUNT):
+            plain.produce(SOURCE, b"%02d" % number)
+        assert plain.flush(DEADLINE_S) == 0
+        yield address
+
+
+def member(address: str) -> Consumer:
+    """A consumer that is in the group and has the partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([SOURCE])
+    return consumer
+
+
+def transform_some(consumer: Consumer, producer: Producer) -> list[bytes]:
+    """A few records in a transaction that is not ended yet, with where it has come to."""
+    producer.begin_transaction()
+    messages = [consumer.poll(DEADLINE_S)]
+    messages += consumer.consume(6, timeout=0.2)
+    values = []
+    for message in messages:
+        assert message is not None
+        assert message.error() is None
+        values.append(b"made of " + message.value())
+        producer.produce(TARGET, values[-1])
+    producer.send_offsets_to_transaction(
+        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), DEADLINE_S
+    )
+    return values
+
+
+def transactional(address: str) -> Producer:
+    producer = Producer(
+        {"bootstrap.servers": address, "transactional.id": "tx", "log_level": 0, "linger.ms": 0}
+    )
+    producer.init_transactions(DEADLINE_S)
+    return producer
+
+
+def test_each_record_is_transformed_once_though_transactions_abort_and_members_die(
+    address: str,
+) -> None:
+    made: list[bytes] = []
+    turn = 0
+    consumer, producer = member(address), transactional(address)
+    while len(made) < RECORD_COUNT:
+        some = transform_some(consumer, producer)
+        turn += 1
+        if turn % 3 == 0:
+            producer.abort_transaction(DEADLINE_S)
+            consumer.close()
+            consumer = member(address)
+        elif turn % 3 == 1:
+            producer.commit_transaction(DEADLINE_S)
+            made += some
+        else:
+            # Another takes over in the middle, and aborts what was left.
+            producer = transactional(address)
+            consumer.close()
+            consumer = member(address)
+    consumer.close()
+    assert read(address, TARGET, [0]) == [b"made of %02d" % one for one in range(RECORD_COUNT)]
+    assert len(read(address, TARGET, [0], "read_uncommitted")) > RECORD_COUNT
+    assert committed(address) == RECORD_COUNT
+
+
+def test_a_member_that_has_left_commits_no_offsets(address: str) -> None:
+    consumer, producer = member(address), transactional(address)
+    assert consumer.poll(DEADLINE_S) is not None
+    old = consumer.consumer_group_metadata()
+    consumer.close()
+    producer.begin_transaction()
+    producer.produce(TARGET, b"too late")
+    with pytest.raises(KafkaException) as refusal:
+        producer.send_offsets_to_transaction([TopicPartition(SOURCE, 0, 1)], old, DEADLINE_S)
+    assert refusal.value.args[0].txn_requires_abort()
+    producer.abort_transaction(DEADLINE_S)
+    assert read(address, TARGET, [0]) == []
+    assert committed(address) is None
