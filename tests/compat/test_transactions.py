@@ -4,6 +4,7 @@ import asyncio
 import signal
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -83,9 +84,12 @@ class ConfluentProducer:
 
 
 class KafkaPythonProducer:
-    def __init__(self, address: str, timeout_ms: int) -> None:
+    def __init__(self, address: str, timeout_ms: int, **settings: Any) -> None:
         self._producer = KafkaProducer(
-            bootstrap_servers=address, transactional_id="tx", transaction_timeout_ms=timeout_ms
+            bootstrap_servers=address,
+            transactional_id="tx",
+            transaction_timeout_ms=timeout_ms,
+            **settings,
         )
         self._producer.init_transactions()
 
@@ -150,6 +154,8 @@ class AioKafkaProducer:
 PRODUCERS: dict[str, Callable[[str, int], TransactionalProducer]] = {
     "confluent": ConfluentProducer,
     "kafka-python": KafkaPythonProducer,
+    "kafka-python as 0.11": partial(KafkaPythonProducer, api_version=(0, 11)),
+    "kafka-python as 2.5": partial(KafkaPythonProducer, api_version=(2, 5)),
     "aiokafka": AioKafkaProducer,
 }
 
