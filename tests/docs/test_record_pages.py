@@ -1,9 +1,16 @@
-"""docs/format/record-batch.md and message-set.md show bytes that are really written."""
+"""Pages of docs/format show bytes that are really written."""
 
 import re
 from pathlib import Path
 
 from ottla.codec.compression import Compression
+from ottla.coordinator.transaction.records import (
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionTopic,
+    encode_key,
+    encode_value,
+)
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
@@ -48,3 +55,17 @@ def test_the_messages_on_the_page_are_what_old_clients_write() -> None:
         build_message(b"k", b"one", magic=1, offset=42, timestamp_ms=TIME_MS),
         wrapper,
     ]
+
+
+def test_the_records_of_a_transaction_on_the_page_are_what_is_written() -> None:
+    key = TransactionLogKey(transactional_id="tx")
+    value = TransactionLogValue(
+        producer_id=7,
+        producer_epoch=1,
+        transaction_timeout_ms=60_000,
+        transaction_status=1,
+        transaction_partitions=[TransactionTopic(topic="t", partition_ids=[0, 3])],
+        transaction_last_update_timestamp_ms=TIME_MS + 20,
+        transaction_start_timestamp_ms=TIME_MS + 10,
+    )
+    assert examples("transaction-state.md") == [encode_key(key), encode_value(value)]

@@ -1,7 +1,7 @@
 """The records of `__transaction_state`: each transactional id with its producer and transaction.
 
-The two bytes before key and value are their versions. A null value forgets the transactional id.
-Kafka's counterpart: `TransactionLog`.
+Format page: docs/format/transaction-state.md. The two bytes before key and value are their
+versions. A null value forgets the transactional id. Kafka's counterpart: `TransactionLog`.
 """
 
 from ottla.base.errors import ProtocolError
