@@ -33,15 +33,18 @@ def end_producer(
     """What the transaction becomes; `None` when it has ended so before. Raises `ApiError`."""
     bumps = client_version >= FIRST_EPOCH_BUMP_VERSION
     has_ended_so = known.state in (COMMITTED if is_commit else ABORTED)
-    is_retry = bumps and has_ended_so and _was_before_the_end(known, claim)
+    is_retry = bumps and known.has_ended and _was_before_the_end(known, claim)
     if not is_retry:
         known.check_producer(claim.producer_id, claim.epoch)
-    if known.is_prepared and has_ended_so:
+    # With version 2, who has the present epoch asks for the end of what comes next.
+    is_about_this_end = is_retry or not bumps
+    if known.has_ended and is_about_this_end and not has_ended_so:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    if known.is_prepared:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if is_retry or (has_ended_so and not bumps):
+    if known.has_ended and is_about_this_end:
         return None
-    is_empty_abort = bumps and not is_commit and not known.is_prepared
-    if not known.is_ongoing and not is_empty_abort:
+    if not known.is_ongoing and (is_commit or not bumps):
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     changes = {"client_version": client_version}
     if bumps:

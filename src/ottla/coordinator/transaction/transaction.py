@@ -150,6 +150,14 @@ class Transaction:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the last transaction is decided, and no other has begun."""
+        return self.is_prepared or self.state in (
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
+        )
+
+    @property
     def is_ongoing(self) -> bool:
         return self.state is TransactionState.ONGOING
 

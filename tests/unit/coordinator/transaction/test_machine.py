@@ -262,7 +262,28 @@ def test_an_end_of_version_2_whose_answer_was_lost_is_told_again(
     first = log.end(producer, is_commit=is_commit, client_version=2)
     assert log.end(producer, is_commit=is_commit, client_version=2) == first
     other = log.end(producer, is_commit=not is_commit, client_version=2)
-    assert other.error is ErrorCode.PRODUCER_FENCED
+    assert other.error is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_end_of_version_2_waits_for_the_markers_of_the_one_before(
+    log: TransactionLog, is_commit: bool
+) -> None:
+    log.writes_markers = False
+    old = log.started()
+    log.add(old, client_version=2)
+    new = claim_of(log.end(old, client_version=2))
+    concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
+    assert log.end(new, is_commit=is_commit, client_version=2).error is concurrent
+    assert log.end(old, is_commit=True, client_version=2).error is concurrent
+    assert log.end(old, is_commit=False, client_version=2).error is ErrorCode.INVALID_TXN_STATE
+
+
+def test_version_2_commits_nothing_twice(log: TransactionLog) -> None:
+    producer = log.started()
+    log.add(producer, client_version=2)
+    new = claim_of(log.end(producer, client_version=2))
+    assert log.end(new, client_version=2).error is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_delayed_end_of_version_2_does_not_touch_the_next_transaction(
