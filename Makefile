@@ -32,7 +32,7 @@ run: $(READY)
 	@$(BIN)/python -m examples.flights
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff format --check .

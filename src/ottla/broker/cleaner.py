@@ -8,7 +8,7 @@ Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError, StorageError
@@ -47,6 +47,16 @@ TRIES_BEFORE_SETTING_ASIDE = 3
 MAX_BACKOFF_MS = 3_600_000
 
 
+@dataclass(slots=True)
+class CleanerTotals:
+    """What was done since the start, for who watches."""
+
+    passes: int = 0
+    failures: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class CleaningTask:
     """A pass over one log. `stop` is called when nobody wants it any more."""
@@ -74,6 +84,7 @@ class Cleaner:
         removals: SegmentRemovals,
     ) -> None:
         self.states = CleaningStates()
+        self.totals = CleanerTotals()
         self._directories = directories
         self._file_system = file_system
         self._config = config
@@ -98,6 +109,11 @@ class Cleaner:
     def max_bytes_per_second(self) -> float:
         """What all passes together may read and write."""
         return self._config().log_cleaner_io_max_bytes_per_second
+
+    @property
+    def troubles(self) -> Mapping[TopicPartition, Trouble]:
+        """Of all logs that have, or had, any."""
+        return self._troubles
 
     def trouble_of(self, key: TopicPartition) -> Trouble:
         return self._troubles.get(key, Trouble())
@@ -136,6 +152,13 @@ class Cleaner:
             for key, log in directory.logs.items():
                 if log.config.is_compacted:
                     yield directory, key, log
+
+    def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:
+        """What of each compacted log could be compacted now."""
+        return {
+            key: self.range_of(directory, key, log, now_ms)
+            for directory, key, log in self._compacted_logs()
+        }
 
     def range_of(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
@@ -220,6 +243,9 @@ class Cleaner:
         trouble = self.trouble_of(task.key)
         self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
         stats = result.stats
+        self.totals.passes += 1
+        self.totals.bytes_read += stats.bytes_read
+        self.totals.bytes_written += stats.bytes_written
         logger.info(
             "%s is compacted below offset %d: %d of %d records stay, %d of %d bytes",
             log.name, result.end_offset, stats.records_kept, stats.records_read,
@@ -239,6 +265,7 @@ class Cleaner:
             return
         if not is_wanted or task.is_stopped or task.directory.is_offline:
             return
+        self.totals.failures += 1
         trouble = self.trouble_of(task.key)
         trouble = replace(
             trouble,

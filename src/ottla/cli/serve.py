@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.metrics import BrokerCollector, MetricsServer
 from ottla.cli.recovery_progress import RecoveryProgress
 from ottla.cli.server_properties import read_server_properties
 from ottla.config.broker import BrokerConfig, broker_config
@@ -51,12 +53,14 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     help="Where to listen; else the file's listeners, or 127.0.0.1:9092.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
+@click.option("--metrics", metavar="HOST:PORT", help="Where to tell Prometheus how the broker is.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what goes on, not only what goes wrong.")
 def serve_command(
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     listen: str | None,
     settings: tuple[str, ...],
+    metrics: str | None,
     verbose: bool,
 ) -> None:
     """Serve the log directories DIR to every Kafka client.
@@ -86,7 +90,12 @@ def serve_command(
     server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
-    try:
+    with ExitStack() as stack:
+        stack.callback(broker.close)
+        stack.callback(progress.begin)
+        if metrics is not None:
+            collector = BrokerCollector(broker, clock, lock)
+            stack.callback(MetricsServer(collector, parse_address(metrics)).close)
         server.start()
         stop_on_signals(server)
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
@@ -100,9 +109,6 @@ def serve_command(
         server.run()
         flusher.stop()
         cleaning.stop()
-    finally:
-        progress.begin()
-        broker.close()
     if broker.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)
         raise StorageError("no log directory is left", f"{reasons}; mend the disk and start again")
