@@ -27,6 +27,7 @@ SUBJECTS = {
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "groups": "consumers that join groups, and then only send heartbeats",
+    "transactions": "committing transactions, and what idempotence costs",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""

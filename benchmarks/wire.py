@@ -69,10 +69,10 @@ class WireClient:
             data += some
         return bytes(data)
 
-    def create_topic(self) -> str:
-        """A new topic of one partition; returns its name."""
+    def create_topic(self, partition_count: int = 1) -> str:
+        """A new topic; returns its name."""
         name = f"bench-{next(_topic_numbers)}"
-        wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        wanted = CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1)
         version = self.version(ApiKey.CREATE_TOPICS, NEWEST_CREATE_TOPICS)
         answer = self.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), version)
         code = answer.topics[0].error_code

@@ -19,6 +19,7 @@ SHOWN = {
     "throughput": "messages of 10,000 bytes",
     "connections": "idle connections",
     "groups": "consumers in 2 groups",
+    "transactions": "what idempotence costs",
     "latency": "Produce to a waiting consumer",
 }
 
