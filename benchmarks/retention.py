@@ -11,6 +11,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from ottla.cli.serve import keep_out_of_collections
 from ottla.embedded.log import Log, open_broker
 from ottla.record.builder import RecordBatchBuilder
 
@@ -45,6 +46,7 @@ def _many_segments(scale: Scale) -> Report:
         for _ in range(scale.rounds):
             with scale.data_directory() as directory:
                 broker = _with_segments(directory, segments, overrides)
+                keep_out_of_collections()
                 taken = _slices(broker, Moment(now_ms=now_ms() + 2 * HOUR_MS, monotonic_ms=0.0))
                 assert len(broker.topics.partition("t", 0).log.segments) == 1
                 passes.append(sum(taken))

@@ -135,7 +135,7 @@ def retain(writer: Writer) -> None:
     writer.flush()
     writer.append(1, producer=1)
     writer.checkpoint()
-    writer.retain(1000)
+    writer.retain(1000, in_slices=True)
     writer.append(2, producer=1)
     writer.append(2)
     writer.retain(1000)

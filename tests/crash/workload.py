@@ -120,8 +120,11 @@ class Writer:
         self.checkpoint()
         delete_segments_below_start(self.log)
 
-    def retain(self, age_ms: int, *, max_count: int = 100) -> None:
-        """Retention comes by when that much time has passed since the newest record."""
+    def retain(self, age_ms: int, *, max_count: int = 100, in_slices: bool = False) -> None:
+        """Retention comes by when that much time has passed since the newest record.
+
+        In slices of one segment only the last is made durable; checkpoints come between.
+        """
         now_ms = NOW_MS + 10 * self._times + age_ms
         plan = plan_retention(facts_of(self.log), now_ms, max_count)
         assert plan.going, "a workload that retains nothing proves nothing"
@@ -129,7 +132,13 @@ class Writer:
         begin_retention(self.log, plan, now_ms)
         self.directory.checkpoint_log_starts()
         self._note(Act.START_KEPT)
-        retired = delete_segments_below_start(self.log, max_count=len(plan.going))
+        slices = [1] * (len(plan.going) - 1) if in_slices else []
+        retired = []
+        for count in slices:
+            retired += delete_segments_below_start(self.log, max_count=count, durably=False)
+            self.directory.checkpoint_log_starts()
+        last = len(plan.going) - len(slices)
+        retired += delete_segments_below_start(self.log, max_count=last)
         # Half of them wait, as those do whose delay is not over when the power fails.
         for segment in retired[::2]:
             with self.log.disk():

@@ -9,6 +9,7 @@ Kafka's counterpart: `LogManager.cleanupLogs`.
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +32,9 @@ from ottla.storage.truncation import delete_segments_below_start
 logger = logging.getLogger(__name__)
 
 LOGS_PER_SLICE = 200
+PLANNED_PER_SLICE = 500
 SEGMENTS_PER_SLICE = 100
+"""Each costs a few renames, which clients wait for."""
 CHANGED_LOGS_PER_SLICE = 8
 """Each costs a few fsyncs."""
 
@@ -40,22 +43,34 @@ def _nobody_cleans(_: PartitionLog) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A log whose start has moved, and which has segments to give up."""
+@dataclass(slots=True)
+class _Leaving:
+    """A log whose start has moved, and how many of its segments are still to be taken out."""
 
     directory: LogDirectory
+    key: TopicPartition
     log: PartitionLog
-    plan: RetentionPlan
+    count: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the log is still what is served; it may be deleted or moved between slices."""
+        return not self.directory.is_offline and self.directory.logs.get(self.key) is self.log
 
 
 class Retention:
-    """One pass over all logs takes as many calls of `run_slice` as it needs."""
+    """One pass over all logs takes as many calls of `run_slice` as it needs.
+
+    The starts of many segments' logs move together, with one checkpoint; then the segments leave, a
+    few at a time. What is not taken, since the broker stops or the cleaner begins, lies below its
+    log's start, so the next pass takes it.
+    """
 
     def __init__(self, directories: Sequence[LogDirectory], removals: SegmentRemovals) -> None:
         self._directories = directories
         self._removals = removals
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
+        self._leaving: deque[_Leaving] = deque()
         self._warned: dict[str, int] = {}
         """The segment of each log's directory that a warning has been given of."""
         self.is_being_cleaned: Callable[[PartitionLog], bool] = _nobody_cleans
@@ -63,16 +78,16 @@ class Retention:
 
     def run_slice(self, at: Moment) -> bool:
         """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
-        if not self._to_do:
-            self._to_do.extend((one, key) for one in self._directories for key in one.logs)
-        begun = self._begin_some(at.now_ms)
-        for directory in {one.directory.path: one.directory for one in begun}.values():
-            self._finish([one for one in begun if one.directory is directory], at)
-        return bool(self._to_do)
+        if not self._leaving:
+            if not self._to_do:
+                self._to_do.extend((one, key) for one in self._directories for key in one.logs)
+            self._leaving.extend(self._kept(self._begin_some(at.now_ms)))
+        self._take_some(at)
+        return bool(self._to_do or self._leaving)
 
-    def _begin_some(self, now_ms: int) -> list[_Begun]:
-        begun: list[_Begun] = []
-        left = SEGMENTS_PER_SLICE
+    def _begin_some(self, now_ms: int) -> list[_Leaving]:
+        begun: list[_Leaving] = []
+        left = PLANNED_PER_SLICE
         for _ in range(min(LOGS_PER_SLICE, len(self._to_do))):
             if left <= 0 or len(begun) == CHANGED_LOGS_PER_SLICE:
                 break
@@ -91,7 +106,7 @@ class Retention:
                 self._to_do.appendleft((directory, key))
             if plan.going:
                 left -= len(plan.going)
-                begun.append(_Begun(directory, log, plan))
+                begun.append(_Leaving(directory, key, log, len(plan.going)))
         return begun
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
@@ -106,17 +121,39 @@ class Retention:
             begin_retention(log, plan, now_ms)
         return plan
 
-    def _finish(self, begun: list[_Begun], at: Moment) -> None:
-        directory = begun[0].directory
+    def _kept(self, begun: list[_Leaving]) -> list[_Leaving]:
+        """Those whose new starts are on the disk; without that no file may go."""
+        kept: list[_Leaving] = []
+        for directory in {one.directory.path: one.directory for one in begun}.values():
+            with suppress(StorageError):  # logged where the directory went offline
+                directory.checkpoint_log_starts()
+                kept += [one for one in begun if one.directory is directory]
+        return kept
+
+    def _take_some(self, at: Moment) -> None:
+        left = SEGMENTS_PER_SLICE
+        while self._leaving and left > 0:
+            one = self._leaving[0]
+            count = min(left, one.count)
+            taken = self._take(one, count, at)
+            left -= taken
+            one.count -= taken
+            if not one.count or taken < count:
+                self._leaving.popleft()
+
+    def _take(self, one: _Leaving, max_count: int, at: Moment) -> int:
+        """Takes segments out of their log; returns how many."""
+        if not one.is_there or self.is_being_cleaned(one.log):
+            return 0
+        due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
         try:
-            directory.checkpoint_log_starts()
-            for one in begun:
-                count = len(one.plan.going)
-                due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
-                for retired in delete_segments_below_start(one.log, max_count=count):
-                    self._removals.add(directory, retired, due_ms)
+            is_last = max_count == one.count
+            taken = delete_segments_below_start(one.log, max_count=max_count, durably=is_last)
         except StorageError:
-            pass  # logged where the directory went offline
+            return 0  # logged where the directory went offline
+        for retired in taken:
+            self._removals.add(one.directory, retired, due_ms)
+        return len(taken)
 
     def _warn_of_future(self, log: PartitionLog, verdict: Verdict, now_ms: int) -> None:
         if Blocker.FUTURE_TIMESTAMP not in verdict.blockers or verdict.time is None:

@@ -1,5 +1,6 @@
 """`ottla serve`: a data directory, served to Kafka clients until it is told to stop."""
 
+import gc
 import logging
 import os
 import signal
@@ -86,6 +87,7 @@ def serve_command(
         clock=clock,
         on_progress=progress,
     )
+    keep_out_of_collections()
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
@@ -112,6 +114,15 @@ def serve_command(
     if broker.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)
         raise StorageError("no log directory is left", f"{reasons}; mend the disk and start again")
+
+
+def keep_out_of_collections() -> None:
+    """What is loaded stays for as long as the broker runs: the collector need not look at it again.
+
+    With 10,000 segments it looks for 0.15 s each time, and clients wait.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def log_directories(config: BrokerConfig) -> tuple[str, ...]:

@@ -417,7 +417,8 @@ class LogDirectory:
             {
                 key: log.log_start_offset
                 for key, log in (self.futures | self.logs).items()
-                if log.log_start_offset > log.segments.first.base_offset
+                if log.offsets.is_front_unsynced
+                or log.log_start_offset > log.segments.first.base_offset
             }
         )
 

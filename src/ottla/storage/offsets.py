@@ -17,6 +17,7 @@ class LogOffsets:
         "cut_count",
         "first_unstable_offset",
         "high_watermark",
+        "is_front_unsynced",
         "log_end_offset",
         "log_start_offset",
         "recovery_point",
@@ -30,6 +31,8 @@ class LogOffsets:
         self.recovery_point = recovery_point
         self.cut_count = 0
         """How often the log was cut from behind: what was known of its offsets is void then."""
+        self.is_front_unsynced = False
+        """Whether a crash could bring segments back that have left below the log's start."""
         self.check()
 
     @property

@@ -11,6 +11,7 @@ from ottla.storage.filenames import FileKind, FileSuffix
 from ottla.storage.segment import Segment
 
 DELETED = FileSuffix.DELETED.value
+# The last one few segments have.
 INDEX_ENDINGS = tuple(
     kind.value for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 )
@@ -33,8 +34,10 @@ class RetiredSegment:
         stem = log.removesuffix(FileKind.LOG.value)
         self.paths = [log + DELETED]
         segment.log.rename(self.paths[0])
+        is_absent = segment.transaction_index.is_known_absent
+        endings = INDEX_ENDINGS[:-1] if is_absent else INDEX_ENDINGS
         segment.close_indexes()
-        others = [stem + ending for ending in INDEX_ENDINGS]
+        others = [stem + ending for ending in endings]
         for path in [*others, snapshot] if snapshot else others:
             retired = path + DELETED
             try:

@@ -17,6 +17,7 @@ from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.record import Record
 from ottla.storage.checked_ranges import CheckedRanges
 from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
+from ottla.storage.glance import glance_at_largest
 from ottla.storage.log_file import LogFile
 from ottla.storage.log_order import checked_records, headers_in_order, is_misplaced, warn_of_gap
 from ottla.storage.offset_index import OffsetIndex
@@ -186,18 +187,24 @@ class Segment:
     def largest(self) -> TimestampOffset:
         """The largest timestamp so far and its offset, as the time index knows it."""
         if self._max is None:
-            timestamp_ms, offset = self.time_index.last_entry
-            if self.time_index.entry_count == 0:
-                timestamp_ms = NO_TIMESTAMP
-            else:
-                try:
-                    if not self._has_timestamp(timestamp_ms, offset):
-                        self._rebuild_time_index(timestamp_ms, offset)
-                        timestamp_ms, offset = self.time_index.last_entry
-                except CorruptionError as error:
-                    logger.error("%s; its time index is believed", error)
-            self._max = TimestampOffset(timestamp_ms, offset)
+            found = self._time_index is None and glance_at_largest(
+                self._file_system, self.base_offset, self.log, self._path
+            )
+            self._max = TimestampOffset(*found) if found else self._indexed_largest()
         return self._max
+
+    def _indexed_largest(self) -> TimestampOffset:
+        timestamp_ms, offset = self.time_index.last_entry
+        if self.time_index.entry_count == 0:
+            timestamp_ms = NO_TIMESTAMP
+        else:
+            try:
+                if not self._has_timestamp(timestamp_ms, offset):
+                    self._rebuild_time_index(timestamp_ms, offset)
+                    timestamp_ms, offset = self.time_index.last_entry
+            except CorruptionError as error:
+                logger.error("%s; its time index is believed", error)
+        return TimestampOffset(timestamp_ms, offset)
 
     @property
     def first_timestamp_ms(self) -> int:
@@ -466,8 +473,8 @@ class Segment:
     def sync(self) -> None:
         """Makes the log and its indexes durable."""
         self.log.sync()
-        for index in self.open_indexes:
-            index.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
         self.transaction_index.sync()
 
     def files(self) -> list[str]:

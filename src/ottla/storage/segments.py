@@ -45,12 +45,26 @@ class Segments:
         """The segments whose base offset is smaller than `offset`."""
         return self.values[: bisect_left(self._base_offsets, offset)]
 
+    def wholly_below(self, offset: int) -> tuple[Segment, ...]:
+        """The segments that hold nothing at `offset` or behind it; never the active one."""
+        return self.values[: max(self.floor_index(offset), 0)]
+
     def add(self, segment: Segment) -> None:
-        self._replace([*self.values, segment])
+        if not self.values or segment.base_offset > self._base_offsets[-1]:
+            # At the end, as nearly always: nothing is sorted.
+            self._base_offsets.append(segment.base_offset)
+            self.values = (*self.values, segment)
+        else:
+            self._replace([*self.values, segment])
 
     def remove(self, gone: Iterable[Segment]) -> None:
         names = {one.base_offset for one in gone}
         self._replace([one for one in self.values if one.base_offset not in names])
+
+    def remove_oldest(self, count: int) -> None:
+        """Costs little however many there are: retention takes thousands, some at a time."""
+        del self._base_offsets[:count]
+        self.values = self.values[count:]
 
     def _replace(self, segments: list[Segment]) -> None:
         segments.sort(key=lambda one: one.base_offset)

@@ -5,6 +5,7 @@ removes and passes over. Kafka's counterpart: the file half of `ProducerStateMan
 """
 
 import logging
+from bisect import bisect_left
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
@@ -83,9 +84,10 @@ class SnapshotFiles:
 
     def retire(self, offset: int) -> str | None:
         """Forgets a snapshot that somebody else removes; its path, or `None` if there is none."""
-        if offset not in self.offsets:
+        index = bisect_left(self.offsets, offset)
+        if self.offsets[index : index + 1] != [offset]:
             return None
-        self.offsets.remove(offset)
+        del self.offsets[index]
         return self.path(offset)
 
     def remove_outside(self, first_offset: int, last_offset: int) -> None:

@@ -156,9 +156,8 @@ class SparseIndex:
         self.resize(self.entries_size)
 
     def sync(self) -> None:
-        """Makes what was appended durable; nothing to do for an index never used."""
-        if self._file is not None:
-            self._file.sync()
+        """Makes the file durable, also what a process wrote to it that was killed since."""
+        self._opened().sync()
 
     def sanity_check(self) -> None:
         """Raises `CorruptionError` for what can be seen without reading the log."""

@@ -79,6 +79,11 @@ class TransactionIndex:
         return self._path
 
     @property
+    def is_known_absent(self) -> bool:
+        """Whether the disk was asked for the file, and it was not there."""
+        return self._is_absent
+
+    @property
     def entry_count(self) -> int:
         self._opened()
         return self._entry_count

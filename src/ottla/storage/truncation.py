@@ -5,8 +5,6 @@ removed from the last to the first, so what remains is always a prefix. Kafka's 
 `UnifiedLog.truncateTo`, `truncateFullyAndStartAt`, `maybeIncrementLogStartOffset`.
 """
 
-import itertools
-
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.storage.partition_log import PartitionLog
@@ -104,24 +102,24 @@ def delete_records_before(log: PartitionLog, offset: int) -> int:
 
 
 def delete_segments_below_start(
-    log: PartitionLog, *, max_count: int | None = None
+    log: PartitionLog, *, max_count: int | None = None, durably: bool = True
 ) -> list[RetiredSegment]:
     """Takes segments that lie wholly below the log's start out of it, the oldest first.
 
     The log's start must be on the disk already (the caller's checkpoint), or a crash would bring a
     start back that has no file. Never the active segment. The caller removes the files, later.
-    Raises `StorageError`.
+    Who goes on soon need not have it made durable yet (`durably=False`): the start stays in the
+    checkpoint until then, and hides what a crash would bring back. Raises `StorageError`.
     """
     with log.disk():
-        gone = [
-            segment
-            for segment, following in itertools.pairwise(log.segments.values)
-            if following.base_offset <= log.log_start_offset
-        ][:max_count]
+        gone = log.segments.wholly_below(log.log_start_offset)[:max_count]
         if not gone:
             return []
-        log.segments.remove(gone)
+        log.segments.remove_oldest(len(gone))
         retired = [log.retire(segment) for segment in gone]
         # The next checkpoint leaves out a start that the first file's name tells.
-        log.sync_directory()
+        log.offsets.is_front_unsynced = True
+        if durably:
+            log.sync_directory()
+            log.offsets.is_front_unsynced = False
     return retired

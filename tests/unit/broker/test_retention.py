@@ -90,7 +90,7 @@ def test_many_segments_go_in_slices_between_which_clients_are_served(
     while world.broker.next_job_ms == world.now_ms:
         left.append(world.segments(0) + world.segments(1))
         world.tick(0)
-    assert left == [5 + 0, 3]
+    assert left == [7, 4]
     assert (world.segments(0), world.segments(1)) == (1, 1)
 
 
@@ -199,3 +199,38 @@ def test_an_unclean_stop_behind_it_brings_nothing_back() -> None:
         broker: Broker = open_broker(file_system.crash(mode))
         log = broker.topics.partition("t", 0).log
         assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+
+
+def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "SEGMENTS_PER_SLICE", 1)
+    world = World(disk("/d"), partitions=2, retention_ms="1000")
+    for partition in range(2):
+        world.append(4, partition=partition)
+    world.tick(FIRST_MS)
+    world.broker.retention.is_being_cleaned = lambda log: log.name == "t-0"
+    while world.broker.next_job_ms == world.now_ms:
+        world.tick(0)
+    log = world.broker.topics.partition("t", 0).log
+    assert (world.segments(0), world.segments(1)) == (4, 1)
+    assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+    world.broker.retention.is_being_cleaned = lambda _: False
+    world.tick(INTERVAL_MS)
+    while world.broker.next_job_ms == world.now_ms:
+        world.tick(0)
+    assert world.segments(0) == 1
+
+
+def test_the_starts_of_many_segments_are_written_down_once() -> None:
+    file_system = FaultyFileSystem(disk("/d"))
+    world = World(file_system, retention_ms="1000")  # type: ignore[arg-type]
+    world.append(250)
+    made = len(file_system.calls)
+    at = Moment(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
+    while world.broker.retention.run_slice(at):
+        pass
+    assert world.segments() == 1
+    calls = [(one.kind, one.path) for one in file_system.calls[made:]]
+    assert calls.count((IoKind.RENAME, "/d/log-start-offset-checkpoint.tmp")) == 1
+    assert calls.count((IoKind.SYNC_DIRECTORY, "/d/t-0")) <= 4

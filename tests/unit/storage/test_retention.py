@@ -20,7 +20,17 @@ from ottla.storage.retention import (
 )
 from ottla.storage.truncation import delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, SMALL, append, batch, fill, open_log, values
+from tests.log_support import (
+    NOW_MS,
+    SMALL,
+    TOPIC_ID,
+    append,
+    batch,
+    fill,
+    open_directory,
+    open_log,
+    values,
+)
 
 NOW = 1_000_000
 HOUR = 3_600_000
@@ -315,3 +325,17 @@ def test_a_restart_removes_what_waited() -> None:
     again = open_log(after, log.config)
     assert not [one for one in after.list("data/t-0") if one.endswith(".deleted")]
     assert (again.log_start_offset, again.log_end_offset) == (16, 16)
+
+
+def test_a_start_stays_in_the_checkpoint_until_the_files_are_gone_for_good() -> None:
+    """A power failure may bring the files back as long as the directory was not synced."""
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system, replace(SMALL, retention_ms=HOUR))
+    log = directory.create_log("t", 0, TOPIC_ID)
+    fill(log, 20)
+    plan = plan_retention(facts_of(log), NOW_MS + HOUR + 1, 1000)
+    begin_retention(log, plan, NOW_MS)
+    delete_segments_below_start(log, durably=False)
+    directory.checkpoint_log_starts()
+    again = open_directory(file_system.crash(CrashMode.STRICT), log.config).logs["t", 0]
+    assert (again.log_start_offset, values(again)) == (40, [])

@@ -40,7 +40,6 @@ def size_of(disk: FileSystem, path: str) -> int:
 
 def test_nothing_is_made_before_the_first_use(disk: FileSystem, path: str) -> None:
     index = OffsetIndex(disk, path, base_offset=0)
-    index.sync()
     index.close()
     assert disk.status(path) is None
     assert index.entry_count == 0

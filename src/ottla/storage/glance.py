@@ -1,0 +1,66 @@
+"""A segment's largest timestamp without opening its indexes, where its files bear each other out.
+
+Retention asks it of thousands of segments that nobody reads: opening would map two files of each,
+and keep them. Kafka opens the time index, and believes it.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
+from ottla.storage import offset_index, time_index
+from ottla.storage.filenames import FileKind
+from ottla.storage.log_file import HEADER_CHUNK_SIZE, LogFile
+
+PathOf = Callable[[FileKind], str]
+
+
+def glance_at_largest(
+    file_system: FileSystem, base_offset: int, log: LogFile, path_of: PathOf
+) -> tuple[int, int] | None:
+    """The last entry of a time index that nobody has open, as (timestamp_ms, offset).
+
+    `None` when there is no such entry, or the log does not say the same. Raises `OSError`.
+    """
+    try:
+        last = _last_entry(file_system, path_of(FileKind.TIME_INDEX), time_index.ENTRY)
+        if not last:
+            return None
+        timestamp_ms, offset = last[0], base_offset + last[1]
+        position = 0
+        if log.size > HEADER_CHUNK_SIZE:  # what is shorter is read at once
+            entry = _last_entry(file_system, path_of(FileKind.OFFSET_INDEX), offset_index.ENTRY)
+            if entry:
+                position = entry[1]
+            if entry is None or not _is_batch_of(log, base_offset, entry, offset):
+                return None
+        found = log.search_offset(offset, position)
+    except (FileNotFoundError, CorruptionError):
+        return None
+    if found is None or found[1].max_timestamp_ms != timestamp_ms:
+        return None
+    return timestamp_ms, offset
+
+
+def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset: int) -> bool:
+    """Whether an entry of the offset index tells where a batch is, and this not behind `offset`."""
+    if not entry:
+        return True
+    indexed = base_offset + entry[0]
+    header = log.header_at(entry[1])
+    return header is not None and base_offset <= header.last_offset <= indexed <= offset
+
+
+def _last_entry(file_system: FileSystem, path: str, entry: Struct) -> tuple[int, ...] | None:
+    """Empty for an index without entries; `None` for one that is not trimmed to its entries."""
+    file = file_system.open(path)
+    try:
+        size = file.size()
+        if size == 0:
+            return ()
+        content = file.pread(entry.size, max(0, size - entry.size))
+    finally:
+        file.close()
+    is_trimmed = size % entry.size == 0 and any(content) and len(content) == entry.size
+    return entry.unpack(content) if is_trimmed else None
