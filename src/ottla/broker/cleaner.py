@@ -44,7 +44,6 @@ MAX_MAP_SIZE = 2**31 - 1
 """The most that one thread's keys take, as in Kafka."""
 
 TRIES_BEFORE_SETTING_ASIDE = 3
-MAX_BACKOFF_MS = 3_600_000
 
 
 @dataclass(slots=True)
@@ -167,11 +166,8 @@ class Cleaner:
         return cleanable(view_log(log, directory.cleaned.get(key)), log.config, now_ms)
 
     def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
-        trouble = self.trouble_of(key)
-        if not trouble.failure_count:
-            return False
-        wait_ms = self.backoff_ms << min(trouble.failure_count - 1, 20)
-        return now_ms - trouble.failed_ms < min(wait_ms, MAX_BACKOFF_MS)
+        retry_ms = self.trouble_of(key).retry_ms(self.backoff_ms)
+        return retry_ms is not None and now_ms < retry_ms
 
     def _task(
         self,

@@ -14,6 +14,7 @@ from ottla.base.files import FileSystem, join, read_file, remove_if_present, rep
 
 TROUBLES_FILE_NAME = "ottla-cleaner.json"
 FORMAT_VERSION = 1
+MAX_BACKOFF_MS = 3_600_000
 
 TopicPartition = tuple[str, int]
 
@@ -40,6 +41,13 @@ class Trouble:
     @property
     def is_over(self) -> bool:
         return not self.failure_count and not self.damaged
+
+    def retry_ms(self, backoff_ms: int) -> int | None:
+        """Before when the log is left alone: twice as long after each failure."""
+        if not self.failure_count:
+            return None
+        wait_ms = backoff_ms << min(self.failure_count - 1, 20)
+        return self.failed_ms + min(wait_ms, MAX_BACKOFF_MS)
 
 
 def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartition, Trouble]:

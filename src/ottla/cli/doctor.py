@@ -12,11 +12,18 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.cli.asking import Questions, ToldDirectory
-from ottla.cli.doctor_checks import Complaint, check_directories, check_settings, check_space
+from ottla.cli.doctor_checks import (
+    Complaint,
+    check_cleaner_on,
+    check_directories,
+    check_settings,
+    check_space,
+)
 from ottla.cli.log_text import counted
 from ottla.cli.retention_text import Setting
 from ottla.cli.topic_sources import read_directories, with_broker
 from ottla.client.connection import Connection
+from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
 from ottla.embedded.log import parse_address
@@ -100,9 +107,11 @@ def _of_broker(questions: Questions, *, deep: bool) -> Iterator[Complaint]:
         if deep:
             yield from _deep_complaints(paths)
         return
+    broker = broker_config({k: text for k, text in questions.broker_settings().items() if text})
     for topic in sorted({name for one in online for name, _ in one.sizes}):
         config = with_values(TopicConfig(), questions.topic_settings(topic))
         yield from check_settings(topic, config, Setting(topic=topic, bootstrap=questions.address))
+        yield from check_cleaner_on(topic, config, broker)
     yield Complaint(
         kind="from_afar",
         where=questions.address,

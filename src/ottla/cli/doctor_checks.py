@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, join
+from ottla.broker.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
+from ottla.cli.log_text import time_text
 from ottla.cli.retention_text import Setting
 from ottla.cli.topic_sources import Directories
+from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.storage.filenames import (
@@ -100,9 +103,9 @@ def check_directories(
                 damaged.add(directory.path)
     for topic in directories.topics:
         setting = Setting(topic=topic, bootstrap=bootstrap or "HOST:PORT")
-        yield from check_settings(
-            topic, directories.config(topic), setting, known=directories.known_settings(topic)
-        )
+        config = directories.config(topic)
+        yield from check_settings(topic, config, setting, known=directories.known_settings(topic))
+        yield from check_cleaner_on(topic, config, directories.broker)
     if not directories.are_settings_known:
         yield Complaint(
             kind="settings_unknown",
@@ -142,6 +145,16 @@ def check_settings(
         )
 
 
+def check_cleaner_on(topic: str, config: TopicConfig, broker: BrokerConfig) -> Iterator[Complaint]:
+    if config.is_compacted and not broker.log_cleaner_enable:
+        yield Complaint(
+            kind="cleaner_off",
+            where=f"topic {topic}",
+            what="is to be compacted, and log.cleaner.enable=false: it only grows",
+            mend="log.cleaner.enable=true in server.properties, and a restart",
+        )
+
+
 def _are_known(names: tuple[str, ...], known: Container[str] | None) -> bool:
     return known is None or all(name in known for name in names)
 
@@ -158,6 +171,7 @@ def check_directory(
     yield from _check_stop(file_system, path, is_live)
     yield from _check_names(file_system, path, is_live)
     yield from _check_checkpoints(directory)
+    yield from _check_troubles(file_system, path)
     yield from _check_times(file_system, directory, now_ms)
 
 
@@ -227,6 +241,19 @@ def _check_checkpoints(directory: ReadOnlyLogDirectory) -> Iterator[Complaint]:
                 what=f"cannot be read ({error.reason})",
                 mend=f"stop the broker, then ottla log repair --in-place {directory.path}",
             )
+
+
+def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:
+    try:
+        read_troubles(file_system, path)
+    except CorruptionError as error:
+        yield Complaint(
+            kind="cleaner_troubles",
+            where=join(path, TROUBLES_FILE_NAME),
+            what=f"cannot be read ({error.reason}): what the cleaner had noted is forgotten",
+            mend="nothing to do: the cleaner replaces the file when it has something to note",
+            is_note=True,
+        )
 
 
 def _check_times(
@@ -347,6 +374,36 @@ def _check_indexes(examined: Examined) -> Iterator[Complaint]:
         )
 
 
+def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
+    """What the cleaner has noted: tries that failed, and segments that it leaves as they are."""
+    place, log = examined.place, examined.log
+    try:
+        troubles = read_troubles(place.file_system, place.directory.path)
+    except CorruptionError:
+        return  # told of the directory
+    trouble = troubles.get((log.topic, log.partition), Trouble())
+    if not place.config.is_compacted:
+        return
+    if trouble.failure_count:
+        yield Complaint(
+            kind="cleaner_failing",
+            where=log.path,
+            what=f"could not be compacted in {trouble.failure_count} tries, the last at "
+            f"{time_text(trouble.failed_ms)}: {trouble.reason}",
+            mend=f"ottla explain compaction {log.topic} tells when it is tried again; "
+            f"ottla log check {log.path} looks for damage",
+        )
+    for one in trouble.damaged:
+        yield Complaint(
+            kind="segment_set_aside",
+            where=f"{log.path} from offset {one.base_offset}",
+            what=f"cannot be read, and is never compacted: {one.reason}",
+            mend="stop the broker, then "
+            f"ottla log repair --in-place {place.directory.path}; the cleaner tries a file again "
+            "that has changed",
+        )
+
+
 PartitionCheck = Callable[[Examined], Iterator[Complaint]]
 
 PARTITION_CHECKS: list[PartitionCheck] = [
@@ -354,4 +411,5 @@ PARTITION_CHECKS: list[PartitionCheck] = [
     _check_waiting,
     _check_checkpointed,
     _check_indexes,
+    _check_cleaner,
 ]

@@ -5,6 +5,10 @@ import click
 from ottla.cli.main import LazyGroup
 
 COMMANDS = {
+    "compaction": (
+        "ottla.cli.explain_compaction:compaction_command",
+        "Say how far a topic is compacted, and what keeps the cleaner from the rest.",
+    ),
     "retention": (
         "ottla.cli.explain_retention:retention_command",
         "Say when each segment of a topic is deleted, and what keeps it.",

@@ -3,15 +3,13 @@ that."""
 
 import json
 import sys
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.asking import EARLIEST, LATEST, MAX_TIMESTAMP, Questions
+from ottla.cli.explain_options import ExplainOptions, explain_options
 from ottla.cli.log_text import counted, offsets_text, time_text
 from ottla.cli.retention_text import (
     Setting,
@@ -38,23 +36,7 @@ WIDTH = 200
 
 @click.command("retention")
 @click.argument("topic", metavar="TOPIC")
-@click.option("--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="A log directory.")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories.")
-@click.option("--partition", "-p", type=int, help="Only this partition; all by default.")
-@click.option(
-    "--config",
-    "-c",
-    "config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The broker's server.properties, which a directory does not hold.",
-)
-@click.option(
-    "-o", "settings", multiple=True, metavar="KEY=VALUE", help="As if the topic had this setting."
-)
-@click.option("--at", "at_text", metavar="TIME", help="As if it were then: UTC, or milliseconds.")
-@click.option("--all", "show_all", is_flag=True, help="Every segment, however many there are.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@explain_options
 def retention_command(topic: str, **options: object) -> None:
     """Say when each segment of TOPIC is deleted by retention, what keeps it, and what would change
     that.
@@ -62,53 +44,10 @@ def retention_command(topic: str, **options: object) -> None:
     Reads the log directories DIR, also those of a running broker, and writes nothing. With
     --bootstrap the directories are the broker's, if it runs on this machine.
     """
-    _explain(topic, _Options(**options))  # type: ignore[arg-type]
+    _explain(topic, ExplainOptions(**options))  # type: ignore[arg-type]
 
 
-class _Options:
-    def __init__(
-        self,
-        *,
-        paths: tuple[str, ...],
-        bootstrap: str | None,
-        partition: int | None,
-        config_file: Path | None,
-        settings: tuple[str, ...],
-        **more: object,
-    ) -> None:
-        self.paths = paths
-        self.bootstrap = bootstrap
-        self.partition = partition
-        self.config_file = config_file
-        self.given = dict(_setting(text) for text in settings)
-        at_text = more["at_text"]
-        self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
-        self.show_all = bool(more["show_all"])
-        self.as_json = bool(more["as_json"])
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as retention.ms=3600000")
-    return name.strip(), value.strip()
-
-
-def _time(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UserError(f"--at {text}: a time is 2026-01-31T12:00:00, or milliseconds") from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _explain(topic: str, options: _Options) -> None:
-    if bool(options.paths) == (options.bootstrap is not None):
-        raise UserError(
-            "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
-        )
+def _explain(topic: str, options: ExplainOptions) -> None:
     if options.bootstrap is None:
         directories = read_directories(
             options.paths, config_file=options.config_file, given=options.given
@@ -119,7 +58,7 @@ def _explain(topic: str, options: _Options) -> None:
         _explain_broker(topic, Questions(connection), options)
 
 
-def _explain_broker(topic: str, questions: Questions, options: _Options) -> None:
+def _explain_broker(topic: str, questions: Questions, options: ExplainOptions) -> None:
     told = questions.directories()
     mine = [one for one in told if any(name == topic for name, _ in one.sizes)]
     if not mine:
@@ -136,15 +75,8 @@ def _explain_broker(topic: str, questions: Questions, options: _Options) -> None
     _show(_explained(directories, topic, options), directories, setting, options)
 
 
-def _explained(directories: Directories, topic: str, options: _Options) -> list[ExplainedLog]:
-    logs = directories.logs(topic)
-    if options.partition is not None:
-        have = [log.partition for log in logs]
-        logs = [log for log in logs if log.partition == options.partition]
-        if not logs:
-            raise UserError(
-                f"topic {topic} has no partition {options.partition} here; it has {have}"
-            )
+def _explained(directories: Directories, topic: str, options: ExplainOptions) -> list[ExplainedLog]:
+    logs = options.chosen(directories.logs(topic), topic)
     config = directories.config(topic)
     return [
         explain_log(
@@ -162,7 +94,10 @@ def _explained(directories: Directories, topic: str, options: _Options) -> list[
 
 
 def _show(
-    explained: list[ExplainedLog], directories: Directories, setting: Setting, options: _Options
+    explained: list[ExplainedLog],
+    directories: Directories,
+    setting: Setting,
+    options: ExplainOptions,
 ) -> None:
     if options.as_json:
         for one in explained:
@@ -185,7 +120,7 @@ def _show(
 
 
 def _show_log(
-    console: "Console", explained: ExplainedLog, setting: Setting, options: _Options
+    console: "Console", explained: ExplainedLog, setting: Setting, options: ExplainOptions
 ) -> None:
     from rich import box
     from rich.table import Table
@@ -243,7 +178,7 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
 # From afar
 
 
-def _explain_from_afar(topic: str, questions: Questions, options: _Options) -> None:
+def _explain_from_afar(topic: str, questions: Questions, options: ExplainOptions) -> None:
     """What offsets and settings tell, where the files are on another machine."""
     settings = questions.topic_settings(topic)
     sizes = {

@@ -194,6 +194,11 @@ class ReadOnlyLog:
         first_open = self._transactions.first_open_offset
         return self.log_end_offset if first_open is None else first_open
 
+    @property
+    def oldest_open_transaction(self) -> tuple[int, int] | None:
+        """What holds the last stable offset, as (producer id, first offset)."""
+        return self._transactions.oldest_open
+
     @cached_property
     def _transactions(self) -> TransactionTail:
         """The transactions behind the point up to which the indexes are sure to be complete."""

@@ -54,7 +54,7 @@ def explain_log(
     counts up to its end. Raises `OSError` and `UserError`.
     """  # fmt: skip
     segments = [
-        _SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
+        SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
         for files in log.segments
     ]
     end = log.log_end_offset
@@ -90,7 +90,7 @@ def _waiting_sizes(file_system: FileSystem, path: str) -> Iterator[int]:
                 yield status.size
 
 
-class _SegmentOnDisk:
+class SegmentOnDisk:
     """A segment's files as `SegmentFacts`; the time is read once."""
 
     def __init__(self, file_system: FileSystem, files: SegmentFiles, *, is_active: bool) -> None:
@@ -110,6 +110,15 @@ class _SegmentOnDisk:
                 status = self._file_system.status(self._files.log_path)
                 self._time = SegmentTime(status.modified_ms if status else 0, False)
         return self._time
+
+    def first_timestamp_ms(self) -> int:
+        """The first batch's largest, from which `max.compaction.lag.ms` counts."""
+        try:
+            with closing(SegmentReader(self._file_system, self._files)) as reader:
+                first = next(reader.log.headers(0), None)
+        except (FileNotFoundError, CorruptionError, InvalidBatchError):
+            return NO_TIMESTAMP
+        return NO_TIMESTAMP if first is None else first[1].max_timestamp_ms
 
     def _largest_timestamp_ms(self) -> int:
         """An ended segment's is its time index's last entry; what follows that of an active one

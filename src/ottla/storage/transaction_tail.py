@@ -48,6 +48,11 @@ class TransactionTail:
         return cls(log_start_offset, {})
 
     @property
+    def oldest_open(self) -> tuple[int, int] | None:
+        """The oldest open transaction, as (producer id, first offset)."""
+        return min(self._first_offsets.items(), key=lambda one: one[1], default=None)
+
+    @property
     def first_open_offset(self) -> int | None:
         """Where the oldest open transaction begins."""
         return min(self._first_offsets.values(), default=None)

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ottla
-from ottla.base.files import DiskSpace
+from ottla.base.files import DiskSpace, OsFileSystem
+from ottla.broker.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.doctor import doctor_command
 from ottla.cli.main import main
 
@@ -172,3 +173,42 @@ def test_one_must_say_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> Non
         main(["doctor"])
     assert stop.value.code == 2
     assert "name either log directories, or a broker" in capsys.readouterr().err
+
+
+def _compacted(tmp_path: Path) -> Path:
+    path = tmp_path / "c"
+    with ottla.open(path) as log:
+        log.create_topic("c", config={"cleanup.policy": "compact"})
+        log.append("c", b"value", b"key")
+    return path
+
+
+def test_what_the_cleaner_has_noted_is_told_with_its_mend(tmp_path: Path) -> None:
+    directory = _compacted(tmp_path)
+    damaged = DamagedSegment(base_offset=0, reason="a bad batch", size=1, modified_ms=1)
+    trouble = Trouble(failure_count=2, reason="no memory", failed_ms=1, damaged=(damaged,))
+    write_troubles(OsFileSystem(), str(directory), {("c", 0): trouble})
+    complaints = found(directory)
+    assert set(complaints) == {"cleaner_failing", "segment_set_aside"}
+    failing, aside = complaints["cleaner_failing"], complaints["segment_set_aside"]
+    assert "in 2 tries, the last at 1970-01-01 00:00:00.001: no memory" in failing["what"]
+    assert "ottla explain compaction c" in failing["mend"]
+    assert aside["where"].endswith("c-0 from offset 0")
+    assert "ottla log repair --in-place" in aside["mend"]
+    assert run(directory).exit_code == 1
+
+
+def test_notes_of_the_cleaner_that_cannot_be_read_are_no_problem(tmp_path: Path) -> None:
+    directory = _compacted(tmp_path)
+    (directory / "ottla-cleaner.json").write_text("nonsense")
+    assert found(directory)["cleaner_troubles"]["type"] == "note"
+    assert run(directory).exit_code == 0
+
+
+def test_a_compacted_topic_without_a_cleaner_is_a_problem(tmp_path: Path) -> None:
+    directory = _compacted(tmp_path)
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.cleaner.enable=false\n")
+    complaint = found(directory, "--config", properties)["cleaner_off"]
+    assert (complaint["type"], complaint["where"]) == ("problem", "topic c")
+    assert found(directory) == {}

@@ -48,8 +48,9 @@ class Cleanable:
     """Offsets from `first_dirty_offset` to `end_offset` could be compacted now.
 
     `end_offset` is where a segment begins; `bound` is why it is not later. `ratio` is the dirty
-    share of what would be read. `overdue_ms`: for how long a record has waited longer than
-    `max.compaction.lag.ms`. `is_checkpoint_wrong`: it did not fit the log.
+    share of what would be read. `forced_ms`: when a record will have waited longer than
+    `max.compaction.lag.ms`, `None` while none waits; `overdue_ms`: for how long one has.
+    `is_checkpoint_wrong`: it did not fit the log.
     """
 
     first_dirty_offset: int
@@ -57,6 +58,7 @@ class Cleanable:
     bound: Bound
     clean_bytes: int
     cleanable_bytes: int
+    forced_ms: int | None
     overdue_ms: int
     is_checkpoint_wrong: bool
 
@@ -102,17 +104,19 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
     )
     if is_wrong:
         first_dirty = min(first_dirty, end)
-    clean = sum(one.size for one in log.segments if one.base_offset < _floor(log, first_dirty))
+    clean = sum(one.size for one in log.segments if one.base_offset < floor_of(log, first_dirty))
     dirty = [
-        one for one in log.segments if _floor(log, min(first_dirty, end)) <= one.base_offset < end
+        one for one in log.segments if floor_of(log, min(first_dirty, end)) <= one.base_offset < end
     ]
+    forced_ms = _forced_ms(log, config, first_dirty)
     return Cleanable(
         first_dirty_offset=first_dirty,
         end_offset=end,
         bound=bound,
         clean_bytes=clean,
         cleanable_bytes=sum(one.size for one in dirty),
-        overdue_ms=_overdue_ms(log, config, first_dirty, now_ms),
+        forced_ms=forced_ms,
+        overdue_ms=0 if forced_ms is None else max(0, now_ms - forced_ms),
         is_checkpoint_wrong=is_wrong,
     )
 
@@ -137,7 +141,7 @@ def _first_uncleanable_offset(
     lag_ms = config.min_compaction_lag_ms
     if lag_ms > 0:
         for one in log.segments:
-            is_dirty = _floor(log, first_dirty) <= one.base_offset < active
+            is_dirty = floor_of(log, first_dirty) <= one.base_offset < active
             if is_dirty and one.largest_timestamp_ms > now_ms - lag_ms:
                 if one.base_offset < offset:
                     return one.base_offset, Bound.MIN_COMPACTION_LAG
@@ -145,18 +149,16 @@ def _first_uncleanable_offset(
     return offset, bound
 
 
-def _overdue_ms(log: LogView, config: TopicConfig, first_dirty: int, now_ms: int) -> int:
+def _forced_ms(log: LogView, config: TopicConfig, first_dirty: int) -> int | None:
     times = [
         one.first_timestamp_ms
         for one in log.segments[:-1]
-        if one.base_offset >= _floor(log, first_dirty) and one.first_timestamp_ms > 0
+        if one.base_offset >= floor_of(log, first_dirty) and one.first_timestamp_ms > 0
     ]
-    if not times:
-        return 0
-    return max(0, now_ms - config.max_compaction_lag_ms - min(times))
+    return min(times) + config.max_compaction_lag_ms if times else None
 
 
-def _floor(log: LogView, offset: int) -> int:
+def floor_of(log: LogView, offset: int) -> int:
     """The base offset of the segment that covers an offset."""
     found = log.segments[0].base_offset
     for one in log.segments:

@@ -1,0 +1,102 @@
+"""The options that the commands of `ottla explain` share."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.storage.reader import ReadOnlyLog
+
+OPTIONS = (
+    click.option(
+        "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="A log directory."
+    ),
+    click.option(
+        "--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories."
+    ),
+    click.option("--partition", "-p", type=int, help="Only this partition; all by default."),
+    click.option(
+        "--config",
+        "-c",
+        "config_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The broker's server.properties, which a directory does not hold.",
+    ),
+    click.option(
+        "-o",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="As if the topic had this setting.",
+    ),
+    click.option(
+        "--at", "at_text", metavar="TIME", help="As if it were then: UTC, or milliseconds."
+    ),
+    click.option("--all", "show_all", is_flag=True, help="Every segment, however many there are."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
+)
+
+
+def explain_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds them to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+class ExplainOptions:
+    """What every explanation may be told."""
+
+    def __init__(
+        self,
+        *,
+        paths: tuple[str, ...],
+        bootstrap: str | None,
+        partition: int | None,
+        config_file: Path | None,
+        settings: tuple[str, ...],
+        **more: object,
+    ) -> None:
+        self.paths = paths
+        self.bootstrap = bootstrap
+        self.partition = partition
+        self.config_file = config_file
+        self.given = dict(_setting(text) for text in settings)
+        at_text = more["at_text"]
+        self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
+        self.show_all = bool(more["show_all"])
+        self.as_json = bool(more["as_json"])
+        if bool(paths) == (bootstrap is not None):
+            raise UserError(
+                "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
+            )
+
+    def chosen(self, logs: list[ReadOnlyLog], topic: str) -> list[ReadOnlyLog]:
+        """The partitions that were asked for; raises `UserError`."""
+        chosen = [log for log in logs if self.partition in (None, log.partition)]
+        if not chosen:
+            have = [log.partition for log in logs]
+            raise UserError(f"topic {topic} has no partition {self.partition} here; it has {have}")
+        return chosen
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as retention.ms=3600000")
+    return name.strip(), value.strip()
+
+
+def _time(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"--at {text}: a time is 2026-01-31T12:00:00, or milliseconds") from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,153 @@
+"""What the cleaner would make of a log, segment by segment, and what keeps it: for people.
+
+`cleanable` decides; this only says what it said. `read_view` reads the facts from a directory's
+files, without its lock and beside a live broker. Kafka has no counterpart.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.files import FileSystem
+from ottla.config.topic import TopicConfig
+from ottla.storage.compaction.cleanable import (
+    Bound,
+    Cleanable,
+    LogView,
+    SegmentView,
+    cleanable,
+    floor_of,
+)
+from ottla.storage.reader import ReadOnlyLog
+from ottla.storage.retention_reading import SegmentOnDisk
+
+
+class SegmentState(Enum):
+    """What a segment is to the cleaner; the value is the name in `--json`."""
+
+    CLEAN = "clean"
+    DIRTY = "dirty"
+    """It would be compacted by a pass that begins now."""
+    UNCLEANABLE = "uncleanable"
+    """Behind what bounds a pass."""
+    ACTIVE = "active"
+
+
+class Waits(Enum):
+    """Why no pass begins now."""
+
+    POLICY = "policy"
+    """`cleanup.policy` is without `compact`."""
+    NOTHING_DIRTY = "nothing_dirty"
+    """All that may be compacted is."""
+    RATIO = "ratio"
+    """The dirty share is too small, and nothing has waited for too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedSegment:
+    """`next_offset` is that of the segment behind; `waits_until_ms` where only time is missing."""
+
+    view: SegmentView
+    next_offset: int
+    state: SegmentState
+    waits_until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionExplanation:
+    """`waits` is `None` when a pass is due."""
+
+    log: LogView
+    config: TopicConfig
+    range: Cleanable
+    waits: Waits | None
+    segments: list[ExplainedSegment]
+
+    @property
+    def bytes_missing(self) -> int:
+        """How much more must become cleanable until the ratio lets a pass begin."""
+        wanted = self.config.min_cleanable_dirty_ratio
+        clean, dirty = self.range.clean_bytes, self.range.cleanable_bytes
+        if wanted >= 1 or not clean:
+            return 0 if dirty else 1
+        return max(0, int(wanted * clean / (1 - wanted)) + 1 - dirty)
+
+
+def explain(log: LogView, config: TopicConfig, now_ms: int) -> CompactionExplanation:
+    """What the cleaner would say of a log now."""
+    range_ = cleanable(log, config, now_ms)
+    ends = [*(one.base_offset for one in log.segments[1:]), log.log_end_offset]
+    first_dirty = floor_of(log, min(range_.first_dirty_offset, range_.end_offset))
+    return CompactionExplanation(
+        log=log,
+        config=config,
+        range=range_,
+        waits=_waits(range_, config),
+        segments=[
+            ExplainedSegment(
+                view=one,
+                next_offset=end,
+                state=_state(one, log, range_, first_dirty),
+                waits_until_ms=_waits_until_ms(one, log, range_, config),
+            )
+            for one, end in zip(log.segments, ends, strict=True)
+        ],
+    )
+
+
+def _waits(range_: Cleanable, config: TopicConfig) -> Waits | None:
+    if not config.is_compacted:
+        return Waits.POLICY
+    if range_.is_due(config):
+        return None
+    return Waits.RATIO if range_.cleanable_bytes else Waits.NOTHING_DIRTY
+
+
+def _state(segment: SegmentView, log: LogView, range_: Cleanable, first_dirty: int) -> SegmentState:
+    if segment is log.segments[-1]:
+        return SegmentState.ACTIVE
+    if segment.base_offset < first_dirty:
+        return SegmentState.CLEAN
+    is_inside = segment.base_offset < range_.end_offset
+    return SegmentState.DIRTY if is_inside else SegmentState.UNCLEANABLE
+
+
+def _waits_until_ms(
+    segment: SegmentView, log: LogView, range_: Cleanable, config: TopicConfig
+) -> int | None:
+    is_bound = range_.bound is Bound.MIN_COMPACTION_LAG and segment.base_offset >= range_.end_offset
+    if not is_bound or segment is log.segments[-1]:
+        return None
+    return segment.largest_timestamp_ms + config.min_compaction_lag_ms
+
+
+# From files
+
+
+def read_view(
+    log: ReadOnlyLog, cleaned_until: int | None, *, is_replicated: bool, file_system: FileSystem
+) -> LogView:
+    """A log's facts; of one with replicas no more than its high watermark is stable.
+
+    Raises `OSError` and `UserError`.
+    """
+    stable = log.last_stable_offset
+    return LogView(
+        segments=[
+            _segment(SegmentOnDisk(file_system, files, is_active=files is log.segments[-1]))
+            for files in log.segments
+        ],
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=min(stable, log.high_watermark) if is_replicated else stable,
+        cleaned_until=cleaned_until,
+    )
+
+
+def _segment(segment: SegmentOnDisk) -> SegmentView:
+    return SegmentView(
+        base_offset=segment.base_offset,
+        size=segment.size,
+        largest_timestamp_ms=segment.time().timestamp_ms,
+        first_timestamp_ms=segment.first_timestamp_ms(),
+    )
