@@ -9,7 +9,7 @@ which records there are tells `Partition.records`. Another invariant is a method
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.base.clock import read_clock
@@ -54,7 +54,7 @@ TOPICS = {
 LIMITS_MS = [str(HOUR), str(DAY), str(4 * DAY), "-1"]
 LIMITS_BYTES = ["0", "1500", "6000", "-1"]
 
-Record = tuple[int, bytes, int]
+Record = tuple[int, bytes | None, int]
 """Offset, value, timestamp."""
 
 
@@ -89,18 +89,19 @@ class Partition:
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, topics: Mapping[str, Mapping[str, str]] = TOPICS) -> None:
+        self.topics = topics
         self.chance = random.Random(seed)
         self.clock = FakeClock()
         self.disk = FakeFileSystem(self.clock)
         self.disk.make_directory(DIRECTORY)
         self.disk.sync_directory("/")
-        self.partitions = {topic: Partition(topic) for topic in TOPICS}
+        self.partitions = {topic: Partition(topic) for topic in self.topics}
         self.counts: dict[str, int] = {}
         self._ids = iter(range(1000, 10**9))
         self._values = iter(range(10**9))
         self.broker = self.open(self.disk)
-        for topic, overrides in TOPICS.items():
+        for topic, overrides in self.topics.items():
             self.broker.create_topic(NewTopic(name=topic, overrides=dict(overrides)))
         self.deeds: dict[Callable[[], None], int] = {
             self.append_some: 60,
@@ -202,7 +203,7 @@ class World:
     def deleted_files(self) -> set[tuple[str, str]]:
         return {
             (topic, name)
-            for topic in TOPICS
+            for topic in self.topics
             for name in self.disk.list(f"{DIRECTORY}/{topic}-0")
             if name.endswith(".deleted")
         }
@@ -217,11 +218,11 @@ class World:
             self.append(self.any_partition())
 
     def append(self, partition: Partition) -> None:
-        value = b"%d" % next(self._values) + bytes(self.chance.randrange(200))
+        key, value = self.key_and_value(partition)
         shift_ms = self.chance.choice([0] * 12 + [-5 * DAY, -HOUR, HOUR, 2 * DAY])
         time_ms = self.clock.now_ms() + shift_ms
         builder = RecordBatchBuilder()
-        builder.append(value[:3], value, time_ms)
+        builder.append(key, value, time_ms)
         record = (partition.end, value, time_ms)
         now_ms = self.clock.now_ms()
         try:
@@ -233,6 +234,10 @@ class World:
         assert info.first_offset == partition.end
         partition.records.append(record)
         partition.end += 1
+
+    def key_and_value(self, partition: Partition) -> tuple[bytes, bytes | None]:
+        value = b"%d" % next(self._values) + bytes(self.chance.randrange(200))
+        return value[:3], value
 
     def roll(self) -> None:
         self.log(self.any_partition()).roll(self.clock.now_ms())
@@ -256,9 +261,12 @@ class World:
             self.take_retention(one, before[one.topic])
         assert found.read() == content, "a read under way was disturbed"
 
+    def lowest_cut(self, partition: Partition) -> int:
+        return partition.start
+
     def cut_from_behind(self) -> None:
         partition = self.any_partition()
-        offset = self.chance.randint(partition.start, partition.end)
+        offset = self.chance.randint(self.lowest_cut(partition), partition.end)
         truncate_to(self.log(partition), offset, now_ms=self.clock.now_ms())
         partition.ends_at(offset)
 
@@ -273,12 +281,12 @@ class World:
         partition.starts_at(offset)
 
     def change_settings(self) -> None:
-        topic = self.broker.topics.get(self.chance.choice(list(TOPICS)))
+        topic = self.broker.topics.get(self.chance.choice(list(self.topics)))
         change = self.chance.choice(
             [
                 {"retention.ms": self.chance.choice(LIMITS_MS)},
                 {"retention.bytes": self.chance.choice(LIMITS_BYTES)},
-                dict(TOPICS[topic.name]),
+                dict(self.topics[topic.name]),
             ]
         )
         self.broker._store.configure(topic, {**topic.overrides, **change})
@@ -361,6 +369,8 @@ class World:
             left = sum(size for _, _, size in behind)
             old_ms = self.clock.now_ms() - log.config.retention_ms
             assert not behind or end > partition.start
+            if not log.config.deletes:
+                continue
             # Deleted records count for the segment's age, and are not in the list any more.
             inside = [time for at, _, time in partition.records if base <= at < end]
             if log.config.retention_ms >= 0 and inside and base >= partition.start:
