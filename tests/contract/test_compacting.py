@@ -18,7 +18,10 @@ from ottla.base.files import OsFileSystem
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.cleaner import CleaningTask
+from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic
+from ottla.embedded import cleaning_process
 from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.cleaning_process import ProcessEngine
 from ottla.embedded.log import open_broker
@@ -179,6 +182,56 @@ def test_what_the_process_does_not_understand_is_told_in_its_words() -> None:
         capture_output=True,
     )
     assert done.returncode
+
+
+@pytest.mark.parametrize("engine", ["thread", "process"])
+def test_no_more_than_so_many_bytes_a_second_are_read_and_written(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, lock = broker_with_keys(tmp_path)
+    task = broker.cleaner.next_task(now())
+    assert task is not None
+    asleep: list[float] = []
+    monkeypatch.setattr("ottla.embedded.cleaning.time.sleep", asleep.append)
+    if engine == "thread":
+        ThreadEngine(OsFileSystem(), lock)(task, 100.0)
+    else:
+        assert cleaning_process._outcome(task.plan, 100.0)[0] == "result"
+    read = sum(one.size for one in task.plan.sources)
+    # The clock stands nearly still, so the last sleep is to make up for everything.
+    assert asleep[-1] > 0.9 * read / 100.0
+    broker.close()
+
+
+def test_another_number_of_threads_holds_from_the_next_look_on(tmp_path: Path) -> None:
+    broker, lock = broker_with_keys(tmp_path)
+    for name in ("u", "v"):
+        broker.create_topic(NewTopic(name=name, partition_count=1, overrides=CONFIG))
+        for number in range(60):
+            builder = ottla.RecordBatchBuilder()
+            builder.append(b"key", b"%d" % number + bytes(100), now().now_ms)
+            broker.append(name, 0, bytearray(builder.build()), now_ms=now().now_ms)
+        broker.write_out()
+    begun: list[str] = []
+    may_end = threading.Event()
+
+    def engine(task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+        begun.append(task.log.name)
+        may_end.wait(PATIENCE_S)
+        return ThreadEngine(OsFileSystem(), lock)(task, bytes_per_second)
+
+    cleaning = Cleaning(broker, engine, clock=SystemClock(), lock=lock)
+    cleaning.start()
+    try:
+        eventually(lambda: len(begun) == 1)
+        change = ConfigChange(name="log.cleaner.threads", operation=ConfigOperation.SET, value="3")
+        with lock:
+            broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=(change,)))
+        eventually(lambda: sorted(begun) == ["t-0", "u-0", "v-0"])
+    finally:
+        may_end.set()
+        cleaning.stop()
+        broker.close()
 
 
 def broker_with_keys(path: Path) -> tuple[Broker, threading.RLock]:

@@ -302,3 +302,20 @@ def test_a_compacted_topic_still_refuses_records_without_a_key() -> None:
     with pytest.raises(Exception, match="key") as caught:
         broker.append("t", 0, bytearray(builder.build()), now_ms=NOW_MS)
     assert getattr(caught.value, "code", None) is ErrorCode.INVALID_RECORD
+
+
+def test_a_log_that_is_compacted_and_deleted_has_one_of_the_two_at_a_time() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system, "/d")
+    overrides = {**COMPACTED, "cleanup.policy": "compact,delete", "retention.ms": "1000"}
+    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
+    write(broker, "t", 30)
+    log = log_of(broker, "t")
+    task = broker.cleaner.next_task(later())
+    assert task is not None
+    assert not broker.retention.run_slice(later(5000))
+    assert log.log_start_offset == 0
+    broker.cleaner.finish(task, carry_out(task, file_system), later(5000))
+    assert len(set(values(log))) < 30
+    broker.retention.run_slice(later(5000))
+    assert (log.log_start_offset, values(log)) == (30, [])
