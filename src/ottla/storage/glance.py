@@ -4,7 +4,6 @@ Retention asks it of thousands of segments that nobody reads: opening would map 
 and keep them. Kafka opens the time index, and believes it.
 """
 
-from collections.abc import Callable
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
@@ -13,24 +12,24 @@ from ottla.storage import offset_index, time_index
 from ottla.storage.filenames import FileKind
 from ottla.storage.log_file import HEADER_CHUNK_SIZE, LogFile
 
-PathOf = Callable[[FileKind], str]
-
 
 def glance_at_largest(
-    file_system: FileSystem, base_offset: int, log: LogFile, path_of: PathOf
+    file_system: FileSystem, base_offset: int, log: LogFile
 ) -> tuple[int, int] | None:
     """The last entry of a time index that nobody has open, as (timestamp_ms, offset).
 
     `None` when there is no such entry, or the log does not say the same. Raises `OSError`.
     """
+    stem = log.path.removesuffix(FileKind.LOG.value)
     try:
-        last = _last_entry(file_system, path_of(FileKind.TIME_INDEX), time_index.ENTRY)
+        last = _last_entry(file_system, stem + FileKind.TIME_INDEX.value, time_index.ENTRY)
         if not last:
             return None
         timestamp_ms, offset = last[0], base_offset + last[1]
         position = 0
         if log.size > HEADER_CHUNK_SIZE:  # what is shorter is read at once
-            entry = _last_entry(file_system, path_of(FileKind.OFFSET_INDEX), offset_index.ENTRY)
+            path = stem + FileKind.OFFSET_INDEX.value
+            entry = _last_entry(file_system, path, offset_index.ENTRY)
             if entry:
                 position = entry[1]
             if entry is None or not _is_batch_of(log, base_offset, entry, offset):

@@ -188,7 +188,7 @@ class Segment:
         """The largest timestamp so far and its offset, as the time index knows it."""
         if self._max is None:
             found = self._time_index is None and glance_at_largest(
-                self._file_system, self.base_offset, self.log, self._path
+                self._file_system, self.base_offset, self.log
             )
             self._max = TimestampOffset(*found) if found else self._indexed_largest()
         return self._max
