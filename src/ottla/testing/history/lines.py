@@ -1,0 +1,98 @@
+"""Histories as lines of JSON, one file for each process, so that one may be killed.
+
+A process writes an operation when it begins, with an outcome that is unknown, and again, with the
+same `process` and `began`, when it knows more. The last line counts; a torn one at a file's end is
+what a killed process leaves, and is passed over. Whoever is started again writes another file.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ottla.testing.history.operations import (
+    Assign,
+    Begin,
+    CommitOffsets,
+    Crash,
+    End,
+    LogEnd,
+    Operation,
+    Outcome,
+    Poll,
+    Read,
+    Send,
+    UnusableHistoryError,
+)
+
+TYPES: dict[str, type[Operation]] = {
+    one.__name__: one for one in (Assign, Begin, CommitOffsets, Crash, End, LogEnd, Poll, Send)
+}
+
+
+class HistoryWriter:
+    """Appends operations to a file; each line is with the operating system when it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+
+    def __enter__(self) -> "HistoryWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def write(self, operation: Operation) -> None:
+        """May be called from several threads."""
+        self._file.write(format_operation(operation).encode() + b"\n")
+
+
+def read_history(paths: Iterable[Path]) -> list[Operation]:
+    """All operations of some files; raises `UnusableHistoryError` for a line that is none."""
+    found: dict[tuple[str, str, int], Operation] = {}
+    for path in paths:
+        *lines, _torn = path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            try:
+                one = parse_operation(line.decode())
+            except (ValueError, TypeError, KeyError) as error:
+                raise UnusableHistoryError(
+                    f"{path}, line {number}: no operation: {error}"
+                ) from None
+            found[type(one).__name__, one.process, one.began] = one
+    return sorted(found.values(), key=lambda one: one.began)
+
+
+def format_operation(operation: Operation) -> str:
+    """One line of JSON, without what is at its default."""
+    values: dict[str, Any] = {"type": type(operation).__name__}
+    for one in fields(operation):
+        value = getattr(operation, one.name)
+        if isinstance(value, Outcome):
+            value = value.value
+        elif one.name == "records":
+            value = [[read.partition, read.offset, read.value] for read in value]
+        if value is not None:
+            values[one.name] = value
+    return json.dumps(values)
+
+
+def parse_operation(line: str) -> Operation:
+    """The inverse of `format_operation`; raises `ValueError`, `TypeError`, `KeyError`."""
+    values = json.loads(line)
+    kind = TYPES[values.pop("type")]
+    if "outcome" in values:
+        values["outcome"] = Outcome(values["outcome"])
+    if "records" in values:
+        values["records"] = tuple(Read(*one) for one in values["records"])
+    if "source" in values:
+        partition, offset = values["source"]
+        values["source"] = (partition, offset)
+    return kind(**values)

@@ -1,0 +1,126 @@
+"""The operations of a history: what each process asked for, and what it was told.
+
+`began` and `ended` are readings of one clock that all processes share and that never steps, such
+as `time.monotonic_ns()` on one machine, or any ascending numbers; only their order counts. `ended`
+is `None` where no answer came. A `partition` is a name of its own, such as `"orders-0"`. Values
+are the identity of what is sent: each send needs one of its own, also when it repeats another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class UnusableHistoryError(ValueError):
+    """A history that says too little, or contradicts itself, as its text says how."""
+
+
+class Outcome(Enum):
+    """What a process knows of what it asked for."""
+
+    OK = "ok"
+    """It happened."""
+    FAIL = "fail"
+    """It did not happen, and will not. A timeout is not that."""
+    UNKNOWN = "unknown"
+    """It may have happened, or may happen yet: no answer, or one that leaves it open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What all have."""
+
+    process: str
+    began: int
+    ended: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send(Operation):
+    """One record. `began` is when it was handed to the producer, `ended` when it was answered.
+
+    `source` is the place, (partition, offset), of the record that it was made from, if any.
+    """
+
+    partition: str
+    value: str
+    outcome: Outcome = Outcome.UNKNOWN
+    offset: int | None = None
+    transaction: str | None = None
+    source: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One record as a poll returned it."""
+
+    partition: str
+    offset: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll(Operation):
+    """Records in the order in which a consumer got them; `is_committed` is read_committed.
+
+    `positions` are where the consumer stands after it, by partition, as far as the client tells:
+    behind the records there may be markers, and records of aborted transactions.
+    """
+
+    records: tuple[Read, ...] = ()
+    is_committed: bool = False
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign(Operation):
+    """Where a consumer goes on reading: after a rebalance, a seek, or at its start.
+
+    Partitions that are not named are no longer read. A position of `None` is one that the client
+    does not tell. With `group`, the positions are those that the group had committed.
+    """
+
+    positions: Mapping[str, int | None]
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin(Operation):
+    """A transaction begins; its name is the test's own, and no other attempt has it."""
+
+    transaction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End(Operation):
+    """An attempt to commit or to abort a transaction."""
+
+    transaction: str
+    is_commit: bool
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffsets(Operation):
+    """The next offsets to be read, by partition, committed for a group.
+
+    In a transaction the outcome is that of sending them: whether they hold, its end decides.
+    """
+
+    group: str
+    offsets: Mapping[str, int]
+    outcome: Outcome = Outcome.UNKNOWN
+    transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd(Operation):
+    """What a broker said where a partition's log ends."""
+
+    partition: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash(Operation):
+    """A process ended and has forgotten all; under the same name it starts from nothing."""

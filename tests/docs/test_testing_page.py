@@ -1,0 +1,31 @@
+"""docs/testing.md names what there is, and its example says what the page says it does."""
+
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.history import FindingKind, Operation
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+def test_each_kind_of_finding_is_explained(kind: FindingKind) -> None:
+    assert f"| `{kind.value}` |" in PAGE
+
+
+@pytest.mark.parametrize("kind", Operation.__subclasses__())
+def test_each_operation_is_explained(kind: type[Operation]) -> None:
+    (table,) = re.findall(r"\| operation \|.*?\n\n", PAGE, re.DOTALL)
+    assert f"`{kind.__name__}`" in table
+
+
+def test_the_example_prints_what_the_page_shows() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (shown,) = re.findall(r"```\n(lost write.*?)```", PAGE, re.DOTALL)
+    with redirect_stdout(StringIO()) as printed:
+        exec(code, {})
+    assert printed.getvalue() == shown
