@@ -6,14 +6,16 @@ from pathlib import Path
 import click
 import pytest
 
-from ottla.cli import explain, log
+from ottla.cli import explain, log, transactions
 from ottla.cli.main import COMMANDS as TOP_COMMANDS
+from ottla.cli.open_transactions import Verdict
 from ottla.storage.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
 COMMANDS = {
     **{f"log {name}": where for name, where in log.COMMANDS.items()},
     **{f"explain {name}": where for name, where in explain.COMMANDS.items()},
+    **{f"transactions {name}": where for name, where in transactions.COMMANDS.items()},
     "doctor": TOP_COMMANDS["doctor"],
 }
 
@@ -22,6 +24,10 @@ COMMANDS = {
 def test_each_command_has_a_section_and_an_example(name: str) -> None:
     assert f"## `ottla {name}`" in PAGE
     assert f"$ ottla {name} " in PAGE
+
+
+def test_each_verdict_on_an_open_transaction_is_explained() -> None:
+    assert all(f"| `{one.value}` |" in PAGE for one in Verdict)
 
 
 def test_whatever_keeps_a_segment_is_explained() -> None:

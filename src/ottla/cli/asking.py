@@ -28,6 +28,9 @@ EARLIEST = -2
 LATEST = -1
 MAX_TIMESTAMP = -3
 
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldDirectory:
@@ -114,14 +117,21 @@ class Questions:
         return {one.name: one.value for one in result.configs if one.value is not None}
 
     def offsets(
-        self, topic: str, partitions: list[int], timestamp: int
+        self,
+        topic: str,
+        partitions: list[int],
+        timestamp: int,
+        *,
+        isolation_level: int = READ_UNCOMMITTED,
     ) -> dict[int, tuple[int, int]]:
         """Offset and timestamp by partition; those that are refused are left out."""
         asked = [
             ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in partitions
         ]
         request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)]
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[ListOffsetsTopic(name=topic, partitions=asked)],
         )
         answer = self._connection.ask(request)
         return {

@@ -13,6 +13,10 @@ COMMANDS = {
         "ottla.cli.explain_retention:retention_command",
         "Say when each segment of a topic is deleted, and what keeps it.",
     ),
+    "stuck": (
+        "ottla.cli.explain_stuck:stuck_command",
+        "Say which transaction keeps read_committed consumers waiting, and what ends it.",
+    ),
 }
 
 

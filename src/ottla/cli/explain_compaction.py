@@ -111,10 +111,16 @@ def _tell(log: ReadOnlyLog, directories: Directories, topic: str, now_ms: int) -
         explanation=explain(view, directories.config(topic), now_ms),
         trouble=troubles.get(key, Trouble()),
         broker=directories.broker,
-        open_transaction=log.oldest_open_transaction,
+        open_transaction=_oldest_open_transaction(log),
         is_at_work=any(one is not None and one.suffix is FileSuffix.CLEANED for one in names),
         now_ms=now_ms,
     )
+
+
+def _oldest_open_transaction(log: ReadOnlyLog) -> tuple[int, int] | None:
+    """Its producer and its first offset."""
+    oldest = next(iter(log.open_transactions), None)
+    return None if oldest is None else (oldest.producer_id, oldest.first_offset)
 
 
 # On a screen

@@ -15,6 +15,10 @@ COMMANDS = {
     "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
     "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),
     "explain": ("ottla.cli.explain:explain_group", "Say why data stays, or goes."),
+    "transactions": (
+        "ottla.cli.transactions:transactions_group",
+        "See a broker's transactions, and end one that hangs.",
+    ),
     "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""

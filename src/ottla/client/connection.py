@@ -54,6 +54,10 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    def answers(self, api_key: ApiKey) -> bool:
+        """Whether the broker says that it answers an API, in whichever version."""
+        return api_key in self._versions
+
     def ask(self, request: Message) -> Any:
         """The response to a request; raises `UserError`."""
         assert request.API_KEY is not None

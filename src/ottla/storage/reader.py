@@ -36,7 +36,7 @@ from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.segment_reader import Region, SegmentFiles, SegmentReader, list_segments
 from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
-from ottla.storage.transaction_tail import TransactionTail, overlapping
+from ottla.storage.transaction_tail import OpenTransaction, TransactionTail, overlapping
 
 REPLACEMENTS_PER_SEGMENT = 100
 """How often a segment may be replaced by compaction just when it is to be opened."""
@@ -195,9 +195,9 @@ class ReadOnlyLog:
         return self.log_end_offset if first_open is None else first_open
 
     @property
-    def oldest_open_transaction(self) -> tuple[int, int] | None:
-        """What holds the last stable offset, as (producer id, first offset)."""
-        return self._transactions.oldest_open
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Those without a marker, the oldest first; none may be read as committed behind it."""
+        return self._transactions.open_transactions
 
     @cached_property
     def _transactions(self) -> TransactionTail:

@@ -7,6 +7,7 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -17,13 +18,23 @@ from ottla.storage.producer_snapshot import read_snapshot
 from ottla.storage.transaction_index import AbortedTransaction
 
 
+@dataclass(slots=True, kw_only=True)
+class OpenTransaction:
+    """One whose marker is not in the log yet; `last_timestamp_ms` is its last batch's."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp_ms: int
+
+
 class TransactionTail:
     """Transactions as they stand before `next_offset`; `take` moves it on."""
 
-    def __init__(self, next_offset: int, first_offsets: dict[int, int]) -> None:
+    def __init__(self, next_offset: int, open_ones: Iterable[OpenTransaction] = ()) -> None:
         self.next_offset = next_offset
         self.aborted: list[AbortedTransaction] = []
-        self._first_offsets = first_offsets
+        self._open = {one.producer_id: one for one in open_ones}
 
     @classmethod
     def from_snapshot(
@@ -39,23 +50,28 @@ class TransactionTail:
                 continue
             return cls(
                 offset,
-                {
-                    entry.producer_id: entry.transaction_first_offset
+                [
+                    OpenTransaction(
+                        producer_id=entry.producer_id,
+                        producer_epoch=entry.epoch,
+                        first_offset=entry.transaction_first_offset,
+                        last_timestamp_ms=entry.timestamp_ms,
+                    )
                     for entry in entries
                     if entry.transaction_first_offset is not None
-                },
+                ],
             )
-        return cls(log_start_offset, {})
+        return cls(log_start_offset)
 
     @property
-    def oldest_open(self) -> tuple[int, int] | None:
-        """The oldest open transaction, as (producer id, first offset)."""
-        return min(self._first_offsets.items(), key=lambda one: one[1], default=None)
+    def open_transactions(self) -> list[OpenTransaction]:
+        """The oldest first."""
+        return sorted(self._open.values(), key=lambda one: one.first_offset)
 
     @property
     def first_open_offset(self) -> int | None:
         """Where the oldest open transaction begins."""
-        return min(self._first_offsets.values(), default=None)
+        return min((one.first_offset for one in self._open.values()), default=None)
 
     def take(self, batch: Batch) -> None:
         """Takes the next batch of the log; of a data batch the header is enough."""
@@ -63,21 +79,34 @@ class TransactionTail:
         if not batch.is_transactional:
             return
         if not batch.is_control:
-            self._first_offsets.setdefault(batch.producer_id, batch.base_offset)
+            self._take_data(batch)
             return
         marker = parse_end_transaction_marker(batch)
-        first_offset = self._first_offsets.pop(batch.producer_id, None)
-        if marker is None or marker.is_commit or first_offset is None:
+        ended = self._open.pop(batch.producer_id, None)
+        if marker is None or marker.is_commit or ended is None:
             return
         oldest = self.first_open_offset
         self.aborted.append(
             AbortedTransaction(
                 producer_id=batch.producer_id,
-                first_offset=first_offset,
+                first_offset=ended.first_offset,
                 last_offset=batch.last_offset,
                 last_stable_offset=batch.last_offset + 1 if oldest is None else oldest,
             )
         )
+
+    def _take_data(self, batch: Batch) -> None:
+        one = self._open.get(batch.producer_id)
+        if one is None:
+            self._open[batch.producer_id] = OpenTransaction(
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                first_offset=batch.base_offset,
+                last_timestamp_ms=batch.max_timestamp_ms,
+            )
+        else:
+            one.producer_epoch = batch.producer_epoch
+            one.last_timestamp_ms = batch.max_timestamp_ms
 
 
 def _snapshots(file_system: FileSystem, directory: str) -> dict[int, str]:

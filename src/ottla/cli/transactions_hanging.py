@@ -1,0 +1,153 @@
+"""`ottla transactions find-hanging` and `abort`: what no coordinator will end, and its end."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.cli.log_text import counted, time_text
+from ottla.cli.open_transactions import (
+    Holding,
+    Judged,
+    Verdict,
+    holding_fields,
+    judge,
+    verdict_text,
+    ways_out,
+)
+from ottla.cli.transaction_questions import TransactionQuestions
+from ottla.client.connection import Connection
+from ottla.embedded.log import parse_address
+
+EXIT_FOUND = 1
+
+
+@click.command("find-hanging")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
+@click.option("--topic", "-t", help="Only this topic; all by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def find_hanging_command(bootstrap: str, topic: str | None, as_json: bool) -> None:
+    """Find transactions that are open in a partition, and that no coordinator will ever end.
+
+    Exit code 1 when there are any.
+    """
+    with Connection(*parse_address(bootstrap)) as connection:
+        found = hanging(TransactionQuestions(connection), None if topic is None else [topic])
+    for one in found:
+        click.echo(json.dumps(holding_fields(one, False, bootstrap)) if as_json else _text(one))
+        if not as_json:
+            for line in ways_out(one, bootstrap):
+                click.echo(f"  - {line}")
+    if not as_json:
+        click.echo(f"{counted(len(found), 'transaction')} that no coordinator will end")
+    sys.exit(EXIT_FOUND if found else 0)
+
+
+def hanging(asked: TransactionQuestions, topics: Sequence[str] | None) -> list[Judged]:
+    """Open before the coordinator was asked and still open afterwards, and it knows of none.
+
+    Raises `UserError` when the broker does not answer for coordinators.
+    """
+    partitions = asked.partitions(topics)
+    before = {_identity(one) for one in asked.holdings(partitions)}
+    view = asked.coordinator_view()
+    if not view.is_complete:
+        raise UserError(f"{asked.address} does not answer LIST_TRANSACTIONS: nobody can tell")
+    now_ms = SystemClock().now_ms()
+    judged = [
+        judge(one, view, now_ms) for one in asked.holdings(partitions) if _identity(one) in before
+    ]
+    return sorted(
+        (one for one in judged if one.verdict is Verdict.HANGING),
+        key=lambda one: _identity(one.holding),
+    )
+
+
+def _identity(one: Holding) -> tuple[str, int, int, int]:
+    return one.topic, one.partition, one.first_offset, one.producer_id
+
+
+def _text(one: Judged) -> str:
+    holding = one.holding
+    return (
+        f"{holding.topic}-{holding.partition}: the transaction of producer {holding.producer_id} "
+        f"epoch {holding.producer_epoch} from offset {holding.first_offset}, which last wrote at "
+        f"{time_text(holding.last_timestamp_ms)} UTC, {verdict_text(one)}"
+    )
+
+
+@click.command("abort")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
+@click.option("--transactional-id", metavar="ID", help="Of which all is aborted.")
+@click.option("--topic", "-t", help="Where a transaction hangs.")
+@click.option("--partition", "-p", type=int, help="Where a transaction hangs.")
+@click.option("--start-offset", type=int, help="Its first offset there.")
+def abort_command(
+    bootstrap: str,
+    transactional_id: str | None,
+    topic: str | None,
+    partition: int | None,
+    start_offset: int | None,
+) -> None:
+    """End a transaction, as an abort.
+
+    With --transactional-id the coordinator aborts it in all partitions, and fences its producer.
+    With --topic, --partition and --start-offset the marker is written to that partition only: for
+    a transaction that hangs, which no coordinator knows.
+    """
+    place = (topic, partition, start_offset)
+    is_place = None not in place
+    if (transactional_id is None) != is_place or (transactional_id and place != (None,) * 3):
+        raise UserError(
+            "name either a transaction, --transactional-id ID, or a place, --topic TOPIC "
+            "--partition N --start-offset OFFSET"
+        )
+    with Connection(*parse_address(bootstrap)) as connection:
+        asked = TransactionQuestions(connection)
+        if transactional_id is not None:
+            click.echo(_abort_by_id(asked, transactional_id))
+        else:
+            assert topic is not None
+            assert partition is not None
+            assert start_offset is not None
+            click.echo(_abort_at(asked, topic, partition, start_offset))
+
+
+def _abort_by_id(asked: TransactionQuestions, transactional_id: str) -> str:
+    """An id that is not known is refused: a fence would make it."""
+    known = next((one for one in asked.coordinator_view().transactions
+                  if one.transactional_id == transactional_id), None)  # fmt: skip
+    if known is None:
+        raise UserError(
+            f"{asked.address} knows no transactional id {transactional_id}; see ottla transactions "
+            "list"
+        )
+    producer_id, epoch = asked.fence(transactional_id, known.timeout_ms)
+    was = f"{known.state} until now; " if known.due_ms is not None else "nothing was open; "
+    return (
+        f"{transactional_id}: {was}its producer is fenced by epoch {epoch} of producer id "
+        f"{producer_id}"
+    )
+
+
+def _abort_at(asked: TransactionQuestions, topic: str, partition: int, start_offset: int) -> str:
+    producers = asked.producers({topic: [partition]})[topic, partition]
+    found = [one for one in producers if one.current_transaction_start_offset == start_offset]
+    if not found:
+        have = [
+            one.current_transaction_start_offset
+            for one in producers
+            if one.current_transaction_start_offset >= 0
+        ]
+        raise UserError(
+            f"{topic}-{partition}: no transaction is open from offset {start_offset}; open ones "
+            f"begin at {', '.join(map(str, sorted(have))) or 'none'}"
+        )
+    asked.write_abort_marker(topic, partition, found[0])
+    return (
+        f"{topic}-{partition}: the transaction of producer {found[0].producer_id} from offset "
+        f"{start_offset} is aborted"
+    )

@@ -1,0 +1,97 @@
+"""`ottla transactions list` and `describe`: what a broker knows of transactional ids."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
+from ottla.cli.log_text import time_text
+from ottla.cli.open_transactions import CoordinatedTransaction
+from ottla.cli.transaction_questions import TransactionQuestions, coordinated
+from ottla.client.connection import Connection
+from ottla.embedded.log import parse_address
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+
+
+@click.command("list")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
+@click.option("--state", "states", multiple=True, help="Only these, such as Ongoing.")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of these.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def list_command(
+    bootstrap: str, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
+) -> None:
+    """Print the transactional ids that a broker coordinates, with their states."""
+    request = ListTransactionsRequest(
+        state_filters=list(states), producer_id_filters=list(producer_ids)
+    )
+    with Connection(*parse_address(bootstrap)) as connection:
+        found = TransactionQuestions(connection).listed(request)
+    if as_json:
+        for one in found:
+            fields = {
+                "transactional_id": one.transactional_id,
+                "producer_id": one.producer_id,
+                "state": one.transaction_state,
+            }
+            click.echo(json.dumps(fields))
+        return
+    rows = [(one.transactional_id, str(one.producer_id), one.transaction_state) for one in found]
+    _print_rows([("transactional id", "producer", "state"), *rows])
+
+
+@click.command("describe")
+@click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def describe_command(transactional_ids: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Say how transactional ids stand: since when, until when, and in which partitions."""
+    with Connection(*parse_address(bootstrap)) as connection:
+        told = TransactionQuestions(connection).described(transactional_ids)
+    for one in told:
+        if one.error_code:
+            reason = ErrorCode(one.error_code).description
+            raise UserError(f"transactional id {one.transactional_id}: {reason}")
+    now_ms = SystemClock().now_ms()
+    for found in map(coordinated, told):
+        click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))
+
+
+def _fields(one: CoordinatedTransaction) -> dict[str, object]:
+    return {
+        "transactional_id": one.transactional_id,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "state": one.state,
+        "timeout_ms": one.timeout_ms,
+        "start_ms": None if one.start_ms < 0 else one.start_ms,
+        "due_ms": one.due_ms,
+        "partitions": [f"{topic}-{index}" for topic, index in sorted(one.partitions)],
+    }
+
+
+def _text(one: CoordinatedTransaction, now_ms: int) -> str:
+    lines = [
+        f"{one.transactional_id}: {one.state}, producer {one.producer_id} epoch "
+        f"{one.producer_epoch}, timeout {one.timeout_ms / 1000:g} s"
+    ]
+    if one.due_ms is not None:
+        left = f"in {(one.due_ms - now_ms) / 1000:.0f} s" if one.due_ms > now_ms else "overdue"
+        lines.append(
+            f"  open since {time_text(one.start_ms)} UTC, aborted at {time_text(one.due_ms)} "
+            f"({left}) unless its producer ends it"
+        )
+    if one.partitions:
+        names = ", ".join(f"{topic}-{index}" for topic, index in sorted(one.partitions))
+        lines.append(f"  writes to {names}")
+    return "\n".join(lines)
+
+
+def _print_rows(rows: Sequence[Iterable[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
