@@ -1,0 +1,270 @@
+"""One trial: a broker behind a proxy, clients of several roles, and what is done to all of them.
+
+The seed decides what is done and in which order; real processes do not repeat themselves to the
+byte, so a seed that found something is worth some more runs.
+"""
+
+import contextlib
+import logging
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.testing.history import (
+    Assign,
+    LogEnd,
+    Operation,
+    Poll,
+    Read,
+    read_history,
+)
+from tests.cli.support import ENVIRONMENT
+from tests.histories.clients import OUTPUT, PARTITIONS, PATIENCE_S, TOPIC, Silence
+from tests.histories.proxy import Mischief, Proxy
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.bytes": "40000",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+
+IDEMPOTENT = ("producer", "producer", "consumer", "committed")
+TRANSACTIONAL = ("transactional", "transactional", "producer", "consumer", "committed")
+EXACTLY_ONCE = ("transactional", "transformer", "transformer", "committed")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RunningClient:
+    """One slot of a trial; each process in it has a name of its own."""
+
+    role: str
+    slot: str
+    lives: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+
+class Broker:
+    """`ottla serve` behind a proxy, on the same ports in every life."""
+
+    def __init__(self, directory: Path, port: int, advertised_port: int) -> None:
+        options = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{advertised_port}"}
+        self._command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(directory)]
+        self._command += ["--listen", f"127.0.0.1:{port}"]
+        self._command += [word for one in options.items() for word in ("-o", "=".join(one))]
+        self._errors = directory.with_name("broker.log").open("ab")
+        self.process = self._start()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._end()
+        self.process = self._start()
+
+    def pause(self, seconds: float) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self.process.terminate()
+        self._end()
+        self._errors.close()
+
+    def _end(self) -> None:
+        self.process.wait(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=self._errors, env=ENVIRONMENT
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ready "), "see broker.log"
+        return process
+
+
+@dataclass(slots=True)
+class Trial:
+    """Runs once; `history` is what the clients told, and a last reader."""
+
+    directory: Path
+    seed: int
+    seconds: float
+    roles: tuple[str, ...]
+    mischief: Mischief = field(default_factory=Mischief)
+    done: Counter[str] = field(default_factory=Counter)
+    _clients: list[RunningClient] = field(default_factory=list)
+    _until: float = 0.0
+
+    def run(self) -> list[Operation]:
+        port = free_port()
+        proxy = Proxy(("127.0.0.1", port), self.seed, self.mischief)
+        with contextlib.ExitStack() as stack:
+            stack.callback(proxy.close)
+            broker = Broker(self.directory / "data", port, proxy.port)
+            stack.callback(broker.close)
+            stack.callback(self._kill_clients)
+            create_topics(f"127.0.0.1:{port}")
+            self._let_run(broker, f"127.0.0.1:{proxy.port}")
+            proxy.is_calm = True
+            self._wait_for_clients()
+            broker.kill()
+            last = read_all(f"127.0.0.1:{proxy.port}")
+        self.done += proxy.done
+        told = read_history(sorted(self.directory.glob("*.history")))
+        return [*told, *last]
+
+    def _let_run(self, broker: Broker, address: str) -> None:
+        chance = random.Random(self.seed)
+        self._until = time.monotonic() + self.seconds
+        for number, role in enumerate(self.roles):
+            self._clients.append(RunningClient(role, f"{role}{number}"))
+            self._start(self._clients[-1], address)
+        while time.monotonic() < self._until:
+            time.sleep(chance.uniform(0.2, 1.0))
+            deed = chance.choices(("kill", "pause", "kill_client", "nothing"), (4, 2, 4, 2))[0]
+            self.done[deed] += 1
+            logger.info("%s", deed)
+            if deed == "kill":
+                broker.kill()
+            elif deed == "pause":
+                broker.pause(chance.uniform(0.05, 0.7))
+            elif deed == "kill_client":
+                client = chance.choice(self._clients)
+                end(client, signal.SIGKILL)
+                self._start(client, address)
+            for client in self._clients:
+                if client.process is not None and client.process.poll() is not None:
+                    self.done["ended by itself"] += 1
+                    self._start(client, address)
+
+    def _start(self, client: RunningClient, address: str) -> None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return
+        name = f"{client.slot}.{client.lives}"
+        client.lives += 1
+        arguments = [client.role, name, str(self.directory / f"{name}.history"), address]
+        with (self.directory / "clients.log").open("ab") as errors:
+            client.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "tests.histories.clients", *arguments,
+                    str(self.seed + client.lives), str(left),
+                ],
+                stderr=errors,
+                cwd=ROOT,
+                env={**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"},
+            )  # fmt: skip
+
+    def _wait_for_clients(self) -> None:
+        until = time.monotonic() + PATIENCE_S
+        for client in self._clients:
+            if client.process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    client.process.wait(max(0.1, until - time.monotonic()))
+
+    def _kill_clients(self) -> None:
+        for client in self._clients:
+            end(client, signal.SIGKILL)
+
+
+def end(client: RunningClient, how: signal.Signals) -> None:
+    if client.process is not None:
+        client.process.send_signal(how)
+        client.process.wait(PATIENCE_S)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def create_topics(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address}, logger=Silence())
+    futures = admin.create_topics(
+        [NewTopic(name, num_partitions=PARTITIONS) for name in (TOPIC, OUTPUT)]
+    )
+    for future in futures.values():
+        future.result(PATIENCE_S)
+
+
+def read_all(address: str) -> list[Operation]:
+    """Everything, as read_committed, once all is quiet: whatever was open has ended or timed out.
+
+    Uncommitted consumers of the trial see the rest. Ends with where each log ends.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "the last",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        },
+        logger=Silence(),
+    )
+    places = [
+        TopicPartition(topic, one, 0) for topic in (TOPIC, OUTPUT) for one in range(PARTITIONS)
+    ]
+    begun = time.monotonic_ns()
+    consumer.assign(places)
+    told: list[Operation] = [
+        Assign(
+            process="last", began=begun, ended=time.monotonic_ns(),
+            positions={f"{one.topic}-{one.partition}": 0 for one in places},
+        )
+    ]  # fmt: skip
+    ends = {}
+    for one in places:
+        began = time.monotonic_ns()
+        _, ends[one.topic, one.partition] = consumer.get_watermark_offsets(one, PATIENCE_S)
+        told.append(
+            LogEnd(
+                process="last", began=began, ended=time.monotonic_ns(),
+                partition=f"{one.topic}-{one.partition}", offset=ends[one.topic, one.partition],
+            )
+        )  # fmt: skip
+    told += _read_up_to(consumer, ends)
+    consumer.close()
+    return told
+
+
+def _read_up_to(consumer: Consumer, ends: dict[tuple[str, int], int]) -> list[Operation]:
+    told: list[Operation] = []
+    positions = {f"{topic}-{one}": 0 for topic, one in ends}
+    until = time.monotonic() + PATIENCE_S
+    while any(positions[f"{topic}-{one}"] < end for (topic, one), end in ends.items()):
+        assert time.monotonic() < until, f"read_committed stands at {positions}, logs end at {ends}"
+        began, reads = time.monotonic_ns(), []
+        for message in consumer.consume(500, 0.2):
+            where = f"{message.topic()}-{message.partition()}"
+            error = message.error()
+            if error is None:
+                reads.append(Read(where, message.offset(), message.value().decode()))
+                positions[where] = message.offset() + 1
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                positions[where] = message.offset()
+        told.append(
+            Poll(
+                process="last", began=began, ended=time.monotonic_ns(), records=tuple(reads),
+                is_committed=True, positions=dict(positions),
+            )
+        )  # fmt: skip
+    return told
