@@ -16,7 +16,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: a test suite, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
-	@echo "make crash   the long crash loops"
+	@echo "make crash   the long crash loops, and trials of real clients against a broker that is killed"
 	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer]"
 	@echo "make clean   remove the environment and the demo's data"
 
@@ -68,7 +68,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash --crash-seconds 600
+	$(BIN)/python -m pytest -q tests/crash tests/histories --crash-seconds 600
 
 sim: SEED ?= 0
 sim: $(READY)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ottla.testing.history import check
-from tests.histories.trial import EXACTLY_ONCE, IDEMPOTENT, TRANSACTIONAL, Trial
+from tests.histories.trial import EXACTLY_ONCE, GROUP_PAUSES_S, IDEMPOTENT, TRANSACTIONAL, Trial
 
 ROLES = {
     "idempotent": IDEMPOTENT,
@@ -21,6 +21,8 @@ def main() -> None:
     roles = ROLES[sys.argv[3] if len(sys.argv) > 3 else "idempotent"]
     directory = Path(tempfile.mkdtemp(prefix="ottla-history-"))
     trial = Trial(directory=directory, seed=seed, seconds=seconds, roles=roles)
+    if roles is EXACTLY_ONCE:
+        trial.pauses_s = GROUP_PAUSES_S
     history = trial.run()
     findings = check(history)
     kinds = {kind: sum(type(one).__name__ == kind for one in history) for kind in

@@ -1,6 +1,7 @@
 """Clients of a trial, each a process: `python -m tests.histories.clients ROLE NAME FILE ADDRESS
 SEED SECONDS`. What it does goes to FILE, so that it may be killed at any time."""
 
+import faulthandler
 import random
 import sys
 import time
@@ -35,6 +36,7 @@ OUTPUT = "out"
 PARTITIONS = 3
 GROUP = "workers"
 PATIENCE_S = 30.0
+TRANSACTION_MS = 3000
 POLL_S = 0.1
 
 
@@ -82,9 +84,11 @@ class Client:
             "batch.num.messages": 10,
             "message.timeout.ms": int(PATIENCE_S * 1000),
             "retry.backoff.ms": 50,
+            # It forgets its brokers otherwise, and may then wait for one that it has forgotten.
+            "metadata.recovery.strategy": "none",
             "socket.timeout.ms": 3000,
             "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 200,
+            "reconnect.backoff.max.ms": 100,
         }
         return Producer({**config, **more}, logger=Silence())
 
@@ -96,12 +100,12 @@ class Client:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed" if is_committed else "read_uncommitted",
-            "session.timeout.ms": 6000,
-            "heartbeat.interval.ms": 300,
+            "session.timeout.ms": 1500,
+            "heartbeat.interval.ms": 200,
             "socket.timeout.ms": 3000,
             "fetch.wait.max.ms": 50,
             "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 200,
+            "reconnect.backoff.max.ms": 100,
         }
         return Consumer(config, logger=Silence())
 
@@ -128,9 +132,11 @@ class Client:
 
     def poll(self, consumer: Consumer, *, is_committed: bool, count: int = 50) -> list[Message]:
         """Takes what has come, and tells of it; the records of it."""
-        begun = self.teller.begun()
         records, positions = [], {}
-        for message in consumer.consume(count, POLL_S):
+        messages = consumer.consume(count, POLL_S)
+        # A rebalance may have happened in it, and what came of it belongs before the records.
+        begun = self.teller.begun()
+        for message in messages:
             error = message.error()
             where = f"{message.topic()}-{message.partition()}"
             if error is None:
@@ -159,6 +165,15 @@ class Client:
 # Roles
 
 
+def transactional(slot: str) -> dict[str, Any]:
+    """The next process of a slot has the same id, and fences the one before."""
+    return {
+        "transactional.id": slot,
+        "transaction.timeout.ms": TRANSACTION_MS,
+        "message.timeout.ms": TRANSACTION_MS,
+    }
+
+
 def produce(client: Client, until: float) -> None:
     """Sends in bursts, some of them longer than the client has requests in flight."""
     producer = client.producer()
@@ -172,7 +187,7 @@ def produce(client: Client, until: float) -> None:
 def produce_in_transactions(client: Client, until: float) -> None:
     """Commits most, aborts some; the next process with the same id fences this one."""
     slot = client.teller.name.partition(".")[0]
-    producer = client.producer(**{"transactional.id": slot, "transaction.timeout.ms": 5000})
+    producer = client.producer(**transactional(slot))
     retried(producer.init_transactions)
     number = 0
     while time.monotonic() < until:
@@ -190,7 +205,7 @@ def produce_in_transactions(client: Client, until: float) -> None:
 def transform(client: Client, until: float) -> None:
     """Reads committed inputs as one of a group, and writes one output for each, exactly once."""
     slot = client.teller.name.partition(".")[0]
-    producer = client.producer(**{"transactional.id": slot, "transaction.timeout.ms": 5000})
+    producer = client.producer(**transactional(slot))
     retried(producer.init_transactions)
     consumer = client.consumer(GROUP, is_committed=True)
     consumer.subscribe(
@@ -319,8 +334,13 @@ ROLES: dict[str, Callable[[Client, float], None]] = {
 
 def main() -> None:
     role, name, path, address, seed, seconds = sys.argv[1:]
+    # Whoever hangs when the trial is over says where.
+    faulthandler.dump_traceback_later(float(seconds) + PATIENCE_S / 3)
     client = Client(name, Path(path), address, int(seed))
-    ROLES[role](client, time.monotonic() + float(seconds))
+    try:
+        ROLES[role](client, time.monotonic() + float(seconds))
+    except KafkaException as error:
+        sys.exit(f"{name}: {error}")
 
 
 if __name__ == "__main__":

@@ -7,33 +7,38 @@ with `python -m tests.histories SEED SECONDS ROLES`.
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ottla.testing.history import Operation, Outcome, Send, check
-from tests.histories.trial import IDEMPOTENT, Trial
+from ottla.testing.history import End, Operation, Outcome, Send, check
+from tests.histories.trial import EXACTLY_ONCE, GROUP_PAUSES_S, IDEMPOTENT, TRANSACTIONAL, Trial
 
-SECONDS = 5.0
+SECONDS = 3.0
 LONG_SECONDS = 15.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 
-def run_trials(tmp_path: Path, roles: tuple[str, ...], crash_seconds: float) -> None:
-    """One short trial, and longer ones until the time is over."""
+def run_trials(
+    tmp_path: Path, roles: tuple[str, ...], crash_seconds: float, **more: Any
+) -> Iterator[list[Operation]]:
+    """The histories of one short trial, and of longer ones until the time is over."""
     started = time.monotonic()
     seed = random.SystemRandom().randrange(10**6)
     seconds = SECONDS
     while True:
         directory = tmp_path / str(seed)
         directory.mkdir()
-        trial = Trial(directory=directory, seed=seed, seconds=seconds, roles=roles)
+        trial = Trial(directory=directory, seed=seed, seconds=seconds, roles=roles, **more)
         history = trial.run()
         findings = check(history)
         print(f"seed {seed}, {seconds} s: {dict(trial.done)}, {len(history)} operations")
         assert not findings, f"seed {seed}: " + "\n".join(map(str, findings[:10]))
         assert_much_happened(history, trial.done)
+        yield history
         if time.monotonic() - started > crash_seconds:
             return
         seed, seconds = seed + 1, LONG_SECONDS
@@ -42,9 +47,30 @@ def run_trials(tmp_path: Path, roles: tuple[str, ...], crash_seconds: float) -> 
 def assert_much_happened(history: list[Operation], done: Counter[str]) -> None:
     """A trial in which nothing was sent, or nothing was hurt, says nothing."""
     outcomes = Counter(one.outcome for one in history if isinstance(one, Send))
-    assert outcomes[Outcome.OK] > 100, outcomes
+    assert outcomes[Outcome.OK] > 20, outcomes
     assert done["delay"] + done["double"] > 0, done
 
 
+def committed_transactions(history: list[Operation]) -> set[str]:
+    return {
+        one.transaction
+        for one in history
+        if isinstance(one, End) and one.is_commit and one.outcome is Outcome.OK
+    }
+
+
 def test_idempotent_producers_lose_and_double_nothing(tmp_path: Path, crash_seconds: float) -> None:
-    run_trials(tmp_path, IDEMPOTENT, crash_seconds)
+    for _ in run_trials(tmp_path, IDEMPOTENT, crash_seconds):
+        pass
+
+
+def test_transactions_are_seen_whole_or_not_at_all(tmp_path: Path, crash_seconds: float) -> None:
+    for history in run_trials(tmp_path, TRANSACTIONAL, crash_seconds):
+        assert committed_transactions(history)
+
+
+def test_a_group_that_transforms_in_transactions_makes_one_output_of_each_input(
+    tmp_path: Path, crash_seconds: float
+) -> None:
+    for history in run_trials(tmp_path, EXACTLY_ONCE, crash_seconds, pauses_s=GROUP_PAUSES_S):
+        assert committed_transactions(history)

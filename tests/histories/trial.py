@@ -35,15 +35,17 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
     "log.segment.bytes": "40000",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 
 IDEMPOTENT = ("producer", "producer", "consumer", "committed")
 TRANSACTIONAL = ("transactional", "transactional", "producer", "consumer", "committed")
 EXACTLY_ONCE = ("transactional", "transformer", "transformer", "committed")
+GROUP_PAUSES_S = (0.6, 2.5)
+"""A group has to come together before it does anything."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +108,8 @@ class Trial:
     seed: int
     seconds: float
     roles: tuple[str, ...]
+    pauses_s: tuple[float, float] = (0.2, 1.0)
+    """How long the trial lets them work between two deeds of its own."""
     mischief: Mischief = field(default_factory=Mischief)
     done: Counter[str] = field(default_factory=Counter)
     _clients: list[RunningClient] = field(default_factory=list)
@@ -136,7 +140,7 @@ class Trial:
             self._clients.append(RunningClient(role, f"{role}{number}"))
             self._start(self._clients[-1], address)
         while time.monotonic() < self._until:
-            time.sleep(chance.uniform(0.2, 1.0))
+            time.sleep(chance.uniform(*self.pauses_s))
             deed = chance.choices(("kill", "pause", "kill_client", "nothing"), (4, 2, 4, 2))[0]
             self.done[deed] += 1
             logger.info("%s", deed)
@@ -175,8 +179,11 @@ class Trial:
         until = time.monotonic() + PATIENCE_S
         for client in self._clients:
             if client.process is not None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
+                try:
                     client.process.wait(max(0.1, until - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    self.done["did not end"] += 1
+                    logger.warning("%s does not end", client.slot)
 
     def _kill_clients(self) -> None:
         for client in self._clients:
@@ -207,42 +214,61 @@ def create_topics(address: str) -> None:
 def read_all(address: str) -> list[Operation]:
     """Everything, as read_committed, once all is quiet: whatever was open has ended or timed out.
 
-    Uncommitted consumers of the trial see the rest. Ends with where each log ends.
+    Uncommitted consumers of the trial see the rest. Begins with where each log ends.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "the last",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-        },
-        logger=Silence(),
-    )
     places = [
         TopicPartition(topic, one, 0) for topic in (TOPIC, OUTPUT) for one in range(PARTITIONS)
     ]
+    told, ends = _log_ends(address, places)
+    consumer = last_reader(address, "read_committed")
     begun = time.monotonic_ns()
     consumer.assign(places)
-    told: list[Operation] = [
+    told.append(
         Assign(
-            process="last", began=begun, ended=time.monotonic_ns(),
+            process="last",
+            began=begun,
+            ended=time.monotonic_ns(),
             positions={f"{one.topic}-{one.partition}": 0 for one in places},
         )
-    ]  # fmt: skip
-    ends = {}
-    for one in places:
-        began = time.monotonic_ns()
-        _, ends[one.topic, one.partition] = consumer.get_watermark_offsets(one, PATIENCE_S)
-        told.append(
-            LogEnd(
-                process="last", began=began, ended=time.monotonic_ns(),
-                partition=f"{one.topic}-{one.partition}", offset=ends[one.topic, one.partition],
-            )
-        )  # fmt: skip
+    )
     told += _read_up_to(consumer, ends)
     consumer.close()
     return told
+
+
+def last_reader(address: str, isolation: str) -> Consumer:
+    config = {
+        "bootstrap.servers": address,
+        "group.id": "the last",
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        "auto.offset.reset": "error",
+    }
+    return Consumer(config, logger=Silence())
+
+
+def _log_ends(
+    address: str, places: list[TopicPartition]
+) -> tuple[list[Operation], dict[tuple[str, int], int]]:
+    """A consumer that is read_committed is told the last stable offset instead."""
+    told: list[Operation] = []
+    ends: dict[tuple[str, int], int] = {}
+    consumer = last_reader(address, "read_uncommitted")
+    for one in places:
+        began = time.monotonic_ns()
+        _, end = consumer.get_watermark_offsets(one, PATIENCE_S)
+        ends[one.topic, one.partition] = end
+        told.append(
+            LogEnd(
+                process="last",
+                began=began,
+                ended=time.monotonic_ns(),
+                partition=f"{one.topic}-{one.partition}",
+                offset=end,
+            )
+        )
+    consumer.close()
+    return told, ends
 
 
 def _read_up_to(consumer: Consumer, ends: dict[tuple[str, int], int]) -> list[Operation]:
