@@ -54,7 +54,9 @@ def describe_command(transactional_ids: tuple[str, ...], bootstrap: str, as_json
     for one in told:
         if one.error_code:
             reason = ErrorCode(one.error_code).description
-            raise UserError(f"transactional id {one.transactional_id}: {reason}")
+            raise UserError(
+                f"transactional id {one.transactional_id}: {reason} See ottla transactions list"
+            )
     now_ms = SystemClock().now_ms()
     for found in map(coordinated, told):
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))

@@ -58,12 +58,12 @@ class Connection:
         """Whether the broker says that it answers an API, in whichever version."""
         return api_key in self._versions
 
-    def ask(self, request: Message) -> Any:
-        """The response to a request; raises `UserError`."""
+    def ask(self, request: Message, *, newest: int | None = None) -> Any:
+        """The response to a request, in version `newest` at the most; raises `UserError`."""
         assert request.API_KEY is not None
         known = request.VERSIONS
-        oldest, newest = self._versions.get(request.API_KEY, (0, -1))
-        version = min(newest, known.last)
+        oldest, last = self._versions.get(request.API_KEY, (0, -1))
+        version = min(last, known.last, known.last if newest is None else newest)
         if version < max(oldest, known.first):
             name = ApiKey(request.API_KEY).name
             raise UserError(
