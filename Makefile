@@ -17,7 +17,7 @@ help:
 	@echo "make compat  what others wrote for Kafka, against ottla serve: a test suite, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make crash   the long crash loops, and trials of real clients against a broker that is killed"
-	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer]"
+	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer|transactions]"
 	@echo "make clean   remove the environment and the demo's data"
 
 $(READY): pyproject.toml
