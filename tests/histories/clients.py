@@ -279,7 +279,8 @@ def end(client: Client, producer: Producer, name: str, *, is_commit: bool) -> bo
     if not is_commit:
         # librdkafka 2.16 drops what waits to be sent again, and gives its sequence numbers to the
         # next transaction: a broker that had the first answers the second as a retry of it.
-        producer.flush(TRANSACTION_MS / 1000)
+        if producer.flush(2 * TRANSACTION_MS / 1000):
+            sys.exit(f"{client.teller.name}: no answers in time")
     try:
         retried(lambda: ends(PATIENCE_S))
     except KafkaException as error:
