@@ -149,7 +149,9 @@ class LogFile:
         while position < end:
             inside = position - chunk_start
             if inside + MIN_HEADER_SIZE > len(chunk):
-                chunk, chunk_start, inside = self.read(position, chunk_size), position, 0
+                # Not beyond the end, where a second call would have to say so.
+                size = min(chunk_size, end - position)
+                chunk, chunk_start, inside = self.read(position, size), position, 0
                 # Behind the first chunk lies the successor of a batch as large: one header will do.
                 chunk_size = MIN_HEADER_SIZE
             if len(chunk) >= inside + MIN_HEADER_SIZE:

@@ -89,7 +89,7 @@ class LogFacts:
     is_being_cleaned: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Verdict:
     """What becomes of one segment, and why.
 
@@ -97,6 +97,7 @@ class Verdict:
     `due_ms` is the wall time from which `retention.ms` and the older segments let it go; `None`
     when time alone never does. `bytes_left` is how much must be appended until `retention.bytes`
     lets it go; `None` when that limits nothing.
+    Not frozen, since one is made for each of many segments.
     """
 
     base_offset: int
