@@ -104,17 +104,17 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
     )
     if is_wrong:
         first_dirty = min(first_dirty, end)
-    clean = sum(one.size for one in log.segments if one.base_offset < floor_of(log, first_dirty))
-    dirty = [
-        one for one in log.segments if floor_of(log, min(first_dirty, end)) <= one.base_offset < end
-    ]
+    dirty_from = floor_of(log, first_dirty)
+    cleanable_from = floor_of(log, min(first_dirty, end))
     forced_ms = _forced_ms(log, config, first_dirty)
     return Cleanable(
         first_dirty_offset=first_dirty,
         end_offset=end,
         bound=bound,
-        clean_bytes=clean,
-        cleanable_bytes=sum(one.size for one in dirty),
+        clean_bytes=sum(one.size for one in log.segments if one.base_offset < dirty_from),
+        cleanable_bytes=sum(
+            one.size for one in log.segments if cleanable_from <= one.base_offset < end
+        ),
         forced_ms=forced_ms,
         overdue_ms=0 if forced_ms is None else max(0, now_ms - forced_ms),
         is_checkpoint_wrong=is_wrong,
@@ -140,8 +140,9 @@ def _first_uncleanable_offset(
         offset, bound = log.last_stable_offset, Bound.LAST_STABLE_OFFSET
     lag_ms = config.min_compaction_lag_ms
     if lag_ms > 0:
+        dirty_from = floor_of(log, first_dirty)
         for one in log.segments:
-            is_dirty = floor_of(log, first_dirty) <= one.base_offset < active
+            is_dirty = dirty_from <= one.base_offset < active
             if is_dirty and one.largest_timestamp_ms > now_ms - lag_ms:
                 if one.base_offset < offset:
                     return one.base_offset, Bound.MIN_COMPACTION_LAG
@@ -150,10 +151,11 @@ def _first_uncleanable_offset(
 
 
 def _forced_ms(log: LogView, config: TopicConfig, first_dirty: int) -> int | None:
+    dirty_from = floor_of(log, first_dirty)
     times = [
         one.first_timestamp_ms
         for one in log.segments[:-1]
-        if one.base_offset >= floor_of(log, first_dirty) and one.first_timestamp_ms > 0
+        if one.base_offset >= dirty_from and one.first_timestamp_ms > 0
     ]
     return min(times) + config.max_compaction_lag_ms if times else None
 

@@ -43,26 +43,38 @@ def group_segments(
         return []
     ends = [*(source.base_offset for source in sources[1:]), end_offset]
     groups: list[list[SegmentSource]] = []
-    group: list[SegmentSource] = []
+    group: _Group | None = None
     for source, end in zip(sources, ends, strict=True):
         if source.is_damaged:
-            group = []
+            group = None
             continue
-        if not group or not _fits(group, source, end, limits):
-            group = []
-            groups.append(group)
-        group.append(source)
+        if group is None or not group.has_room(source, end, limits):
+            group = _Group([])
+            groups.append(group.sources)
+        group.add(source)
     return groups
 
 
-def _fits(
-    group: Sequence[SegmentSource], source: SegmentSource, end: int, limits: GroupLimits
-) -> bool:
-    together = [*group, source]
-    return (
-        sum(one.size for one in together) <= limits.segment_bytes
-        and sum(one.offset_index_size for one in together) <= limits.segment_index_bytes
-        and sum(one.time_index_size for one in together) <= limits.segment_index_bytes
-        # An empty segment has no offsets, and would otherwise stay for ever.
-        and (source.size == 0 or end - 1 - group[0].base_offset <= INT32_MAX)
-    )
+@dataclass(slots=True)
+class _Group:
+    """Neighbours so far, and what they are together."""
+
+    sources: list[SegmentSource]
+    size: int = 0
+    offset_index_size: int = 0
+    time_index_size: int = 0
+
+    def has_room(self, source: SegmentSource, end: int, limits: GroupLimits) -> bool:
+        return (
+            self.size + source.size <= limits.segment_bytes
+            and self.offset_index_size + source.offset_index_size <= limits.segment_index_bytes
+            and self.time_index_size + source.time_index_size <= limits.segment_index_bytes
+            # An empty segment has no offsets, and would otherwise stay for ever.
+            and (source.size == 0 or end - 1 - self.sources[0].base_offset <= INT32_MAX)
+        )
+
+    def add(self, source: SegmentSource) -> None:
+        self.sources.append(source)
+        self.size += source.size
+        self.offset_index_size += source.offset_index_size
+        self.time_index_size += source.time_index_size

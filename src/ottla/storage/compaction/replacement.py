@@ -31,16 +31,20 @@ def replace_segments(
     assert fits(log, groups)
     renaming = _Renaming(file_system, log.directory)
     old = {base_offset for group in groups for base_offset in group.replaced}
-    new = sorted(base_offset for group in groups for base_offset in group.cleaned)
+    new = {base_offset for group in groups for base_offset in group.cleaned}
     with log.disk():
-        for base_offset in reversed(new):
-            renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
-            # One by one: a later piece must not be lost where an earlier one is kept.
-            log.sync_directory()
+        for group in reversed(groups):
+            for base_offset in reversed(group.cleaned):
+                renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
+                if len(group.cleaned) > 1:
+                    # A later piece must not be lost where an earlier one is kept. Groups do not
+                    # need each other.
+                    log.sync_directory()
+        log.sync_directory()
         gone = [one for one in log.segments.values if one.base_offset in old]
         log.segments.remove(gone)
         retired = [log.retire(one, is_replaced=one.base_offset in new) for one in gone]
-        for base_offset in new:
+        for base_offset in sorted(new):
             renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
             log.segments.add(log.open_segment(base_offset, now_ms))
         log.sync_directory()
