@@ -234,7 +234,8 @@ def test_a_group_goes_on_after_the_broker_was_killed(
         produce(address)
         members = [NewConsumer(address, "g"), NewConsumer(address, "g", group_instance_id="a")]
         poll_until(lambda: share(PARTITION_COUNT, *members), *members)
-        poll_until(lambda: seen_by(members) >= ALL, *members)
+        produce(address)  # Now each has something of its own to commit.
+        poll_until(lambda: seen_by(members) >= records(2), *members)
         for member in members:
             member.commit()
         before = [member.assignment() for member in members]
@@ -244,7 +245,7 @@ def test_a_group_goes_on_after_the_broker_was_killed(
         member.seen.clear()
     with serving_process(None, "-d", str(data), "--listen", address, *options):
         produce(address)
-        later = {(one, two + PER_PARTITION) for one, two in ALL}
+        later = records(3) - records(2)
         poll_until(lambda: seen_by(members) >= later, *members)
         assert [member.assignment() for member in members] == before, "nobody was fenced"
         for member in members:
@@ -253,6 +254,11 @@ def test_a_group_goes_on_after_the_broker_was_killed(
         poll_until(lambda: len(again.seen) >= len(ALL) / 2, again)
         assert set(again.seen) <= later, "committed was what was read before the kill"
         again.close()
+
+
+def records(times: int) -> set[tuple[int, int]]:
+    """What a topic holds that was produced to so many times."""
+    return {(one, two + PER_PARTITION * number) for one, two in ALL for number in range(times)}
 
 
 def seen_by(members: list[NewConsumer]) -> set[tuple[int, int]]:
