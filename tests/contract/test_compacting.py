@@ -123,6 +123,23 @@ def test_a_damaged_segment_is_named_by_both_engines(new_engine: str, tmp_path: P
     broker.close()
 
 
+def test_a_pass_whose_failure_cannot_be_written_down_takes_the_directory_offline(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, lock = broker_with_keys(tmp_path / "data")
+    task = broker.cleaner.next_task(now())
+    assert task is not None
+
+    def fail(_: CleaningTask, __: float) -> CompactionResult:
+        (tmp_path / "data").rename(tmp_path / "taken away")
+        raise DamagedSegmentError(task.log.segments.first.log.path, 0, "it is damaged", 0)
+
+    Cleaning(broker, fail, clock=SystemClock(), lock=lock).carry_out(task)
+    assert broker.directories[0].is_offline
+    assert broker.cleaner.states.is_free(task.key)
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("new_engine", ["thread", "process"])
 def test_a_pass_that_nobody_wants_any_more_ends_soon_and_leaves_nothing(
     new_engine: str, tmp_path: Path

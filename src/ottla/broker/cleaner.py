@@ -9,6 +9,7 @@ Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError, StorageError
@@ -124,24 +125,38 @@ class Cleaner:
 
         `None` when no log is due.
         """
-        due = [
-            (range_, directory, key, log)
-            for directory, key, log in self._compacted_logs()
-            if self.states.is_free(key) and not self._is_waiting(key, at.now_ms)
-            if (range_ := self.range_of(directory, key, log, at.now_ms)).is_due(log.config)
-        ]
-        if not due:
-            return None
-        range_, directory, key, log = max(due, key=lambda one: one[0].ratio)
-        return self._task(directory, key, log, range_, at.now_ms)
+        due: list[tuple[Cleanable, LogDirectory, TopicPartition, PartitionLog]] = []
+        for directory, key, log in self._compacted_logs():
+            if self.states.is_free(key) and not self._is_waiting(key, at.now_ms):
+                with self._noting_failures(directory, key, log, at):
+                    range_ = self.range_of(directory, key, log, at.now_ms)
+                    if range_.is_due(log.config):
+                        due.append((range_, directory, key, log))
+        for range_, directory, key, log in sorted(due, key=lambda one: one[0].ratio, reverse=True):
+            with self._noting_failures(directory, key, log, at):
+                return self._task(directory, key, log, range_, at.now_ms)
+        return None
+
+    @contextmanager
+    def _noting_failures(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Moment
+    ) -> Iterator[None]:
+        """One log that cannot be looked at must not keep the others from the cleaner."""
+        with suppress(StorageError):  # Logged where the directory went offline.
+            try:
+                with directory.health.guarding():
+                    yield
+            except CorruptionError as error:
+                self._note_failure(directory, key, log, error, at)
 
     def task_for(self, key: TopicPartition, at: Moment) -> CleaningTask | None:
         """A pass over one log, whether it is due or not; `None` when nothing can be compacted."""
         for directory, other, log in self._compacted_logs():
             if other == key and self.states.is_free(key):
-                range_ = self.range_of(directory, key, log, at.now_ms)
-                if range_.cleanable_bytes:
-                    return self._task(directory, key, log, range_, at.now_ms)
+                with directory.health.guarding():
+                    range_ = self.range_of(directory, key, log, at.now_ms)
+                    if range_.cleanable_bytes:
+                        return self._task(directory, key, log, range_, at.now_ms)
         return None
 
     def _compacted_logs(self) -> Iterator[tuple[LogDirectory, TopicPartition, PartitionLog]]:
@@ -153,11 +168,12 @@ class Cleaner:
                     yield directory, key, log
 
     def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:
-        """What of each compacted log could be compacted now."""
-        return {
-            key: self.range_of(directory, key, log, now_ms)
-            for directory, key, log in self._compacted_logs()
-        }
+        """What of each compacted log could be compacted now; none of a disk that fails."""
+        found = {}
+        for directory, key, log in self._compacted_logs():
+            with suppress(StorageError), directory.health.guarding():
+                found[key] = self.range_of(directory, key, log, now_ms)
+        return found
 
     def range_of(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
@@ -261,8 +277,18 @@ class Cleaner:
             return
         if not is_wanted or task.is_stopped or task.directory.is_offline:
             return
+        self._note_failure(task.directory, task.key, task.log, error, at)
+
+    def _note_failure(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        log: PartitionLog,
+        error: Exception,
+        at: Moment,
+    ) -> None:
         self.totals.failures += 1
-        trouble = self.trouble_of(task.key)
+        trouble = self.trouble_of(key)
         trouble = replace(
             trouble,
             failure_count=trouble.failure_count + 1,
@@ -270,13 +296,13 @@ class Cleaner:
             failed_ms=at.now_ms,
         )
         if isinstance(error, DamagedSegmentError):
-            trouble = self._set_aside(task, error, trouble)
+            trouble = self._set_aside(log, error, trouble)
         if trouble.failure_count:
-            logger.error("%s could not be compacted, and will be again: %s", task.log.name, error)
-        self._note(task.directory, task.key, trouble)
+            logger.error("%s could not be compacted, and will be again: %s", log.name, error)
+        self._note(directory, key, trouble)
 
     def _set_aside(
-        self, task: CleaningTask, error: DamagedSegmentError, trouble: Trouble
+        self, log: PartitionLog, error: DamagedSegmentError, trouble: Trouble
     ) -> Trouble:
         if trouble.failure_count < TRIES_BEFORE_SETTING_ASIDE:
             return trouble
@@ -291,7 +317,7 @@ class Cleaner:
         )
         logger.error(
             "%s is set aside, and the rest of %s compacted without it; see `ottla log check`",
-            error.path, task.log.name,
+            error.path, log.name,
         )  # fmt: skip
         return Trouble(damaged=(*trouble.damaged, damaged))
 

@@ -10,9 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 from ottla.base.clock import Clock, read_clock
+from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.cleaner import CleaningTask
 from ottla.storage.compaction.compaction import (
@@ -154,18 +157,17 @@ class Cleaning:
         try:
             result = self._engine(task, share)
         except Exception as error:
-            with self._lock:
-                self._running.pop(task, None)
-                cleaner.fail(task, error, read_clock(self._clock))
+            self._end(task, partial(cleaner.fail, task, error))
         else:
-            with self._lock:
-                self._running.pop(task, None)
-                self._finish(task, result)
-        self._wake.set()
+            self._end(task, partial(cleaner.finish, task, result))
 
-    def _finish(self, task: CleaningTask, result: CompactionResult) -> None:
-        try:
-            self._broker.cleaner.finish(task, result, read_clock(self._clock))
-        except Exception:
-            # Logged by whoever took the directory offline, if that was it.
-            logger.exception("%s: what was compacted could not be put in place", task.log.name)
+    def _end(self, task: CleaningTask, ending: Callable[[Moment], None]) -> None:
+        with self._lock:
+            self._running.pop(task, None)
+            try:
+                ending(read_clock(self._clock))
+            except StorageError:
+                pass  # Logged where the directory went offline.
+            except Exception:
+                logger.exception("%s: a pass could not be ended", task.log.name)
+        self._wake.set()

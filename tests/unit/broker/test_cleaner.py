@@ -19,7 +19,8 @@ from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.partition_log import PartitionLog
-from ottla.testing import FakeFileSystem
+from ottla.storage.transaction_index import AbortedTransaction
+from ottla.testing import FakeFileSystem, FaultyFileSystem
 from tests.brokers import NOW_MS, disk, open_broker
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}
@@ -238,6 +239,49 @@ def test_a_tombstone_stays_while_an_older_segment_is_set_aside() -> None:
         write(broker, "t", 9, b"other")
     flip_last_byte(file_system, path)
     assert None in values(log_of(broker, "t"))
+
+
+def test_a_segment_that_begins_with_nonsense_is_set_aside_like_any_other() -> None:
+    file_system = disk("/d")
+    broker_with(file_system, t=30, u=30).close()
+    broker = open_broker(file_system, "/d")
+    file = file_system.open(log_of(broker, "t").segments.first.log.path, writable=True)
+    file.pwrite(b"\xff" * 30, 0)
+    file.close()
+    clean_until_done(broker, file_system)
+    assert [one.base_offset for one in broker.cleaner.trouble_of(("t", 0)).damaged] == [0]
+    assert broker.directories[0].cleaned.keys() == {("t", 0), ("u", 0)}
+
+
+def test_a_log_that_cannot_be_planned_for_keeps_no_other_from_the_cleaner(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file_system = disk("/d")
+    broker = broker_with(file_system, t=60, u=20)
+    segment = log_of(broker, "t").segments.first
+    segment.transaction_index.append(
+        AbortedTransaction(producer_id=1, first_offset=0, last_offset=1, last_stable_offset=2)
+    )
+    file = file_system.open(segment.transaction_index.path, writable=True)
+    file.pwrite(b"\x7f", 0)
+    file.close()
+    tasks = [broker.cleaner.next_task(later()) for _ in range(3)]
+    assert [task and task.key for task in tasks] == [("u", 0), None, None]
+    assert broker.cleaner.trouble_of(("t", 0)).failure_count == 1
+    assert "t-0 could not be compacted, and will be again" in caplog.text
+    assert ".txnindex" in broker.cleaner.trouble_of(("t", 0)).reason
+    assert broker.cleaner.states.is_free(("t", 0))
+
+
+def test_a_disk_that_fails_while_a_pass_is_planned_goes_offline_alone() -> None:
+    inner = disk("/d", "/e")
+    broker_with(inner, t=30).close()
+    file_system = FaultyFileSystem(inner)
+    broker = open_broker(file_system, "/d", "/e")
+    segment = log_of(broker, "t").segments.first
+    segment.close_files()
+    assert broker.cleaner.next_task(later()) is None
+    assert [one.is_offline for one in broker.directories] == [True, False]
 
 
 def test_a_disk_that_fails_takes_its_directory_offline() -> None:
