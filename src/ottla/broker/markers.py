@@ -12,13 +12,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.internal_topic import Appender
 from ottla.broker.topics import CONSUMER_OFFSETS
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.producer_state import AppendOrigin, ProducerEntry
+from ottla.storage.producer_state import AppendOrigin, ProducerState
 
 ACKS_LEADER = 1
-
-FIRST_EPOCH_BUMP_VERSION = 2
-"""From this transactions version on a marker's epoch is above that of all it ends (KIP-1228)."""
 
 
 class OffsetsInTransactions(Protocol):
@@ -48,17 +46,17 @@ class Markers:
 
         Raises `ApiError` for a partition that is not there.
         """
-        entry = self._entry(marker, topic, index)
+        entry = self._producers(topic, index).entries.get(marker.producer_id)
         if entry is None:
             return True
         return entry.transaction_first_offset is not None or entry.epoch < marker.epoch
 
     def write(self, marker: Marker, topic: str, index: int, *, now_ms: int) -> None:
         """Appends a marker; it counts when it is written out. Raises `ApiError`."""
-        self._check(marker, topic, index)
         end = EndTransactionMarker(
             is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch
         )
+        self._check(marker, end, topic, index)
         batch = build_end_transaction_marker(
             end,
             producer_id=marker.producer_id,
@@ -76,16 +74,14 @@ class Markers:
         if topic == CONSUMER_OFFSETS:
             self._offsets.end_transaction(marker.producer_id, is_commit=marker.is_commit)
 
-    def _check(self, marker: Marker, topic: str, index: int) -> None:
-        entry = self._entry(marker, topic, index)
-        if entry is None:
-            return
-        if entry.coordinator_epoch > marker.coordinator_epoch:
-            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    def _check(self, marker: Marker, end: EndTransactionMarker, topic: str, index: int) -> None:
+        """From transactions version 2 on a marker's epoch is above all it ends (KIP-1228)."""
+        producers = self._producers(topic, index)
+        producers.check_marker(marker.producer_id, end)
+        entry = producers.entries.get(marker.producer_id)
         is_bumped = marker.client_version >= FIRST_EPOCH_BUMP_VERSION
-        if is_bumped and marker.epoch <= entry.epoch:
+        if entry is not None and is_bumped and marker.epoch <= entry.epoch:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    def _entry(self, marker: Marker, topic: str, index: int) -> ProducerEntry | None:
-        log = self._broker.topics.online_partition(topic, index).log
-        return log.producers.entries.get(marker.producer_id)
+    def _producers(self, topic: str, index: int) -> ProducerState:
+        return self._broker.topics.online_partition(topic, index).log.producers

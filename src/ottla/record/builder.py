@@ -156,15 +156,17 @@ class RecordBatchBuilder:
         return attributes
 
 
-def build_empty_batch(batch: RecordBatch) -> bytes:
-    """The header alone of a batch all of whose records are gone.
-
-    Compaction keeps it so that the producer's last sequence number, and the end of its transaction,
-    stay in the log (Kafka: `DefaultRecordBatch.writeEmptyHeader`).
-    """
+def builder_like(
+    batch: RecordBatch,
+    *,
+    compression: Compression = Compression.NONE,
+    delete_horizon_ms: int | None = None,
+) -> RecordBatchBuilder:
+    """For a batch that takes another's place: its offsets, its producer, its times, its epoch."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    builder = RecordBatchBuilder(
+    return RecordBatchBuilder(
         batch.base_offset,
+        compression=compression,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,
@@ -172,7 +174,17 @@ def build_empty_batch(batch: RecordBatch) -> bytes:
         is_control=batch.is_control,
         leader_epoch=batch.partition_leader_epoch,
         append_time_ms=batch.max_timestamp_ms if is_append_time else None,
+        delete_horizon_ms=delete_horizon_ms,
     )
+
+
+def build_empty_batch(batch: RecordBatch) -> bytes:
+    """The header alone of a batch all of whose records are gone.
+
+    Compaction keeps it so that the producer's last sequence number, and the end of its transaction,
+    stay in the log (Kafka: `DefaultRecordBatch.writeEmptyHeader`).
+    """
+    builder = builder_like(batch)
     builder._max_timestamp_ms = batch.max_timestamp_ms
     return builder.build(last_offset=batch.last_offset)
 

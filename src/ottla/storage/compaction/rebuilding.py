@@ -7,7 +7,7 @@ Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.
 from collections.abc import Sequence
 
 from ottla.record.batch import Batch, RecordBatch, TimestampType
-from ottla.record.builder import RecordBatchBuilder, build_empty_batch
+from ottla.record.builder import build_empty_batch, builder_like
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
 from ottla.storage.compaction.sieve import Kept
@@ -23,22 +23,12 @@ def build_retained(
     batch: RecordBatch, records: Kept, count: int, delete_horizon_ms: int | None
 ) -> bytes:
     """A v2 batch of these records, in the codec it had."""
-    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     first_delta, largest_delta = records.timestamp_deltas()
     shift = first_delta
     if delete_horizon_ms is not None:
         shift = delete_horizon_ms - batch.base_timestamp_ms
-    builder = RecordBatchBuilder(
-        batch.base_offset,
-        compression=batch.compression,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        leader_epoch=batch.partition_leader_epoch,
-        append_time_ms=batch.max_timestamp_ms if is_append_time else None,
-        delete_horizon_ms=delete_horizon_ms,
+    builder = builder_like(
+        batch, compression=batch.compression, delete_horizon_ms=delete_horizon_ms
     )
     builder.append_packed(
         records.pack(shift),
