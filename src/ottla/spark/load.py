@@ -139,6 +139,8 @@ class Load:
         self._progress = progress
         self._options = options
         self._started = time.monotonic()
+        self._asked_ms = 0
+        """When the log was asked where it ends."""
 
     def run(self) -> LoadReport:
         log = open_log(parse_options(self._read_options))
@@ -147,6 +149,7 @@ class Load:
             entries = self._table.entries()
             self._table.remove_leftovers(entries)
             self._progress(Progress(step=Step.CLAIMED))
+            self._asked_ms = self._options.clock.now_ms()
             plan = plan_load(
                 loaded_partitions(entries), log.partitions(), allow_gaps=self._options.allow_gaps
             )
@@ -163,13 +166,13 @@ class Load:
                 started = time.monotonic()
                 files = self._write(spark, plan, commit_id)
                 seconds = time.monotonic() - started
-                row_counts = verify_files(plan, files, log)
+                loaded = verify_files(plan, files, log, self._table.path)
                 # Before a session of our own stops, which takes a while and changes nothing.
-                return self._publish(plan, row_counts, files, commit_id, seconds)
-        row_counts = {one.partition: 0 for one in plan}
+                return self._publish(loaded, files, commit_id, seconds)
+        loaded = verify_files(plan, (), log, self._table.path)
         if any(one.lost for one in plan):
-            return self._publish(plan, row_counts, (), commit_id, 0.0)
-        return self._report(None, _loaded(plan, row_counts), (), 0.0)
+            return self._publish(loaded, (), commit_id, 0.0)
+        return self._report(None, loaded, (), 0.0)
 
     def _write(
         self, spark: "SparkSession", plan: Sequence[PlannedRange], commit_id: int
@@ -203,8 +206,7 @@ class Load:
 
     def _publish(
         self,
-        plan: Sequence[PlannedRange],
-        row_counts: Mapping[int, int],
+        partitions: tuple[LoadedPartition, ...],
         files: tuple[DataFile, ...],
         commit_id: int,
         write_seconds: float,
@@ -212,7 +214,6 @@ class Load:
         self._progress(Progress(step=Step.VERIFIED))
         self._table.sync_files([file.path for file in files])
         self._progress(Progress(step=Step.SYNCED))
-        partitions = _loaded(plan, row_counts)
         self._table.commit(
             ManifestEntry(
                 commit_id=commit_id,
@@ -220,6 +221,7 @@ class Load:
                 source=self._source,
                 partitions=partitions,
                 files=files,
+                asked_ms=self._asked_ms,
             )
         )
         self._progress(Progress(step=Step.COMMITTED))
@@ -241,20 +243,3 @@ class Load:
             seconds=time.monotonic() - self._started,
             write_seconds=write_seconds,
         )
-
-
-def _loaded(
-    plan: Sequence[PlannedRange], row_counts: Mapping[int, int]
-) -> tuple[LoadedPartition, ...]:
-    return tuple(
-        LoadedPartition(
-            topic=one.topic,
-            topic_id=one.topic_id,
-            partition=one.partition,
-            from_offset=one.from_offset,
-            until_offset=one.until_offset,
-            row_count=row_counts[one.partition],
-            lost=one.lost,
-        )
-        for one in plan
-    )

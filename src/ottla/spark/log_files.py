@@ -10,8 +10,9 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.record.batch import InvalidBatchError, RecordBatch, iter_batches
 from ottla.record.columns import iter_columns
 from ottla.record.record import read_records
+from ottla.spark.batch_roll_up import roll_up
 from ottla.spark.log_source import Split
-from ottla.spark.manifest import OffsetRange
+from ottla.spark.manifest import BatchRollUp, OffsetRange
 from ottla.spark.plan import LogPartition
 from ottla.spark.splits import SplitRule, Stretch, split_ranges
 from ottla.storage.aborted_ranges import AbortedRanges
@@ -89,6 +90,14 @@ class LogFiles:
         except ApiError as error:
             raise _moved(self._topic, partition, error) from error
 
+    def roll_up(self, partition: int, wanted: OffsetRange) -> BatchRollUp:
+        """From the batches' headers: that their CRCs are right is for those to see who read."""
+        log = self._log(partition)
+        try:
+            return roll_up(log.headers(wanted.from_offset, wanted.until_offset))
+        except ApiError as error:
+            raise _moved(self._topic, partition, error) from error
+
     def _log(self, partition: int) -> ReadOnlyLog:
         return self._directory.partition(self._topic, partition)
 
@@ -100,6 +109,7 @@ def _offered(log: ReadOnlyLog) -> LogPartition:
         partition=log.partition,
         start_offset=log.log_start_offset,
         end_offset=max(log.log_start_offset, log.last_stable_offset),
+        log_end_offset=log.log_end_offset,
     )
 
 

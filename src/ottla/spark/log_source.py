@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
-from ottla.spark.manifest import OffsetRange
+from ottla.spark.manifest import BatchRollUp, OffsetRange
 from ottla.spark.options import BOOTSTRAP_OPTION, ReadOptions
 from ottla.spark.plan import LogPartition
 from ottla.storage.transaction_index import AbortedTransaction
@@ -46,6 +46,9 @@ class LogSource(Protocol):
 
     def count_records(self, partition: int, wanted: OffsetRange) -> int | None:
         """How many committed records a range has; `None` when only reading it would tell."""
+
+    def roll_up(self, partition: int, wanted: OffsetRange) -> BatchRollUp | None:
+        """What the batches of a range come to; `None` where no batches can be seen."""
 
 
 def open_log(options: ReadOptions) -> LogSource:

@@ -25,6 +25,8 @@ class LogPartition:
     partition: int
     start_offset: int
     end_offset: int
+    log_end_offset: int | None = None
+    """Where the log ends, open transactions included; `None` when nobody said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class PlannedRange:
     partition: int
     from_offset: int
     until_offset: int
+    log_end_offset: int | None = None
     lost: OffsetRange | None = None
 
     @property
@@ -90,6 +93,7 @@ def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> Pla
         partition=partition.partition,
         from_offset=from_offset,
         until_offset=partition.end_offset,
+        log_end_offset=partition.log_end_offset,
         lost=lost,
     )
 

@@ -23,7 +23,10 @@ from ottla.base.files import (
     replace_file,
 )
 from ottla.spark.manifest import (
+    DataFile,
+    FileRole,
     ManifestEntry,
+    current_files,
     entry_file_name,
     format_entry,
     parse_entry,
@@ -92,6 +95,13 @@ class TableDirectory:
             raise UserError(f"{self.path} holds no table that ottla loaded")
         self._check_marker()
         return [self._entry(commit_id) for commit_id in range(self._entry_count())]
+
+    def current_files(self) -> list[DataFile]:
+        """The files that are the table now, in either role; raises as `entries` does."""
+        try:
+            return current_files(self.entries())
+        except ValueError as error:
+            raise CorruptionError(self._manifest, 0, str(error)) from error
 
     def commit(self, entry: ManifestEntry) -> None:
         """Publishes a load whose data files are on the disk: from here on its rows are there."""
@@ -243,7 +253,9 @@ class TableDirectory:
 def table_files(path: str) -> list[str]:
     """The paths of the Parquet files that are the table, for readers of any kind."""
     table = TableDirectory(path)
-    return [join(table.path, file.path) for entry in table.entries() for file in entry.files]
+    return [
+        join(table.path, file.path) for file in table.current_files() if file.role is FileRole.ROWS
+    ]
 
 
 def read_table(spark: "SparkSession", path: str) -> "DataFrame":

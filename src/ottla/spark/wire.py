@@ -65,6 +65,7 @@ class BrokerLog:
             numbers = sorted(partition.id for partition in described.partitions)
             starts = self._offsets(asked, numbers, admin.OffsetSpec.earliest())
             ends = self._offsets(asked, numbers, admin.OffsetSpec.latest())
+            log_ends = self._offsets(asked, numbers, admin.OffsetSpec.latest(), committed=False)
         return [
             LogPartition(
                 topic=self._topic,
@@ -72,6 +73,7 @@ class BrokerLog:
                 partition=number,
                 start_offset=starts[number],
                 end_offset=max(starts[number], ends[number]),
+                log_end_offset=log_ends[number],
             )
             for number in numbers
         ]
@@ -103,6 +105,9 @@ class BrokerLog:
     def count_records(self, partition: int, wanted: OffsetRange) -> None:
         """A broker tells offsets, not how many records lie between them."""
 
+    def roll_up(self, partition: int, wanted: OffsetRange) -> None:
+        """The client checks the batches' CRCs, and shows records only."""
+
     @property
     def _place(self) -> str:
         return f"{self._client['bootstrap.servers']}/{self._topic}"
@@ -115,13 +120,17 @@ class BrokerLog:
         )
         return futures[self._topic].result()
 
-    def _offsets(self, asked: Any, numbers: Sequence[int], spec: Any) -> dict[int, int]:
+    def _offsets(
+        self, asked: Any, numbers: Sequence[int], spec: Any, *, committed: bool = True
+    ) -> dict[int, int]:
         from confluent_kafka import IsolationLevel, TopicPartition
+
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         wanted = {TopicPartition(self._topic, number): spec for number in numbers}
         futures = asked.list_offsets(
             wanted,
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=level,
             request_timeout=ANSWER_SECONDS,
         )
         return {place.partition: future.result().offset for place, future in futures.items()}

@@ -229,6 +229,15 @@ class ReadOnlyLog:
                         return
             reader = self._open_next(reader, offset, end)
 
+    def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
+        """The headers of the batches that `batches` would check; most payloads are not there."""
+        if not self.log_start_offset <= from_offset <= self.log_end_offset:
+            raise self._out_of_range(from_offset)
+        for batch in self._headers(from_offset):
+            if batch.base_offset >= until_offset:
+                return
+            yield batch
+
     def regions(self, from_offset: int, until_offset: int | None = None) -> Iterator[Region]:
         """As `batches`, but about a megabyte of batches at a time, as they are in the file."""
         end = self.log_end_offset

@@ -9,6 +9,7 @@ import ottla
 from ottla.base.errors import CorruptionError, UserError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.spark.batch_roll_up import roll_up
 from ottla.spark.log_files import LogFiles
 from ottla.spark.log_source import source_options
 from ottla.spark.manifest import OffsetRange
@@ -115,6 +116,16 @@ def test_records_are_counted_from_the_middle_of_batches(tmp_path: Path) -> None:
     assert log.count_records(0, span(0, 200)) == 200
     assert log.count_records(0, span(13, 178)) == 165
     assert log.count_records(0, span(14, 15)) == 1
+
+
+def test_a_roll_up_takes_every_batch_that_a_range_touches_whole(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    whole = log.roll_up(0, span(0, 200))
+    assert whole.batch_count == 20
+    assert log.roll_up(0, span(30, 50)) == log.roll_up(0, span(35, 41))
+    assert log.roll_up(0, span(35, 41)).batch_count == 2
+    batches = list(ottla.open_for_reading(str(tmp_path)).partition("orders", 0).batches(0))
+    assert whole == roll_up(batches)
 
 
 def test_a_damaged_batch_is_named_by_its_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,14 @@ from hypothesis import strategies as st
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.spark.manifest import (
+    Action,
+    BatchRollUp,
     DataFile,
+    FileRole,
     LoadedPartition,
     ManifestEntry,
     OffsetRange,
+    current_files,
     entry_file_name,
     format_entry,
     loaded_partitions,
@@ -24,6 +29,11 @@ from ottla.spark.manifest import (
 
 counts = st.integers(0, 2**63 - 1)
 ranges = st.tuples(counts, counts).map(sorted)
+
+roll_ups = st.builds(
+    BatchRollUp, batch_count=counts, crc=st.integers(0, 2**32 - 1), leader_epoch=st.integers(-1, 9)
+)
+paths = st.sampled_from(["data/load-1/part-0.parquet", "data/part-1.parquet"])
 
 
 @st.composite
@@ -37,18 +47,24 @@ def partitions(draw: st.DrawFn) -> LoadedPartition:
         from_offset=from_offset,
         until_offset=until_offset,
         row_count=draw(counts),
+        quarantined_count=draw(counts),
+        carried_count=draw(counts),
+        log_end_offset=draw(st.none() | counts),
+        batches=draw(st.none() | roll_ups),
         lost=lost and OffsetRange(from_offset=lost[0], until_offset=lost[1]),
     )
 
 
 files = st.builds(
     DataFile,
-    path=st.sampled_from(["data/load-1/part-0.parquet", "data/part-1.parquet"]),
+    path=paths,
     size=counts,
     row_count=counts,
     partition=counts,
     first_offset=counts,
     last_offset=counts,
+    role=st.sampled_from(FileRole),
+    values=st.dictionaries(st.text(), st.text(), max_size=2),
 )
 entries = st.builds(
     ManifestEntry,
@@ -57,6 +73,10 @@ entries = st.builds(
     source=st.text(),
     partitions=st.lists(partitions(), max_size=3).map(tuple),
     files=st.lists(files, max_size=3).map(tuple),
+    action=st.sampled_from(Action),
+    replaces=st.lists(paths, max_size=2).map(tuple),
+    asked_ms=st.none() | counts,
+    schema=st.none() | st.text(),
 )
 
 
@@ -105,7 +125,12 @@ def test_garbage_is_corruption(content: bytes) -> None:
 @given(
     st.sampled_from(["", "partitions", "files", "lost"]),
     st.text(max_size=12)
-    | st.sampled_from(["commit_id", "until_offset", "path", "size", "topic_id", "files"]),
+    | st.sampled_from(
+        [
+            *("commit_id", "until_offset", "path", "size", "topic_id", "files", "action"),
+            *("replaces", "role", "values", "batches", "schema", "asked_ms", "quarantined_count"),
+        ]
+    ),
     st.none() | st.booleans() | st.integers(max_value=-1) | st.text() | st.lists(st.integers()),
 )
 def test_a_field_of_another_kind_is_corruption_or_no_field(
@@ -136,16 +161,8 @@ def test_an_entry_with_trailing_bytes_is_corruption() -> None:
 
 
 def test_a_later_version_is_named() -> None:
-    fields = {**json.loads(format_entry(example())), "version": 2}
-    with pytest.raises(CorruptionError, match="its version is 2, and only 1 is known"):
-        parse_entry("entry", json.dumps(fields).encode())
-
-
-@pytest.mark.parametrize("path", ["/etc/rows.parquet", "data/../../rows.parquet", ".."])
-def test_a_file_outside_of_the_table_is_corruption(path: str) -> None:
-    fields = json.loads(format_entry(example()))
-    fields["files"][0]["path"] = path
-    with pytest.raises(CorruptionError, match="leads out of the table"):
+    fields = {**json.loads(format_entry(example())), "version": 3}
+    with pytest.raises(CorruptionError, match="its version is 3, and only 1 and 2 are known"):
         parse_entry("entry", json.dumps(fields).encode())
 
 
@@ -164,3 +181,42 @@ def test_the_newest_entry_tells_how_far_a_partition_came() -> None:
     newer = example(partitions=(loaded(partition=1, until_offset=20),))
     found = loaded_partitions([older, newer])
     assert {number: one.until_offset for number, one in found.items()} == {0: 9, 1: 20}
+
+
+def test_an_entry_of_version_1_is_a_load_that_says_less() -> None:
+    fields = json.loads(format_entry(example()))
+    for name in ("action", "replaces", "asked_ms", "schema"):
+        del fields[name]
+    for name in ("quarantined_count", "log_end_offset", "batches"):
+        del fields["partitions"][0][name]
+    assert parse_entry("entry", json.dumps({**fields, "version": 1}).encode()) == example()
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other/part.parquet", "data/../../x", 7])
+@pytest.mark.parametrize("place", ["files", "replaces"])
+def test_a_path_that_leads_out_of_the_table_is_corruption(path: object, place: str) -> None:
+    fields = json.loads(format_entry(example()))
+    if place == "files":
+        fields["files"][0]["path"] = path
+    else:
+        fields["replaces"] = [path]
+    with pytest.raises(CorruptionError, match=r"leads out of the table|path is 7"):
+        parse_entry("entry", json.dumps(fields).encode())
+
+
+def test_replaced_files_are_the_tables_no_longer() -> None:
+    first, second = (replace(example().files[0], path=f"data/part-{n}.parquet") for n in (0, 1))
+    load = example(files=(first,))
+    compact = example(action=Action.COMPACT, files=(second,), replaces=(first.path,), partitions=())
+    assert current_files([load]) == [first]
+    assert current_files([load, compact]) == [second]
+    with pytest.raises(ValueError, match=r"replaces data/part-0\.parquet, which is not there"):
+        current_files([compact])
+    with pytest.raises(ValueError, match=r"adds data/part-0\.parquet, which is there"):
+        current_files([load, load])
+
+
+def test_only_loads_say_where_the_next_one_begins() -> None:
+    load = example(partitions=(loaded(until_offset=9),))
+    rerun = example(action=Action.RERUN, partitions=(loaded(until_offset=5),))
+    assert loaded_partitions([load, rerun])[0].until_offset == 9

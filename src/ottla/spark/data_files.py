@@ -1,0 +1,50 @@
+"""The offsets in data files: what their footers leave open, read from one column."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.manifest import DataFile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def read_offsets(table_path: str, file: DataFile) -> "np.ndarray[Any, Any]":
+    """The offset of each row, in the file's order; no other column is read."""
+    import pyarrow.parquet as pq
+
+    # As one file: a dataset would take columns from the directories' names.
+    with pq.ParquetFile(os.path.join(table_path, file.path)) as opened:
+        return opened.read(columns=["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
+
+
+def rows_there_twice(table_path: str, files: Iterable[DataFile]) -> DataFile | None:
+    """The first file of one partition that has an offset which it, or one before it, has too.
+
+    Files whose offsets keep clear of each other are believed; others are read.
+    """
+    import numpy as np
+
+    for group in interleaved(files):
+        if len(group) == 1:
+            continue
+        seen = np.empty(0, np.int64)
+        for file in group:
+            merged = np.unique(np.concatenate([seen, read_offsets(table_path, file)]))
+            if len(merged) < len(seen) + file.row_count:
+                return file
+            seen = merged
+    return None
+
+
+def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
+    """Files of one partition in groups that share no offsets' range, each in order."""
+    groups: list[list[DataFile]] = []
+    end = -1
+    for file in sorted(files, key=lambda file: (file.first_offset, file.last_offset)):
+        if file.first_offset > end:
+            groups.append([])
+        groups[-1].append(file)
+        end = max(end, file.last_offset)
+    return list(groups)
