@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import ottla
 from ottla.cli.main import main
-from ottla.spark.audit import AuditReport, audit
+from ottla.spark.audit import audit
+from ottla.spark.audit_report import AuditReport
 from ottla.spark.load import load
 from ottla.spark.log_source import open_log, source_options
 from ottla.spark.options import parse_options
@@ -59,6 +61,7 @@ def test_a_table_that_was_loaded_equals_its_log(loaded: Path) -> None:
     assert report.differences == []
     assert (report.loads, report.rows) == (2, 780)
     assert report.rows_counted == report.rows_compared == 780
+    assert report.batches_matched == 28 + 2 + 2 + 1
     assert report.unseen == []
 
 
@@ -108,8 +111,40 @@ def test_a_load_that_is_taken_out_of_the_manifest_is_a_gap(loaded: Path) -> None
     assert "gap" in kinds
 
 
+def test_a_log_whose_batches_are_others_now_is_found_though_its_records_are_as_many(
+    loaded: Path,
+) -> None:
+    with ottla.open(loaded / "log") as log:
+        log.delete_topic("orders")
+    append(loaded / "log", {0: 741, 1: 39})
+    fields = json.loads(entry_file(loaded, 0).read_text())
+    for one in fields["partitions"]:
+        one["topic_id"] = None
+    entry_file(loaded, 0).write_text(json.dumps(fields))
+    fields = json.loads(entry_file(loaded, 1).read_text())
+    for one in fields["partitions"]:
+        one["topic_id"] = None
+    entry_file(loaded, 1).write_text(json.dumps(fields))
+    found = audited(loaded, compare_all=False).differences
+    assert "batches" in {one.kind for one in found}
+    assert "the log's batches are not those that were read" in found[0].text
+
+
+def test_a_row_that_two_files_have_is_found_before_the_log_is_asked(loaded: Path) -> None:
+    def change(rows: pa.Table) -> pa.Table:
+        return pa.concat_tables([rows.slice(0, 5), rows.slice(4)])
+
+    rewrite(loaded, change)
+    fields = json.loads(entry_file(loaded, 0).read_text())
+    fields["files"][0]["row_count"] += 1
+    fields["partitions"][0]["row_count"] += 1
+    entry_file(loaded, 0).write_text(json.dumps(fields))
+    found = audited(loaded).differences
+    assert [one.kind for one in found] == ["overlap"]
+    assert "some are there twice" in found[0].text
+
+
 def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) -> None:
-    import ottla
     from ottla.storage.truncation import delete_records_before
 
     with ottla.open(loaded / "log") as log:

@@ -10,7 +10,7 @@ import click
 from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.audit import AuditReport
+    from ottla.spark.audit_report import AuditReport
 
 EXIT_DIFFERENCES = 1
 DIFFERENCES_SHOWN = 20
@@ -32,9 +32,10 @@ def audit_command(
 ) -> None:
     """Prove that a table equals its log, or name the first difference.
 
-    The offsets of all loads must follow each other without gap or overlap, the files be those of
-    the manifest, the log have as many records, and rows be equal to records: those of some files,
-    or with --all of every one. Exits with 0 when all is equal, with 1 when not. Reads only.
+    The offsets of all commits must follow each other without gap or overlap, the files be those of
+    the manifest, the log have as many records and the same batches as when they were loaded, and
+    rows be equal to records: those of some files, or with --all of every one. Exits with 0 when all
+    is equal, with 1 when not. Reads only.
     """
     from ottla.spark.audit import audit
     from ottla.spark.log_source import open_log, source_options
@@ -68,9 +69,20 @@ def _text(report: "AuditReport") -> str:
         for partition, one in report.unseen
     ]
     words = "equal" if report.is_equal else "NOT equal"
+    commits = ", ".join(
+        f"{count} {name if count == 1 else plural}"
+        for count, name, plural in (
+            (report.loads, "load", "loads"),
+            (report.reruns, "rerun", "reruns"),
+            (report.compactions, "compaction", "compactions"),
+        )
+        if count
+    )
+    quarantined = f" and {report.quarantined:,} in quarantine" if report.quarantined else ""
     lines.append(
-        f"{report.table} and {report.topic} are {words}: {report.loads} loads, {report.files} "
-        f"files, {report.rows:,} rows; {report.rows_counted:,} counted in the log, "
-        f"{report.rows_compared:,} compared with it"
+        f"{report.table} and {report.topic} are {words}: {commits or 'no load'}; "
+        f"{report.files} files, {report.rows:,} rows{quarantined}; {report.rows_counted:,} counted "
+        f"in the log, {report.batches_matched:,} batches matched, {report.rows_compared:,} "
+        f"rows compared"
     )
     return "\n".join(lines)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.manifest import DataFile
+from ottla.spark.manifest import DataFile, OffsetRange
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +28,9 @@ def rows_there_twice(table_path: str, files: Iterable[DataFile]) -> DataFile | N
 
     for group in interleaved(files):
         if len(group) == 1:
+            (file,) = group
+            if file.row_count > file.last_offset - file.first_offset + 1:
+                return file
             continue
         seen = np.empty(0, np.int64)
         for file in group:
@@ -48,3 +51,29 @@ def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
         groups[-1].append(file)
         end = max(end, file.last_offset)
     return list(groups)
+
+
+def count_in_ranges(
+    table_path: str, files: Iterable[DataFile], ranges: Sequence[OffsetRange]
+) -> tuple[list[int], DataFile | None]:
+    """How many rows of one partition each range has, and the first file with rows in none of them.
+
+    Ranges are in order and do not overlap. Only files that lie in several have offsets read.
+    """
+    import numpy as np
+
+    starts = np.array([one.from_offset for one in ranges], np.int64)
+    ends = np.array([one.until_offset for one in ranges], np.int64)
+    counts = np.zeros(len(ranges), np.int64)
+    stray = None
+    for file in files:
+        first, last = np.searchsorted(starts, [file.first_offset, file.last_offset], "right") - 1
+        if first == last >= 0 and file.last_offset < ends[last]:
+            counts[last] += file.row_count
+            continue
+        offsets = np.sort(read_offsets(table_path, file))
+        found = np.searchsorted(offsets, ends) - np.searchsorted(offsets, starts)
+        counts += found
+        if found.sum() < file.row_count and stray is None:
+            stray = file
+    return counts.tolist(), stray

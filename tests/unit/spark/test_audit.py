@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ottla.base.ids import Uuid
-from ottla.spark.audit import check_tiling, check_topic
-from ottla.spark.manifest import DataFile, LoadedPartition, ManifestEntry, OffsetRange
+from ottla.spark.audit_manifest import check_tiling, check_topic
+from ottla.spark.manifest import Action, DataFile, LoadedPartition, ManifestEntry, OffsetRange
 from ottla.spark.plan import LogPartition
 
 ID = Uuid(bytes(range(16)))
@@ -89,10 +89,29 @@ def test_loads_that_do_not_tile_are_named_with_the_offsets(
 def test_files_must_hold_what_their_load_states() -> None:
     (found,) = check_tiling([entry(0, loaded(0, 10, rows=10), data_file(0, 8))])
     assert found.text == "load 0, partition 0: its files have 9 rows, 10 are stated"
-    found_twice = check_tiling([entry(0, loaded(0, 10, rows=11), data_file(0, 5), data_file(5, 9))])
-    assert [one.kind for one in found_twice] == ["overlap"]
     outside = check_tiling([entry(0, loaded(0, 10, rows=10), data_file(1, 10))])
     assert [one.kind for one in outside] == ["overlap"]
+
+
+def test_a_rerun_must_lie_within_what_was_loaded() -> None:
+    load = entry(0, loaded(0, 10), data_file(0, 9))
+    rerun = replace(entry(1, loaded(3, 7), data_file(3, 6)), action=Action.RERUN)
+    assert check_tiling([load, rerun]) == []
+    (found,) = check_tiling([load, replace(rerun, partitions=(loaded(3, 12, rows=4),))])
+    assert (found.kind, found.offset) == ("gap", 10)
+    assert "rerun 1 read offset 10, which no load had brought" in found.text
+
+
+def test_a_compaction_must_bring_as_many_rows_as_it_replaces() -> None:
+    load = entry(0, loaded(0, 10), data_file(0, 4), data_file(5, 9))
+    compact = replace(
+        entry(1, loaded(0, 0), data_file(0, 8, "new")),
+        action=Action.COMPACT,
+        partitions=(),
+        replaces=tuple(file.path for file in load.files),
+    )
+    (found,) = check_tiling([load, compact])
+    assert found.text == "compaction 1, partition 0: 10 rows went in, 9 came out"
 
 
 def test_a_table_of_another_topic_is_told() -> None:
