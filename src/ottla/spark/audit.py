@@ -9,17 +9,20 @@ the log no longer has cannot be compared, and is told. Kafka has no counterpart.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.spark.audit_manifest import check_distinct, check_files, check_tiling, check_topic
 from ottla.spark.audit_report import AuditReport, Difference
-from ottla.spark.audit_rows import first_difference, log_rows, stored_rows
+from ottla.spark.audit_rows import first_difference, log_rows, stored_rows, without_offsets
 from ottla.spark.coverage import Piece, covered
-from ottla.spark.data_files import count_in_ranges, interleaved
+from ottla.spark.data_files import count_in_ranges, interleaved, read_offsets
 from ottla.spark.log_source import LogSource
 from ottla.spark.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
 from ottla.spark.plan import LogPartition
 from ottla.spark.table import TableDirectory
+
+_Value = TypeVar("_Value")
 
 SAMPLED_FILES = 8
 """Of how many files the rows are compared, unless all are asked for."""
@@ -69,9 +72,13 @@ class Audit:
             pieces = covered(entries)
             for number, some in by_partition.items():
                 self._check_pieces(pieces.get(number, []), some)
-            groups = [group for some in by_partition.values() for group in interleaved(some)]
-            for group in groups if seed is None else _some(groups, seed):
-                self._check_rows(group)
+            groups = [
+                (group, [file for file in some if file.role is FileRole.QUARANTINE])
+                for some in by_partition.values()
+                for group in interleaved(file for file in some if file.role is FileRole.ROWS)
+            ]
+            for group, aside in groups if seed is None else _some(groups, seed):
+                self._check_rows(group, aside)
         return report
 
     def _check_pieces(self, pieces: Sequence[Piece], files: Sequence[DataFile]) -> None:
@@ -123,7 +130,8 @@ class Audit:
             )
         self._report.batches_matched += found.batch_count if found == stated else 0
 
-    def _check_rows(self, group: Sequence[DataFile]) -> None:
+    def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
+        """Rows of files whose offsets interleave; the records in quarantine are none of them."""
         partition = group[0].partition
         bounds = self._offered[partition]
         wanted = OffsetRange(
@@ -137,6 +145,12 @@ class Audit:
             log = log_rows(self._log, partition, wanted, stored.column_names)
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
+        quarantined = [
+            read_offsets(self._table.path, file)
+            for file in aside
+            if file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
+        ]
+        log = without_offsets(log, quarantined)
         self._report.rows_compared += stored.num_rows
         found = first_difference(stored, log)
         if found is not None:
@@ -207,7 +221,7 @@ def _of_partition(files: Sequence[DataFile], partition: int) -> list[DataFile]:
     return [file for file in files if file.partition == partition]
 
 
-def _some(groups: Sequence[Sequence[DataFile]], seed: int) -> list[Sequence[DataFile]]:
+def _some(groups: Sequence[_Value], seed: int) -> list[_Value]:
     if len(groups) <= SAMPLED_FILES:
         return list(groups)
     return random.Random(seed).sample(list(groups), SAMPLED_FILES)

@@ -1,7 +1,7 @@
 """Rows of a table beside the records of its log, in the same columns and types."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.files import join
 from ottla.record.columns import COLUMNS
@@ -9,13 +9,14 @@ from ottla.spark.log_source import LogSource
 from ottla.spark.manifest import DataFile, OffsetRange
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
 def stored_rows(table_path: str, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
     """The rows of some files as `record.columns` has them, in order of offset.
 
-    Columns that not all of the files have, such as a value that was decoded, are left out.
+    A column that not all of the files have as the log has it, such as a decoded value, is left out.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -33,7 +34,7 @@ def stored_rows(table_path: str, files: Sequence[DataFile], wanted: OffsetRange)
 def log_rows(
     log: LogSource, partition: int, wanted: OffsetRange, columns: Sequence[str]
 ) -> "pa.Table":
-    """The committed records of a range, in the columns asked for."""
+    """The committed records of a range, in columns of `record.columns`, in order of offset."""
     import pyarrow as pa
 
     from ottla.record.columns import schema
@@ -46,6 +47,23 @@ def log_rows(
     return pa.Table.from_batches(batches, schema(columns))
 
 
+def without_offsets(rows: "pa.Table", offsets: "Sequence[np.ndarray[Any, Any]]") -> "pa.Table":
+    """The rows but those of some offsets."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not offsets:
+        return rows
+    return rows.filter(pa.array(~np.isin(rows["offset"].to_numpy(), np.concatenate(offsets))))
+
+
+def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
+    """Only keys and values may have become something else than bytes."""
+    import pyarrow as pa
+
+    return name not in ("key", "value") or schema.field(name).type == pa.binary()
+
+
 def _as_decoded(path: str) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -55,7 +73,11 @@ def _as_decoded(path: str) -> "pa.Table":
 
     # As one file: a dataset would take columns from the directories' names.
     with pq.ParquetFile(path) as opened:
-        there = [name for name in (*COLUMNS, "timestamp") if name in opened.schema_arrow.names]
+        there = [
+            name
+            for name in (*COLUMNS, "timestamp")
+            if name in opened.schema_arrow.names and _is_as_in_the_log(opened.schema_arrow, name)
+        ]
         rows = opened.read(columns=there)
     columns = {name: rows[name] for name in there if name != "timestamp"}
     if "timestamp" in there:

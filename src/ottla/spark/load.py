@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.spark.completeness import begins_a_new_hour
 from ottla.spark.log_source import LogSource, open_log, source_options
 from ottla.spark.manifest import DataFile, LoadedPartition, ManifestEntry, loaded_partitions
 from ottla.spark.options import parse_options
@@ -172,6 +173,9 @@ class Load:
         loaded = verify_files(plan, (), log, self._table.path)
         if any(one.lost for one in plan):
             return self._publish(loaded, (), commit_id, 0.0)
+        if begins_a_new_hour(self._table.entries(), self._asked_ms):
+            # Nothing new, and that is news: the hour is over, and the table complete for it.
+            self._commit(loaded, (), commit_id)
         return self._report(None, loaded, (), 0.0)
 
     def _write(
@@ -214,6 +218,13 @@ class Load:
         self._progress(Progress(step=Step.VERIFIED))
         self._table.sync_files([file.path for file in files])
         self._progress(Progress(step=Step.SYNCED))
+        self._commit(partitions, files, commit_id)
+        self._progress(Progress(step=Step.COMMITTED))
+        return self._report(commit_id, partitions, files, write_seconds)
+
+    def _commit(
+        self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...], commit_id: int
+    ) -> None:
         self._table.commit(
             ManifestEntry(
                 commit_id=commit_id,
@@ -224,8 +235,6 @@ class Load:
                 asked_ms=self._asked_ms,
             )
         )
-        self._progress(Progress(step=Step.COMMITTED))
-        return self._report(commit_id, partitions, files, write_seconds)
 
     def _report(
         self,

@@ -22,7 +22,9 @@ from ottla.base.files import (
     read_file,
     replace_file,
 )
+from ottla.spark.announcements import announce
 from ottla.spark.manifest import (
+    Action,
     DataFile,
     FileRole,
     ManifestEntry,
@@ -48,7 +50,8 @@ MARKER_FORMAT = "ottla table"
 MARKER_VERSION = 1
 
 _TEMPORARY_SUFFIX = ".tmp"
-_LOAD_DIRECTORY = re.compile(r"load-\d{20}-[0-9a-f]{8}")
+_LOAD_DIRECTORY = re.compile(rf"({'|'.join(one.value for one in Action)})-\d{{20}}-[0-9a-f]{{8}}")
+_INNER_DIRECTORY = re.compile(r"[^=/]+=[^/]*|quarantine")
 _LOAD_FILE = re.compile(r"\.?(part-.*\.parquet|_SUCCESS)(\.crc)?")
 _SPARK_SCRATCH = "_temporary"
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
@@ -67,6 +70,8 @@ class TableDirectory:
         self._manifest = join(self._own, "manifest")
         self._data = join(self.path, DATA_DIRECTORY)
         self._marker = join(self._own, "table.json")
+        self._known: list[ManifestEntry] = []
+        """Entries read before: an entry never changes."""
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -85,16 +90,19 @@ class TableDirectory:
                 self._write_marker()
             self._make_directory(self._manifest)
             self._make_directory(self._data)
+            self._announce()
             yield
         finally:
             lock.release()
 
     def entries(self) -> list[ManifestEntry]:
-        """Every committed load, oldest first; raises `UserError` where there is no table."""
+        """Every commit, oldest first; raises `UserError` where there is no table."""
         if self.file_system.status(self._marker) is None:
             raise UserError(f"{self.path} holds no table that ottla loaded")
         self._check_marker()
-        return [self._entry(commit_id) for commit_id in range(self._entry_count())]
+        for commit_id in range(len(self._known), self._entry_count()):
+            self._known.append(self._entry(commit_id))
+        return list(self._known)
 
     def current_files(self) -> list[DataFile]:
         """The files that are the table now, in either role; raises as `entries` does."""
@@ -104,19 +112,20 @@ class TableDirectory:
             raise CorruptionError(self._manifest, 0, str(error)) from error
 
     def commit(self, entry: ManifestEntry) -> None:
-        """Publishes a load whose data files are on the disk: from here on its rows are there."""
+        """Publishes files that are on the disk: from here on their rows are there."""
         path = self._entry_path(entry.commit_id)
         assert self.file_system.status(path) is None, "a commit id is given once"
         replace_file(self.file_system, path, format_entry(entry))
+        self._announce()
 
-    def load_directory(self, commit_id: int, attempt: bytes) -> str:
-        """Where a load writes, relative to the table; `attempt` is four random bytes.
+    def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
+        """Where a commit's files go, relative to the table; `attempt` is four random bytes.
 
         The JVM of a load that was killed may write for a moment longer than its lock lives, so no
         two attempts at the same commit share a directory.
         """
         assert len(attempt) == 4
-        return join(DATA_DIRECTORY, f"load-{commit_id:020d}-{attempt.hex()}")
+        return join(DATA_DIRECTORY, f"{action.value}-{commit_id:020d}-{attempt.hex()}")
 
     def remove_leftovers(self, entries: Sequence[ManifestEntry]) -> int:
         """Removes what killed loads left; returns how many data files that were."""
@@ -127,12 +136,28 @@ class TableDirectory:
             if not _LOAD_DIRECTORY.fullmatch(name):
                 continue
             try:
-                removed += self._remove_uncommitted(name, committed)
+                removed += self._remove_uncommitted(join(DATA_DIRECTORY, name), committed)
             except OSError as error:
                 # The JVM of a load that was just killed is still at it: the next load's work.
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
                     raise
         return removed
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Removes data files (relative paths) that no reader wants any more."""
+        for path in paths:
+            directory, name = parent_directory(path), path.rsplit("/", 1)[-1]
+            for each in (path, join(directory, f".{name}.crc")):
+                if self.file_system.status(join(self.path, each)) is not None:
+                    self.file_system.remove(join(self.path, each))
+            while directory != DATA_DIRECTORY and not self._list(join(self.path, directory)):
+                self.file_system.remove_directory(join(self.path, directory))
+                directory = parent_directory(directory)
+
+    def size_of(self, path: str) -> int | None:
+        """Bytes of a data file (relative path); `None` when it is not there."""
+        status = self.file_system.status(join(self.path, path))
+        return None if status is None else status.size
 
     def sync_files(self, paths: Sequence[str]) -> None:
         """Makes data files (relative paths) durable, which Spark does not."""
@@ -223,7 +248,7 @@ class TableDirectory:
 
     def _remove_uncommitted(self, load_directory: str, committed: set[str]) -> int:
         """Empties a load's directory of what it wrote in vain, and removes it when that is all."""
-        directory = join(self._data, load_directory)
+        directory = join(self.path, load_directory)
         removed = 0
         for name in self._list(directory):
             path = join(directory, name)
@@ -232,9 +257,18 @@ class TableDirectory:
             elif _LOAD_FILE.fullmatch(name) and not _belongs(load_directory, name, committed):
                 self.file_system.remove(path)
                 removed += 1
+            elif _INNER_DIRECTORY.fullmatch(name) and self._is_directory(path):
+                removed += self._remove_uncommitted(join(load_directory, name), committed)
         if not self._list(directory):
             self.file_system.remove_directory(directory)
         return removed
+
+    def _is_directory(self, path: str) -> bool:
+        status = self.file_system.status(path)
+        return status is not None and status.is_directory
+
+    def _announce(self) -> None:
+        announce(self.file_system, self._own, self.entries(), self.current_files())
 
     def _remove_tree(self, path: str) -> None:
         status = self.file_system.status(path)
@@ -276,4 +310,4 @@ def _belongs(load_directory: str, name: str, committed: set[str]) -> bool:
     """Whether a committed file is meant, or the checksum that Hadoop keeps beside it."""
     is_checksum = name.startswith(".") and name.endswith(".crc")
     file_name = name[1 : -len(".crc")] if is_checksum else name
-    return join(DATA_DIRECTORY, load_directory, file_name) in committed
+    return join(load_directory, file_name) in committed
