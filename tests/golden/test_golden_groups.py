@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.internal_topic import latest_records
+from ottla.broker.internal_topic import batches_of, latest_records
 from ottla.coordinator.group.requests import MemberClaim
 from ottla.coordinator.placement import partition_for
 from tests.golden.directories import GOLDEN
@@ -78,7 +78,7 @@ def test_kafka_and_ottla_look_for_a_group_in_the_same_partition(broker: Broker) 
     assert topic.partition_count == 2
     seen = set()
     for index, partition in topic.partitions.items():
-        for record in latest_records(partition.log):
+        for record in latest_records(batches_of(partition.log), partition.log.directory):
             size = int.from_bytes(record.key[2:4], "big")
             group_id = record.key[4 : 4 + size].decode()
             assert partition_for(group_id, topic.partition_count) == index

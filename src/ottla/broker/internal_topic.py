@@ -3,7 +3,7 @@
 Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -102,7 +102,8 @@ class InternalTopic:
             return
         for _, partition in sorted(topic.partitions.items()):
             if not partition.directory.is_offline:
-                yield from latest_records(partition.log)
+                log = partition.log
+                yield from latest_records(batches_of(log), log.directory)
 
     def partition_of(self, place: str) -> int:
         """The partition that an id stands for, or will when the topic is made."""
@@ -123,22 +124,33 @@ class InternalTopic:
         return partition_for(place, topic.partition_count) not in topic.leaderless_indexes
 
 
-def latest_records(log: PartitionLog) -> Iterator[StoredRecord]:
-    """What compaction would leave of a log, without the tombstones, in order of offset."""
+def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecord]:
+    """What compaction would leave of a log, without the tombstones, in order of offset.
+
+    Raises `CorruptionError`, which names the place and the offset.
+    """
     latest = _Latest()
+    offset = 0
+    try:
+        for batch in batches:
+            offset = batch.base_offset
+            latest.take(batch)
+    except InvalidBatchError as error:
+        raise CorruptionError(f"{place} at offset {offset}", 0, str(error)) from error
+    return iter(latest.records())
+
+
+def batches_of(log: PartitionLog) -> Iterator[Batch]:
+    """Every batch of a log, to its end; raises `InvalidBatchError`."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, READ_SIZE, Isolation.LOG_END)
         region = data.records.read() if data.records else b""
         if not region:
-            break
-        try:
-            for batch in iter_batches(region, allow_torn_tail=True):
-                latest.take(batch)
-                offset = batch.last_offset + 1
-        except InvalidBatchError as error:
-            raise CorruptionError(f"{log.directory} at offset {offset}", 0, str(error)) from error
-    return iter(latest.records())
+            return
+        for batch in iter_batches(region, allow_torn_tail=True):
+            yield batch
+            offset = batch.last_offset + 1
 
 
 @dataclass(slots=True)

@@ -107,7 +107,7 @@ class TopicStore:
         self._check_any_open()
         entry = TopicEntry(
             name=new.name,
-            topic_id=self._unused_id(),
+            topic_id=self._id_for(new),
             partition_count=partition_count,
             overrides={name: text for name, text in new.overrides.items() if text is not None},
             revision=1,
@@ -211,6 +211,17 @@ class TopicStore:
             self.removals.add(directory, directory.delete_log(*key))
 
     # The disks
+
+    def _id_for(self, new: NewTopic) -> Uuid:
+        if new.topic_id is None:
+            return self._unused_id()
+        other = self.topics.find_by_id(new.topic_id)
+        if other is not None:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic '{other.name}' has the id that '{new.name}' is to have.",
+            )
+        return new.topic_id
 
     def _unused_id(self) -> Uuid:
         while True:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import ZERO_UUID
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.partition import Partition
 from ottla.broker.topic_file import TopicEntry
 from ottla.config.setting import SettingError, with_values
@@ -34,7 +34,8 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 class NewTopic:
     """What a topic is asked to be; -1 asks for the broker's default.
 
-    `assignments` are broker ids by partition, and replace both counts.
+    `assignments` are broker ids by partition, and replace both counts. `topic_id` is that of the
+    topic elsewhere that this one is a copy of; others get a new one.
     """
 
     name: str
@@ -42,6 +43,7 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Mapping[int, list[int]] = field(default_factory=dict)
     overrides: Mapping[str, str | None] = field(default_factory=dict)
+    topic_id: Uuid | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

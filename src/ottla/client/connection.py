@@ -12,18 +12,22 @@ from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
-from ottla.protocol.messages import response_class
+from ottla.protocol.messages import request_class, response_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
 
 
+class UnreachableError(UserError):
+    """Nobody answers there, or not any more; asking again, later, may help."""
+
+
 class Connection:
-    """Use it in a `with` statement. Whatever goes wrong on the way is a `UserError`."""
+    """Use it in a `with` statement. Whatever goes wrong on the way is an `UnreachableError`."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
-        """Connects, and asks what the broker answers; raises `UserError` when nobody does."""
+        """Connects, and asks what the broker answers; raises `UnreachableError`."""
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
@@ -61,15 +65,20 @@ class Connection:
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
         """The response to a request, in version `newest` at the most; raises `UserError`."""
         assert request.API_KEY is not None
-        known = request.VERSIONS
-        oldest, last = self._versions.get(request.API_KEY, (0, -1))
+        version = self.version_of(request.API_KEY, newest=newest)
+        return self._ask(request, version)
+
+    def version_of(self, api_key: int, *, newest: int | None = None) -> int:
+        """The newest version of an API that both know, `newest` at the most; raises `UserError`."""
+        known = request_class(api_key).VERSIONS
+        oldest, last = self._versions.get(api_key, (0, -1))
         version = min(last, known.last, known.last if newest is None else newest)
         if version < max(oldest, known.first):
-            name = ApiKey(request.API_KEY).name
+            name = ApiKey(api_key).name
             raise UserError(
                 f"{self.address} does not answer {name} in a version that is known here"
             )
-        return self._ask(request, version)
+        return version
 
     def _ask(self, request: Message, version: int) -> Any:
         assert request.API_KEY is not None
@@ -100,8 +109,8 @@ class Connection:
             parts += part
         return bytes(parts)
 
-    def _error(self, error: Exception) -> UserError:
+    def _error(self, error: Exception) -> UnreachableError:
         reason = (
             (isinstance(error, OSError) and error.strerror) or str(error) or "no answer in time"
         )
-        return UserError(f"{self.address}: {reason}; name a broker's HOST:PORT")
+        return UnreachableError(f"{self.address}: {reason}; name a broker's HOST:PORT")

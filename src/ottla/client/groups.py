@@ -1,0 +1,58 @@
+"""What groups have committed, asked of the brokers that coordinate them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.client.cluster import check
+from ottla.client.connection import Connection
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+LAST_VERSION_WITH_NAMES = 9
+FIRST_VERSION_OF_MANY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """How far a group has read a partition; the epoch is -1 where it told none."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+def committed_here(connection: Connection) -> Iterator[Committed]:
+    """All that the groups that one broker coordinates have committed. Raises `ApiError`."""
+    answer = connection.ask(ListGroupsRequest())
+    check(answer.error_code)
+    for group in sorted(one.group_id for one in answer.groups):
+        yield from committed_by(connection, group)
+
+
+def committed_by(connection: Connection, group: str) -> Iterator[Committed]:
+    """All that a group has committed, asked of its coordinator. Raises `ApiError`."""
+    many = OffsetFetchRequestGroup(group_id=group, topics=None)
+    version = connection.version_of(ApiKey.OFFSET_FETCH, newest=LAST_VERSION_WITH_NAMES)
+    if version >= FIRST_VERSION_OF_MANY:
+        request = OffsetFetchRequest(groups=[many])
+    else:
+        request = OffsetFetchRequest(group_id=group, topics=None)
+    answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
+    told = answer.groups[0] if version >= FIRST_VERSION_OF_MANY else answer
+    check(told.error_code)
+    for topic in told.topics:
+        for one in topic.partitions:
+            check(one.error_code)
+            if one.committed_offset >= 0:
+                yield Committed(
+                    group=group,
+                    topic=topic.name,
+                    partition=one.partition_index,
+                    offset=one.committed_offset,
+                    leader_epoch=one.committed_leader_epoch,
+                    metadata=one.metadata or "",
+                )

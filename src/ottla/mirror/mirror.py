@@ -1,0 +1,230 @@
+"""One mirror: rounds that bring a target to where its source is, partition by partition.
+
+A round asks the source for its topics, makes what is missing, copies each partition up to the end
+it had when its turn came, follows the source's starts, and commits what groups had committed before
+the first batch was copied (so no group is ahead of its records). What is refused for one partition
+does not keep the others; `plan` says what is refused. Nothing is remembered between rounds, nor
+between processes: the target's log ends are how far the mirror is.
+
+Kafka's counterparts: `ReplicaFetcherThread`, as which this reads; `MirrorMaker`, whose job it does
+without new offsets.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.client.groups import Committed
+from ottla.mirror.plan import Copy, Gap, Refusal, TargetState, check_identity, check_last, plan_copy
+from ottla.mirror.source import Bounds, Selection, Source, SourceTopic
+from ottla.mirror.target import Target
+from ottla.mirror.throttle import Throttle
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+
+REPLANS = 3
+"""How often a partition is planned anew in a round when retention overtakes its copying."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorOptions:
+    selection: Selection = field(default_factory=Selection)
+    allow_gaps: bool = False
+    with_groups: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionReport:
+    """What a round did for one partition; offsets are [from, until), sizes bytes."""
+
+    topic: str
+    partition: int
+    from_offset: int = 0
+    until_offset: int = 0
+    source_end: int = 0
+    size: int = 0
+    gaps: list[Gap] = field(default_factory=list)
+    refusal: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundReport:
+    """`unknown_settings` are the source's, by topic; `held_back` offsets that groups committed
+    behind what was copied, since the next round will have it."""
+
+    partitions: list[PartitionReport] = field(default_factory=list)
+    unknown_settings: dict[str, list[str]] = field(default_factory=dict)
+    refused_topics: dict[str, str] = field(default_factory=dict)
+    commit_count: int = 0
+    held_back: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.partitions)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why, by the name of a topic or a partition."""
+        found = dict(self.refused_topics)
+        found.update({one.name: one.refusal for one in self.partitions if one.refusal})
+        return found
+
+
+OnProgress = Callable[[PartitionReport], None]
+
+
+class Mirror:
+    """`on_progress` hears of a partition's report whenever some more of it is copied."""
+
+    def __init__(
+        self,
+        source: Source,
+        target: Target,
+        options: MirrorOptions,
+        *,
+        throttle: Throttle,
+        on_progress: OnProgress = lambda _: None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._options = options
+        self._throttle = throttle
+        self._on_progress = on_progress
+
+    def run_round(self) -> RoundReport:
+        """Raises `UserError` and `StorageError` for what concerns all partitions."""
+        report = RoundReport()
+        committed = self._source.committed_offsets() if self._options.with_groups else []
+        for topic in self._source.topics():
+            if self._options.selection.takes(topic.name) and self._prepare(topic, report):
+                for index in range(topic.partition_count):
+                    report.partitions.append(self._copy_partition(topic, index))
+        self._commit(committed, report)
+        self._target.checkpoint()
+        return report
+
+    def _prepare(self, topic: SourceTopic, report: RoundReport) -> bool:
+        """Makes a topic, and tells whether it can be copied."""
+        known = self._target.topic(topic.name)
+        refusal = check_identity(topic.topic_id, known.topic_id if known else None)
+        if refusal is not None:
+            report.refused_topics[topic.name] = refusal.reason
+            return False
+        try:
+            unknown = self._target.prepare(topic)
+        except ApiError as error:
+            report.refused_topics[topic.name] = error.message
+            return False
+        if unknown:
+            report.unknown_settings[topic.name] = unknown
+        return True
+
+    # One partition
+
+    def _copy_partition(self, topic: SourceTopic, index: int) -> PartitionReport:
+        report = PartitionReport(topic=topic.name, partition=index)
+        report.from_offset = report.until_offset = self._target.log(
+            topic.name, index
+        ).log_end_offset
+        for attempt in range(REPLANS):
+            try:
+                self._bring_up(topic, report)
+                break
+            except ApiError as error:
+                is_overtaken = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+                if not is_overtaken or attempt + 1 == REPLANS:
+                    report.refusal = error.message
+                    break
+            except (CorruptionError, InvalidBatchError) as error:
+                report.refusal = f"{error}; `ottla log check` says more of a damaged directory"
+                break
+        return report
+
+    def _bring_up(self, topic: SourceTopic, report: PartitionReport) -> None:
+        bounds = self._source.bounds(topic.name, report.partition)
+        report.source_end = bounds.end
+        plan = self._plan(topic, report.partition, bounds)
+        if isinstance(plan, Refusal):
+            report.refusal = plan.reason
+            return
+        self._carry_out(plan, report)
+        self._target.follow_start(topic.name, report.partition, bounds.start)
+
+    def _plan(self, topic: SourceTopic, index: int, bounds: Bounds) -> Copy | Refusal:
+        state = self._target.state(topic.name, index)
+        plan = plan_copy(bounds, state, allow_gaps=self._options.allow_gaps)
+        if isinstance(plan, Refusal) or plan.begins or state.last is None:
+            return plan
+        return self._check_last(topic, index, state, bounds) or plan
+
+    def _check_last(
+        self, topic: SourceTopic, index: int, state: TargetState, bounds: Bounds
+    ) -> Refusal | None:
+        """Holds the target's last batch against the source, as far as that still has it."""
+        assert state.last is not None
+        start = max(state.last.base_offset, bounds.start)
+        if start > state.last.last_offset:
+            return None
+        found = batches_in(self._source, topic.name, index, (start, state.last.last_offset + 1))
+        return check_last(state.last, found, may_be_compacted=topic.is_compacted)
+
+    def _carry_out(self, plan: Copy, report: PartitionReport) -> None:
+        topic, index = report.topic, report.partition
+        if plan.gap is not None:
+            report.gaps.append(plan.gap)
+        begins = plan.begins
+        chunks = self._source.batches(topic, index, plan.from_offset, plan.until_offset)
+        for records in chunks:
+            if begins:
+                first = next(iter_batches(records)).base_offset
+                self._target.begin(topic, index, min(first, plan.from_offset))
+                begins = False
+            self._target.append(topic, index, records)
+            report.size += len(records)
+            report.until_offset = self._target.log(topic, index).log_end_offset
+            self._on_progress(report)
+            self._throttle.take(len(records))
+        if begins:
+            self._target.begin(topic, index, plan.from_offset)
+        if self._target.log(topic, index).log_end_offset < plan.until_offset:
+            self._target.skip_to(topic, index, plan.until_offset)
+        report.until_offset = self._target.log(topic, index).log_end_offset
+
+    # Groups
+
+    def _commit(self, committed: Iterable[Committed], report: RoundReport) -> None:
+        ends = {
+            (one.topic, one.partition): one.until_offset
+            for one in report.partitions
+            if one.refusal is None
+        }
+        wanted = [one for one in committed if (one.topic, one.partition) in ends]
+        covered = [one for one in wanted if one.offset <= ends[one.topic, one.partition]]
+        report.held_back = len(wanted) - len(covered)
+        report.commit_count = self._target.commit(covered)
+
+
+def batches_in(source: Source, topic: str, partition: int, offsets: tuple[int, int]) -> list[Batch]:
+    """The batches that reach into [offsets[0], offsets[1])."""
+    found: list[Batch] = []
+    for records in source.batches(topic, partition, *offsets):
+        for batch in iter_batches(records):
+            if batch.base_offset >= offsets[1]:
+                return found
+            if batch.last_offset >= offsets[0]:
+                found.append(batch)
+    return found
+
+
+def follow(
+    mirror: Mirror, wait: Callable[[], bool], on_round: Callable[[RoundReport], None]
+) -> None:
+    """Round after round; `wait` lets some time go by, and tells whether to go on."""
+    while True:
+        on_round(mirror.run_round())
+        if not wait():
+            return

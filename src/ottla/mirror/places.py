@@ -1,0 +1,42 @@
+"""A source or a target as a person names it: a data directory, or HOST:PORT of a broker."""
+
+import os
+import re
+from collections.abc import Callable
+
+from ottla.base.errors import UserError
+from ottla.embedded.log import parse_address
+from ottla.mirror.broker_source import BrokerSource
+from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.source import Source
+
+ADDRESS = re.compile(r"(\[[^\]/]+\]|[^/:]+):\d+")
+
+
+def open_source(place: str, *, sleep: Callable[[float], None]) -> Source:
+    """A directory that is there is one, whatever it is called. Raises `UserError`."""
+    if not os.path.isdir(place) and is_address(place):
+        return BrokerSource(*parse_address(place), sleep=sleep)
+    return DirectorySource(place)
+
+
+def is_address(place: str) -> bool:
+    """Whether a text looks like HOST:PORT."""
+    return ADDRESS.fullmatch(place) is not None
+
+
+def target_directory(place: str) -> str:
+    """The data directory that is to be written; raises `UserError` for a broker's address."""
+    if not os.path.isdir(place) and is_address(place):
+        raise UserError(
+            f"{place} is a broker, and Kafka's protocol has no way to write offsets into one; name "
+            "the data directory of a stopped Ottla broker, or use --mode reproduce, where offsets "
+            "change"
+        )
+    return place
+
+
+def check_apart(source: str, target: str) -> None:
+    """Raises `UserError` when a directory is to be mirrored into itself."""
+    if os.path.isdir(source) and os.path.realpath(source) == os.path.realpath(target):
+        raise UserError(f"{source} and {target} are the same directory; name another target")

@@ -1,0 +1,201 @@
+"""A data directory that a mirror writes: claimed by it alone, with nothing else going on in it.
+
+No retention, no compaction and no coordinator's clock runs here: topics, records and offsets are
+what the source has. A crash leaves a directory like any broker's: the next open recovers it, and
+the mirror goes on at the ends of its logs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.broker import Broker
+from ottla.broker.config_changes import Alteration, ConfigChange
+from ottla.broker.topics import NewTopic, Topic, TopicGrowth
+from ottla.client.groups import Committed
+from ottla.config.group import with_local_defaults
+from ottla.config.setting import settings_of
+from ottla.config.topic import TopicConfig
+from ottla.coordinator.group.commits import CommitRequest
+from ottla.coordinator.group.offsets import NewOffset
+from ottla.coordinator.group.requests import MemberClaim
+from ottla.embedded.log import open_broker
+from ottla.mirror.plan import TargetState
+from ottla.mirror.source import SourceTopic
+from ottla.record.batch import LENGTH_END, OFFSET_AND_LENGTH, Batch
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.truncation import (
+    delete_records_before,
+    delete_segments_below_start,
+    truncate_fully_and_start_at,
+)
+
+
+class Target:
+    """Use it in a `with` statement. Raises `ApiError`, `StorageError`, and `UserError`."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        self.broker = broker
+        self._clock = clock
+
+    @classmethod
+    def open(cls, path: str, clock: Clock) -> "Target":
+        """Claims the directory, made if it is missing; raises `UserError` when it is in use."""
+        return cls(open_broker([path], with_local_defaults({}), clock=clock), clock)
+
+    def __enter__(self) -> "Target":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.broker.close()
+
+    # Topics
+
+    def prepare(self, wanted: SourceTopic) -> list[str]:
+        """Makes a topic what the source says of it; returns settings that are not known here."""
+        known = settings_of(TopicConfig)
+        overrides = {name: text for name, text in (wanted.overrides or {}).items() if name in known}
+        topic = self.broker.topics.find(wanted.name)
+        if topic is None:
+            self._create(wanted, overrides)
+        else:
+            self._follow(topic, wanted, overrides)
+        return sorted((wanted.overrides or {}).keys() - overrides.keys())
+
+    def _create(self, wanted: SourceTopic, overrides: Mapping[str, str]) -> None:
+        self.broker.create_topic(
+            NewTopic(
+                name=wanted.name,
+                partition_count=wanted.partition_count,
+                overrides=overrides,
+                topic_id=wanted.topic_id,
+            )
+        )
+
+    def _follow(self, topic: Topic, wanted: SourceTopic, overrides: Mapping[str, str]) -> None:
+        if wanted.partition_count > topic.partition_count:
+            self.broker.admin.grow_topic(
+                TopicGrowth(name=topic.name, partition_count=wanted.partition_count)
+            )
+        if wanted.overrides is not None and overrides != topic.overrides:
+            changes = [ConfigChange(name=name, value=text) for name, text in overrides.items()]
+            self.broker.admin.alter_topic(topic.name, Alteration(changes=changes, is_whole=True))
+
+    def topic(self, name: str) -> Topic | None:
+        return self.broker.topics.find(name)
+
+    # One partition
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        return self.broker.topics.online_partition(topic, partition).log
+
+    def state(self, topic: str, partition: int) -> TargetState:
+        log = self.log(topic, partition)
+        topic_id = self.broker.topics.get(topic).topic_id
+        return TargetState(
+            topic_id=None if topic_id == ZERO_UUID else topic_id,
+            start=log.log_start_offset,
+            end=log.log_end_offset,
+            last=last_batch(log),
+        )
+
+    def begin(self, topic: str, partition: int, offset: int) -> None:
+        """Empties a partition; it goes on at `offset`."""
+        truncate_fully_and_start_at(self.log(topic, partition), offset, now_ms=self._clock.now_ms())
+
+    def append(self, topic: str, partition: int, records: memoryview) -> None:
+        """Appends whole batches that carry their offsets, byte for byte."""
+        log = self.log(topic, partition)
+        for part in split(records, log.config.segment_bytes):
+            log.append_as_follower(part, now_ms=self._clock.now_ms())
+            log.write_out()
+        if log.rolled_until > log.offsets.recovery_point:
+            # As a broker does once a segment is full, so that a power failure costs little.
+            log.flush()
+
+    def skip_to(self, topic: str, partition: int, offset: int) -> None:
+        """Follows the source over offsets at its end that hold nothing any more."""
+        log = self.log(topic, partition)
+        log.roll(self._clock.now_ms(), base_offset=offset)
+        log.offsets.appended(offset)
+        log.write_out()
+
+    def follow_start(self, topic: str, partition: int, start: int) -> None:
+        """Deletes what lies before the source's start, as the source did."""
+        log = self.log(topic, partition)
+        wanted = min(start, log.high_watermark)
+        if wanted <= log.log_start_offset:
+            return
+        delete_records_before(log, wanted)
+        # On the disk before any file goes, or a crash would bring back a start without a file.
+        self.broker.topics.partition(topic, partition).directory.checkpoint_log_starts()
+        for retired in delete_segments_below_start(log):
+            with log.disk():
+                retired.remove()
+
+    # Groups, and the disk
+
+    def commit(self, offsets: Iterable[Committed]) -> int:
+        """Commits what differs from what is committed here; returns how many offsets did."""
+        by_group: dict[str, dict[tuple[str, int], NewOffset]] = {}
+        for one in offsets:
+            new = NewOffset(offset=one.offset, leader_epoch=one.leader_epoch, metadata=one.metadata)
+            by_group.setdefault(one.group, {})[one.topic, one.partition] = new
+        return sum(self._commit(group, new) for group, new in sorted(by_group.items()))
+
+    def _commit(self, group: str, offsets: Mapping[tuple[str, int], NewOffset]) -> int:
+        at = read_clock(self._clock)
+        claim = MemberClaim(group_id=group)
+        known = self.broker.groups.fetch_offsets(claim, offsets, at)
+        changed = {
+            where: new
+            for where, new in offsets.items()
+            if (found := known[where].committed) is None
+            or (found.offset, found.leader_epoch, found.metadata)
+            != (new.offset, new.leader_epoch, new.metadata)
+        }
+        if not changed:
+            return 0
+        answer = self.broker.groups.commit(CommitRequest(claim=claim, offsets=changed), at)
+        self.broker.write_out()
+        for code in (answer.error, *answer.partitions.values()):
+            if code:
+                raise UserError(f"group {group}: its offsets are refused: {ErrorCode(code).name}")
+        return len(changed)
+
+    def checkpoint(self) -> None:
+        """Writes down how much of the logs is safe, for the next start."""
+        for directory in self.broker.directories:
+            directory.checkpoint()
+
+
+def last_batch(log: PartitionLog) -> Batch | None:
+    """The last batch of a log, whole; `None` when it has none."""
+    with log.disk():
+        for segment in reversed(log.segments.values):
+            start = segment.search_start(segment.next_offset())
+            positions = [position for position, _ in segment.log.headers(start)]
+            if positions:
+                return segment.log.batch(positions[-1])
+    return None
+
+
+def split(records: memoryview, max_size: int) -> Iterator[memoryview]:
+    """Whole batches in parts of at most `max_size` bytes; one that is larger comes alone."""
+    start = position = 0
+    while position < len(records):
+        size = OFFSET_AND_LENGTH.unpack_from(records, position)[1] + LENGTH_END
+        if position > start and position + size - start > max_size:
+            yield records[start:position]
+            start = position
+        position += size
+    if start < len(records):
+        yield records[start:]

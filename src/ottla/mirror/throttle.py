@@ -1,0 +1,28 @@
+"""A rate that is kept on the average: whoever is ahead of it waits."""
+
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
+
+
+class Throttle:
+    """At most `rate` bytes a second, counted since it began; `None` never waits.
+
+    Time in which nothing was taken is not saved up beyond a second.
+    """
+
+    def __init__(self, rate: int | None, clock: Clock, sleep: Callable[[float], None]) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
+        self._free_ms = clock.monotonic_ms()
+        """When all that was taken is paid for."""
+
+    def take(self, size: int) -> None:
+        """Waits until `size` bytes more keep to the rate."""
+        if not self._rate:
+            return
+        now_ms = self._clock.monotonic_ms()
+        self._free_ms = max(self._free_ms, now_ms - 1000) + size * 1000 / self._rate
+        if self._free_ms > now_ms:
+            self._sleep((self._free_ms - now_ms) / 1000)
