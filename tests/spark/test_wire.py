@@ -12,7 +12,9 @@ from ottla.spark.load import load
 from ottla.spark.log_source import LogSource, open_log, source_options
 from ottla.spark.manifest import OffsetRange
 from ottla.spark.options import parse_options
+from ottla.spark.plan import TopicPartition
 from ottla.spark.session import LocalSession
+from ottla.spark.splits import TaskWishes
 from tests.spark.topics import append, log_rows, table_rows
 
 pytest.importorskip("confluent_kafka")
@@ -23,7 +25,8 @@ def opened(source: str, topic: str = "orders") -> LogSource:
 
 
 def rows(log: LogSource, partition: int, wanted: OffsetRange) -> list[dict[str, Any]]:
-    splits = log.splits({partition: wanted}, 3)
+    place = TopicPartition("orders", partition)
+    splits = log.splits({place: wanted}, TaskWishes(min_count=3))
     return [row for one in splits for batch in log.read(one, COLUMNS) for row in batch.to_pylist()]
 
 

@@ -19,7 +19,7 @@ from ottla.spark.coverage import Piece, covered
 from ottla.spark.data_files import count_in_ranges, interleaved, read_offsets
 from ottla.spark.log_source import LogSource
 from ottla.spark.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
-from ottla.spark.plan import LogPartition
+from ottla.spark.plan import LogPartition, TopicPartition
 from ottla.spark.table import TableDirectory
 
 _Value = TypeVar("_Value")
@@ -101,7 +101,8 @@ class Audit:
 
     def _check_count(self, piece: Piece, count: int) -> None:
         partition = piece.stated.partition
-        expected = self._log.count_records(partition, _range(piece))
+        place = TopicPartition(self._topic, partition)
+        expected = self._log.count_records(place, _range(piece))
         if expected is not None and expected != count:
             self._report.differences.append(
                 Difference(
@@ -117,7 +118,8 @@ class Audit:
         stated = piece.stated.batches
         if stated is None or not piece.is_whole:
             return
-        found = self._log.roll_up(piece.stated.partition, _range(piece))
+        place = TopicPartition(self._topic, piece.stated.partition)
+        found = self._log.roll_up(place, _range(piece))
         if found is not None and found != stated:
             self._report.differences.append(
                 Difference(
@@ -142,7 +144,8 @@ class Audit:
             return
         stored = stored_rows(self._table.path, group, wanted)
         try:
-            log = log_rows(self._log, partition, wanted, stored.column_names)
+            place = TopicPartition(self._topic, partition)
+            log = log_rows(self._log, place, wanted, stored.column_names)
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
         quarantined = [

@@ -7,6 +7,7 @@ from ottla.base.files import join
 from ottla.record.columns import COLUMNS
 from ottla.spark.log_source import LogSource
 from ottla.spark.manifest import DataFile, OffsetRange
+from ottla.spark.plan import TopicPartition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,18 +33,14 @@ def stored_rows(table_path: str, files: Sequence[DataFile], wanted: OffsetRange)
 
 
 def log_rows(
-    log: LogSource, partition: int, wanted: OffsetRange, columns: Sequence[str]
+    log: LogSource, place: TopicPartition, wanted: OffsetRange, columns: Sequence[str]
 ) -> "pa.Table":
     """The committed records of a range, in columns of `record.columns`, in order of offset."""
     import pyarrow as pa
 
     from ottla.record.columns import schema
 
-    batches = [
-        batch
-        for split in log.splits({partition: wanted}, None)
-        for batch in log.read(split, columns)
-    ]
+    batches = [batch for split in log.splits({place: wanted}) for batch in log.read(split, columns)]
     return pa.Table.from_batches(batches, schema(columns))
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.ids import Uuid
+from ottla.spark.client_options import BOOTSTRAP_OPTION
 from ottla.spark.manifest import BatchRollUp, OffsetRange
-from ottla.spark.options import BOOTSTRAP_OPTION, ReadOptions
-from ottla.spark.plan import LogPartition
+from ottla.spark.options import ReadOptions
+from ottla.spark.plan import LogPartition, TopicPartition
+from ottla.spark.splits import TaskWishes
 from ottla.storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -21,45 +24,78 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
 
+ANY_TASKS = TaskWishes()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """What one task reads. `aborted` are the transactions whose records it must leave out."""
+    """What one task reads. `aborted` are the transactions whose records it must leave out.
 
-    partition: int
+    With a `topic_id` a task refuses a topic that was made anew since the read was planned.
+    """
+
+    place: TopicPartition
     from_offset: int
     until_offset: int
+    topic_id: Uuid | None = None
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
+class OffsetsGoneError(UserError):
+    """Offsets of a split are no longer in the log; it goes on at `start_offset`."""
+
+    def __init__(self, place: TopicPartition, offset: int, start_offset: int) -> None:
+        super().__init__(
+            f"{place}: offsets {offset} to {start_offset - 1} were removed while they were read; "
+            f"run it again"
+        )
+        self.start_offset = start_offset
+
+
 class LogSource(Protocol):
-    """One topic, read committed. Raises `UserError` when it cannot be had."""
+    """The partitions that were chosen. Raises `UserError` when they cannot be had."""
 
-    def partitions(self) -> list[LogPartition]:
-        """Ids and offsets as they are now."""
+    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+        """Ids and offsets as they are now; a topic that is named must be there, or `may_lack`."""
 
-    def splits(self, ranges: Mapping[int, OffsetRange], min_count: int | None) -> list[Split]:
-        """Tasks for these ranges by partition; at least `min_count`, when it is given."""
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset whose record is of that time (in ms) or later; `None` without one."""
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        """Where the log parts from what it was in a leader epoch, if that is before `position`.
+
+        `None` when all up to there is as it was, as far as the log can tell (KIP-320).
+        """
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+    ) -> list[Split]:
+        """Tasks for these ranges."""
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        """The committed records, in columns named as `ottla.record.columns` names them."""
+        """The split's records, in columns named as `ottla.record.columns` names them.
 
-    def count_records(self, partition: int, wanted: OffsetRange) -> int | None:
-        """How many committed records a range has; `None` when only reading it would tell."""
+        Raises `OffsetsGoneError` for those that are removed before they are read.
+        """
 
-    def roll_up(self, partition: int, wanted: OffsetRange) -> BatchRollUp | None:
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
+        """How many records a range has; `None` when only reading it would tell."""
+
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         """What the batches of a range come to; `None` where no batches can be seen."""
 
 
 def open_log(options: ReadOptions) -> LogSource:
     """The source that the options name."""
-    if options.path is not None:
+    if options.paths:
         from ottla.spark.log_files import LogFiles
 
-        return LogFiles(options.path, options.topic)
+        return LogFiles(options.paths, options.choice, options.isolation)
     from ottla.spark.wire import BrokerLog
 
-    return BrokerLog(options.client, options.topic)
+    return BrokerLog(options.client, options.choice, options.isolation, options.silence_ms)
 
 
 def source_options(source: str) -> dict[str, str]:

@@ -5,16 +5,25 @@ are ours. An option that is not known is refused rather than passed over: a miss
 `endingOffset` would otherwise read everything.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from ottla.base.errors import UserError
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.plan import LogPartition
-
-EARLIEST = -2
-LATEST = -1
+from ottla.spark.bounds import (
+    EARLIEST,
+    FROM_EARLIEST,
+    FROM_LATEST,
+    LATEST,
+    TO_LATEST,
+    Bound,
+    NoMatch,
+    parse_bound,
+    parse_no_match,
+)
+from ottla.spark.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX, parse_client_options
+from ottla.spark.topic_choice import CHOICE_OPTIONS, TopicChoice, parse_choice
 
 COLUMN_TYPES = {
     "key": "binary",
@@ -28,158 +37,192 @@ COLUMN_TYPES = {
 }
 """The columns of Spark's own Kafka source, in its order and with its types."""
 
-CLIENT_PREFIX = "kafka."
-BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
-
-_KNOWN = (
+OPTIONS = (
     "path",
-    "subscribe",
+    *CHOICE_OPTIONS,
     "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
     "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "failOnDataLoss",
     "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "includeHeaders",
     "columns",
+    "isolation.level",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
 )
-_ENDS = {"earliest": EARLIEST, "latest": LATEST}
-_TRUTHS = {"true": True, "false": False}
+"""All but those for the client, which begin with `kafka.`."""
 
-Offsets = int | Mapping[int, int]
-"""One of `EARLIEST` and `LATEST` for all partitions, or an offset (or one of them) for each."""
+DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
+DEFAULT_SILENCE_MS = 60 * 1000
+
+_TRUTHS = {"true": True, "false": False}
+_TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_TIME_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Isolation(Enum):
+    """Up to where records may be read, and whether aborted transactions are left out."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """How much one micro-batch of a stream takes."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What one read is asked for. One of `path` and `client` says where the log is."""
+    """What one read is asked for. `paths` or else `client` say where the log is.
 
-    path: str | None
+    With both, records come from the files, and the client commits to `group_id`.
+    """
+
+    paths: tuple[str, ...] = ()
     client: Mapping[str, str] = field(default_factory=dict)
-    topic: str
-    starting: Offsets = EARLIEST
-    ending: Offsets = LATEST
+    group_id: str | None = None
+    choice: TopicChoice
+    starting: Bound | None = None
+    ending: Bound | None = None
+    no_match: NoMatch = NoMatch.ERROR
+    isolation: Isolation = Isolation.READ_COMMITTED
+    fail_on_data_loss: bool = True
     min_partitions: int | None = None
+    max_records: int | None = None
+    limits: TriggerLimits = TriggerLimits()
+    silence_ms: int = DEFAULT_SILENCE_MS
     columns: tuple[str, ...]
 
     @property
     def spark_schema(self) -> str:
         return ", ".join(f"`{name}` {COLUMN_TYPES[name]}" for name in self.columns)
 
+    @property
+    def batch_bounds(self) -> tuple[Bound, Bound]:
+        """Start and end of a batch read; raises `UserError` for what has no meaning there."""
+        starting, ending = self.starting or FROM_EARLIEST, self.ending or TO_LATEST
+        if starting.has(LATEST):
+            raise UserError("option startingOffsets cannot be latest (-1) in a batch read")
+        if ending.has(EARLIEST):
+            raise UserError("option endingOffsets cannot be earliest (-2) in a batch read")
+        return starting, ending
+
+    @property
+    def stream_start(self) -> Bound:
+        """Start of a new stream; raises `UserError` where an end is given."""
+        if self.ending is not None:
+            raise UserError(f"a stream has no end: leave out option {self.ending.option}")
+        return self.starting or FROM_LATEST
+
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Options as Spark hands them over, names in any case; raises `UserError`."""
     options = {name.lower(): value for name, value in given.items()}
-    client = {
-        name.removeprefix(CLIENT_PREFIX): options.pop(name)
-        for name in sorted(options)
-        if name.startswith(CLIENT_PREFIX)
-    }
-    known = {name.lower() for name in _KNOWN}
-    for name in options:
-        if name not in known:
-            raise UserError(f"ottla has no option {name!r}; there are {', '.join(_KNOWN)}")
-    path, topic = options.get("path"), options.get("subscribe")
-    if (path is None) == ("bootstrap.servers" not in client):
-        raise UserError(
-            f"ottla reads a data directory (option path) or a broker (option {BOOTSTRAP_OPTION}); "
-            f"give one of the two"
-        )
-    if not topic or "," in topic:
-        raise UserError("option subscribe takes the name of one topic")
+    _check_names(options)
+    isolation = _parse_isolation(options)
+    client = parse_client_options(options)
+    client.pop("isolation.level", None)
+    group_id = client.get("group.id")
+    if (prefix := options.get("groupidprefix")) is not None and group_id is None:
+        client["group.id"] = prefix
+    paths = tuple(one.strip() for one in options.get("path", "").split(",") if one.strip())
+    _check_place(paths, client, group_id)
     return ReadOptions(
-        path=path,
+        paths=paths,
         client=client,
-        topic=topic,
-        starting=_parse_offsets("startingOffsets", options, topic, EARLIEST),
-        ending=_parse_offsets("endingOffsets", options, topic, LATEST),
+        group_id=group_id,
+        choice=parse_choice(options),
+        starting=parse_bound("starting", options),
+        ending=parse_bound("ending", options),
+        no_match=parse_no_match(options),
+        isolation=isolation,
+        fail_on_data_loss=_parse_truth("failOnDataLoss", options, default=True),
         min_partitions=_parse_count("minPartitions", options),
+        max_records=_parse_count("maxRecordsPerPartition", options),
+        limits=_parse_limits(options),
+        silence_ms=_parse_count("kafkaConsumer.pollTimeoutMs", options) or DEFAULT_SILENCE_MS,
         columns=_parse_columns(options),
     )
 
 
-def resolve_ranges(options: ReadOptions, log: Sequence[LogPartition]) -> dict[int, OffsetRange]:
-    """The offsets to read of each partition; raises `UserError` for any that the log lacks."""
-    _check_partitions(options, log)
-    return {partition.partition: _resolve_range(options, partition) for partition in log}
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower() for name in OPTIONS}
+    for name in options:
+        if name not in known and not name.startswith(CLIENT_PREFIX):
+            raise UserError(f"ottla has no option {name!r}; there are {', '.join(OPTIONS)}")
 
 
-def _resolve_range(options: ReadOptions, partition: LogPartition) -> OffsetRange:
-    place = f"{partition.topic}-{partition.partition}"
-    from_offset = _resolve(options.starting, partition)
-    until_offset = _resolve(options.ending, partition)
-    if from_offset < partition.start_offset:
+def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: str | None) -> None:
+    has_broker = "bootstrap.servers" in client
+    if paths and group_id is not None and not has_broker:
         raise UserError(
-            f"{place}: startingOffsets asks for {from_offset}, but the log starts at "
-            f"{partition.start_offset}; what lies between has been removed"
+            f"group {group_id} lives in a broker: give {BOOTSTRAP_OPTION} beside path, "
+            f"or leave out kafka.group.id"
         )
-    if until_offset > partition.end_offset:
+    if (not paths and not has_broker) or (paths and has_broker and group_id is None):
         raise UserError(
-            f"{place}: endingOffsets asks for {until_offset}, but the committed records end "
-            f"at {partition.end_offset}"
+            f"ottla reads a data directory (option path) or a broker (option {BOOTSTRAP_OPTION}); "
+            f"give one of the two"
         )
-    if until_offset < from_offset:
-        raise UserError(f"{place}: the read would end at {until_offset}, before {from_offset}")
-    return OffsetRange(from_offset=from_offset, until_offset=until_offset)
 
 
-def _resolve(offsets: Offsets, partition: LogPartition) -> int:
-    offset = offsets if isinstance(offsets, int) else offsets[partition.partition]
-    match offset:
-        case -2:
-            return partition.start_offset
-        case -1:
-            return partition.end_offset
-        case _:
-            return offset
-
-
-def _check_partitions(options: ReadOptions, log: Sequence[LogPartition]) -> None:
-    there = {partition.partition for partition in log}
-    for name, offsets in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
-        if isinstance(offsets, int):
-            continue
-        for fault, numbers in (
-            ("says nothing about", there.difference(offsets)),
-            ("names what the log has not:", set(offsets) - there),
-        ):
-            if numbers:
-                partitions = ", ".join(str(number) for number in sorted(numbers))
-                raise UserError(f"{name} {fault} partition {partitions} of {options.topic}")
-
-
-def _parse_offsets(name: str, options: Mapping[str, str], topic: str, end: int) -> Offsets:
-    """`earliest`, `latest` or JSON like `{"orders": {"0": 23, "1": -1}}`, as Spark's source has it.
-
-    As there, a batch read cannot start at the latest offset, nor end at the earliest.
-    """
-    text = options.get(name.lower())
-    if text is None:
-        return end
-    offsets: Offsets
-    if text.lower() in _ENDS:
-        offsets = _ENDS[text.lower()]
-    else:
-        offsets = _parse_offset_json(name, text, topic)
-    wrong = LATEST if end == EARLIEST else EARLIEST
-    if wrong in ([offsets] if isinstance(offsets, int) else offsets.values()):
-        word = next(word for word, value in _ENDS.items() if value == wrong)
-        raise UserError(f"option {name} cannot be {word} ({wrong}) in a batch read")
-    return offsets
-
-
-def _parse_offset_json(name: str, text: str, topic: str) -> dict[int, int]:
+def _parse_isolation(options: Mapping[str, str]) -> Isolation:
+    told = {
+        options[name].strip().lower()
+        for name in ("isolation.level", "kafka.isolation.level")
+        if name in options
+    }
     try:
-        topics = json.loads(text)
-        if list(topics) == [topic]:
-            offsets = {int(number): offset for number, offset in topics[topic].items()}
-            if all(type(offset) is int and offset >= EARLIEST for offset in offsets.values()):
-                return offsets
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(_offsets_fault(name, text, topic)) from error
-    raise UserError(_offsets_fault(name, text, topic))
+        found = {Isolation(one) for one in told}
+    except ValueError:
+        raise UserError(
+            f"option isolation.level takes read_committed or read_uncommitted, "
+            f"not {', '.join(sorted(told))}"
+        ) from None
+    if len(found) > 1:
+        raise UserError("isolation.level and kafka.isolation.level differ; give one of them")
+    return found.pop() if found else Isolation.READ_COMMITTED
 
 
-def _offsets_fault(name: str, text: str, topic: str) -> str:
-    example = json.dumps({topic: {"0": 23}})
-    return f"option {name} takes earliest, latest or JSON like {example}, not {text}"
+def _parse_limits(options: Mapping[str, str]) -> TriggerLimits:
+    limits = TriggerLimits(
+        max_offsets=_parse_count("maxOffsetsPerTrigger", options),
+        min_offsets=_parse_count("minOffsetsPerTrigger", options),
+        max_delay_ms=_parse_delay(options),
+    )
+    if limits.max_offsets and limits.min_offsets and limits.min_offsets > limits.max_offsets:
+        raise UserError(
+            f"minOffsetsPerTrigger, {limits.min_offsets}, is above maxOffsetsPerTrigger, "
+            f"{limits.max_offsets}"
+        )
+    return limits
+
+
+def _parse_delay(options: Mapping[str, str]) -> int:
+    """As Spark writes times: a number of milliseconds, or one with its unit, such as `15m`."""
+    text = options.get("maxtriggerdelay")
+    if text is None:
+        return DEFAULT_TRIGGER_DELAY_MS
+    found = _TIME.fullmatch(text.strip().lower())
+    if found is None:
+        raise UserError(f"option maxTriggerDelay takes a time like 15m or 500ms, not {text!r}")
+    return int(found[1]) * _TIME_UNITS_MS[found[2] or "ms"]
 
 
 def _parse_count(name: str, options: Mapping[str, str]) -> int | None:
@@ -191,13 +234,20 @@ def _parse_count(name: str, options: Mapping[str, str]) -> int | None:
     return int(text)
 
 
+def _parse_truth(name: str, options: Mapping[str, str], *, default: bool) -> bool:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if text.lower() not in _TRUTHS:
+        raise UserError(f"option {name} takes true or false, not {text!r}")
+    return _TRUTHS[text.lower()]
+
+
 def _parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    with_headers = options.get("includeheaders", "false").lower()
-    if with_headers not in _TRUTHS:
-        raise UserError(f"option includeHeaders takes true or false, not {with_headers!r}")
+    with_headers = _parse_truth("includeHeaders", options, default=False)
     listed = options.get("columns")
     if listed is None:
-        return tuple(name for name in COLUMN_TYPES if name != "headers" or _TRUTHS[with_headers])
+        return tuple(name for name in COLUMN_TYPES if name != "headers" or with_headers)
     names = tuple(name.strip() for name in listed.split(","))
     for name in names:
         if name not in COLUMN_TYPES:

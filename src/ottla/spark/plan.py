@@ -5,19 +5,32 @@ that was cut, records that retention removed first) is refused, with the partiti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.spark.manifest import LoadedPartition, OffsetRange
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """Which partition; as text it is named as its directory is."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPartition:
     """What a log offers of one partition now.
 
-    `end_offset` is where committed records end, and never below `start_offset`: an open
-    transaction may have begun before records that were deleted.
+    `end_offset` is where the records end that may be read, and never below `start_offset`: an open
+    transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
+    one, `None` where none is known; `first_segment_offset` where its files begin, which only who
+    reads them knows: a log that starts behind that was cut by DeleteRecords, not by retention.
     """
 
     topic: str
@@ -27,6 +40,12 @@ class LogPartition:
     end_offset: int
     log_end_offset: int | None = None
     """Where the log ends, open transactions included; `None` when nobody said."""
+    leader_epoch: int | None = None
+    first_segment_offset: int | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +59,10 @@ class PlannedRange:
     until_offset: int
     log_end_offset: int | None = None
     lost: OffsetRange | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def is_empty(self) -> bool:

@@ -7,13 +7,24 @@ a task takes only the offsets of its own range out of the batches that it shares
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 from ottla.spark.manifest import OffsetRange
 
 _TOLERANCE = 0.1
+
+Place = TypeVar("Place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWishes:
+    """What a user may ask of the tasks: how many at least, and offsets in each at the most."""
+
+    min_count: int | None = None
+    max_offsets: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +49,37 @@ class Stretch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRule:
     """At least `min_count` tasks, unless that makes them smaller than `min_size`; none much larger
-    than `max_size`."""
+    than `max_size`, and none with more than `max_offsets`."""
 
     min_count: int
     min_size: int
     max_size: int
+    max_offsets: int | None = None
 
 
 def split_ranges(
-    partitions: Mapping[int, Sequence[Stretch]], rule: SplitRule
-) -> list[tuple[int, OffsetRange]]:
+    partitions: Mapping[Place, Sequence[Stretch]], rule: SplitRule
+) -> list[tuple[Place, OffsetRange]]:
     """The partition and offsets of each task; together they are the stretches, gaps included."""
-    sizes = {number: _size(stretches) for number, stretches in partitions.items()}
+    sizes = {place: _size(stretches) for place, stretches in partitions.items()}
     fair_size = sum(sizes.values()) // rule.min_count
     task_size = max(1, rule.min_size, min(rule.max_size, fair_size))
     return [
-        (number, part)
-        for number, stretches in partitions.items()
+        (place, piece)
+        for place, stretches in partitions.items()
         if stretches
-        for part in _cut(stretches, _task_count(sizes[number], task_size))
+        for part in _cut(stretches, _task_count(sizes[place], task_size))
+        for piece in _pieces(part, rule.max_offsets)
     ]
+
+
+def _pieces(part: OffsetRange, max_offsets: int | None) -> Iterator[OffsetRange]:
+    """A part in pieces of about the same count of offsets, none above the limit."""
+    span = part.until_offset - part.from_offset
+    count = 1 if max_offsets is None else max(1, math.ceil(span / max_offsets))
+    edges = [part.from_offset + span * number // count for number in range(count + 1)]
+    for from_offset, until_offset in pairwise(edges):
+        yield OffsetRange(from_offset=from_offset, until_offset=until_offset)
 
 
 def _size(stretches: Sequence[Stretch]) -> int:

@@ -70,7 +70,7 @@ def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) 
         row_count=row_count,
         quarantined_count=quarantined_count,
         log_end_offset=planned.log_end_offset,
-        batches=None if is_empty else log.roll_up(planned.partition, wanted),
+        batches=None if is_empty else log.roll_up(planned.place, wanted),
         lost=planned.lost,
     )
 
@@ -79,7 +79,7 @@ def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:
     if count == planned.until_offset - planned.from_offset:
         return
     wanted = OffsetRange(from_offset=planned.from_offset, until_offset=planned.until_offset)
-    expected = log.count_records(planned.partition, wanted)
+    expected = log.count_records(planned.place, wanted)
     if expected is not None and expected != count:
         raise UserError(
             f"{planned.topic}-{planned.partition}: {count} rows were written of offsets "

@@ -1,7 +1,7 @@
-"""A topic read from a broker, any Kafka broker, with one librdkafka consumer per task.
+"""Topics read from a broker, any Kafka broker, with one librdkafka consumer per task.
 
-Rows come out as from the files: read committed, no control records, checksums verified. The client
-joins no group and commits nothing; how far a table is stands in its own manifest.
+Rows come out as from the files: no control records, checksums verified, read committed unless
+asked otherwise. The client joins no group; `group_commits.py` is what commits offsets.
 """
 
 import logging
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.record.columns import schema as decoded_schema
-from ottla.spark.log_source import Split
+from ottla.spark.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.manifest import OffsetRange
-from ottla.spark.plan import LogPartition
-from ottla.spark.splits import SplitRule, Stretch, split_ranges
+from ottla.spark.options import DEFAULT_SILENCE_MS, Isolation
+from ottla.spark.plan import LogPartition, TopicPartition
+from ottla.spark.splits import SplitRule, Stretch, TaskWishes, split_ranges
+from ottla.spark.topic_choice import TopicChoice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +30,6 @@ MAX_TASK_OFFSETS = 2_000_000
 
 ROWS_PER_BATCH = 10_000
 ANSWER_SECONDS = 10.0
-SILENCE_SECONDS = 60.0
-"""How long a broker may send nothing while there are records to read."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,106 +37,198 @@ _POLL_SECONDS = 0.1
 _NO_TIMESTAMP = -1
 
 _CONSUMER_SETTINGS = {
-    "group.id": "ottla-load",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
-    "isolation.level": "read_committed",
     "auto.offset.reset": "error",
     "check.crcs": True,
     "allow.auto.create.topics": False,
 }
+_DEFAULT_GROUP = "ottla"
+"""The client wants a name of a group even where it joins none."""
 
 
 class BrokerLog:
-    """See `LogSource`."""
+    """See `LogSource`. `silence_ms` is how long a broker may send nothing when there is more."""
 
-    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        choice: TopicChoice,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        silence_ms: int = DEFAULT_SILENCE_MS,
+    ) -> None:
         self._client = dict(client)
-        self._topic = topic
+        self._choice = choice
+        self._isolation = isolation
+        self._silence_s = silence_ms / 1000
 
-    def partitions(self) -> list[LogPartition]:
-        client = _client_module()
-        from confluent_kafka import admin
-
-        asked = admin.AdminClient({**self._client, "logger": logger})
-        with _as_user_errors(client, self._place):
-            described = self._described(asked)
-            topic_id = _uuid(described.topic_id)
-            numbers = sorted(partition.id for partition in described.partitions)
-            starts = self._offsets(asked, numbers, admin.OffsetSpec.earliest())
-            ends = self._offsets(asked, numbers, admin.OffsetSpec.latest())
-            log_ends = self._offsets(asked, numbers, admin.OffsetSpec.latest(), committed=False)
+    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+        with self._asking() as admin:
+            ids = self._described(admin, may_lack=may_lack)
+            starts = self._listed(admin, dict.fromkeys(ids, _spec("earliest")))
+            ends = self._listed(admin, dict.fromkeys(ids, _spec("latest")))
+            log_ends = self._listed(
+                admin, dict.fromkeys(ids, _spec("latest")), Isolation.READ_UNCOMMITTED
+            )
         return [
             LogPartition(
-                topic=self._topic,
-                topic_id=topic_id,
-                partition=number,
-                start_offset=starts[number],
-                end_offset=max(starts[number], ends[number]),
-                log_end_offset=log_ends[number],
+                topic=place.topic,
+                topic_id=ids[place],
+                partition=place.partition,
+                start_offset=starts[place].offset,
+                end_offset=max(starts[place].offset, ends[place].offset),
+                log_end_offset=log_ends[place].offset,
+                leader_epoch=ends[place].leader_epoch,
             )
-            for number in numbers
+            for place in sorted(ids)
         ]
 
-    def splits(self, ranges: Mapping[int, OffsetRange], min_count: int | None) -> list[Split]:
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        specs = {place: _spec("for_timestamp", timestamp) for place, timestamp in wanted.items()}
+        with self._asking() as admin:
+            listed = self._listed(admin, specs)
+        return {place: one.offset if one.offset >= 0 else None for place, one in listed.items()}
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        """Found by the client itself, which asks the leader before it fetches (KIP-320)."""
+        client = _client_module()
+        with self._reading(place) as consumer:
+            wanted = client.TopicPartition(
+                place.topic, place.partition, position, leader_epoch=epoch
+            )
+            consumer.assign([wanted])
+            return _parted(consumer, client, time.monotonic() + ANSWER_SECONDS)
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+    ) -> list[Split]:
         rule = SplitRule(
-            min_count=min_count or cpu_count() or 1,
-            min_size=1 if min_count else MIN_TASK_OFFSETS,
+            min_count=wishes.min_count or cpu_count() or 1,
+            min_size=1 if wishes.min_count else MIN_TASK_OFFSETS,
             max_size=MAX_TASK_OFFSETS,
+            max_offsets=wishes.max_offsets,
         )
-        stretches = {number: _stretches(wanted) for number, wanted in ranges.items()}
+        stretches = {place: _stretches(wanted) for place, wanted in ranges.items()}
         return [
-            Split(partition=number, from_offset=part.from_offset, until_offset=part.until_offset)
-            for number, part in split_ranges(stretches, rule)
+            Split(place=place, from_offset=part.from_offset, until_offset=part.until_offset)
+            for place, part in split_ranges(stretches, rule)
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
         client = _client_module()
-        place = f"{self._place}-{split.partition}"
-        with _as_user_errors(client, place):
-            consumer = client.Consumer({**self._client, **_CONSUMER_SETTINGS, "logger": logger})
-            with closing(consumer):
-                consumer.assign(
-                    [client.TopicPartition(self._topic, split.partition, split.from_offset)]
-                )
-                for messages in _batches(consumer, client, split, place):
-                    yield _decoded(messages, columns)
+        with self._reading(split.place) as consumer:
+            consumer.assign(
+                [client.TopicPartition(split.place.topic, split.place.partition, split.from_offset)]
+            )
+            for messages in _batches(consumer, client, split, self._silence_s):
+                yield _decoded(messages, columns)
 
-    def count_records(self, partition: int, wanted: OffsetRange) -> None:
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> None:
         """A broker tells offsets, not how many records lie between them."""
 
-    def roll_up(self, partition: int, wanted: OffsetRange) -> None:
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> None:
         """The client checks the batches' CRCs, and shows records only."""
 
     @property
-    def _place(self) -> str:
-        return f"{self._client['bootstrap.servers']}/{self._topic}"
+    def _address(self) -> str:
+        return self._client["bootstrap.servers"]
 
-    def _described(self, asked: Any) -> Any:
-        from confluent_kafka import TopicCollection
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        client = _client_module()
+        from confluent_kafka import admin
 
-        futures = asked.describe_topics(
-            TopicCollection([self._topic]), request_timeout=ANSWER_SECONDS
+        with _as_user_errors(client, self._address):
+            settings = {name: value for name, value in self._client.items() if name != "group.id"}
+            yield admin.AdminClient({**settings, "logger": logger})
+
+    @contextmanager
+    def _reading(self, place: TopicPartition) -> Iterator[Any]:
+        client = _client_module()
+        with _as_user_errors(client, f"{self._address}/{place}"):
+            consumer = client.Consumer(
+                {
+                    "group.id": _DEFAULT_GROUP,
+                    **self._client,
+                    **_CONSUMER_SETTINGS,
+                    "isolation.level": self._isolation.value,
+                    "logger": logger,
+                }
+            )
+            with closing(consumer):
+                yield consumer
+
+    def _described(self, admin: Any, *, may_lack: bool) -> dict[TopicPartition, Uuid | None]:
+        """The chosen partitions, and the ids of their topics."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        names = self._choice.named
+        if names is None:
+            names = tuple(self._choice.topics(admin.list_topics(timeout=ANSWER_SECONDS).topics))
+            if not names and not may_lack:
+                raise UserError(f"{self._address}: no topic fits subscribePattern")
+        found: dict[TopicPartition, Uuid | None] = {}
+        if not names:
+            return found
+        futures = admin.describe_topics(
+            TopicCollection(list(names)), request_timeout=ANSWER_SECONDS
         )
-        return futures[self._topic].result()
+        for topic, future in futures.items():
+            try:
+                told = future.result()
+            except KafkaException as error:
+                code = error.args[0].code()
+                if may_lack and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    fault = error.args[0].str()
+                    raise UserError(f"{self._address}/{topic}: {fault}") from error
+                raise
+            for one in told.partitions:
+                place = TopicPartition(topic, one.id)
+                if self._choice.takes(place):
+                    found[place] = _uuid(told.topic_id)
+        self._check_assigned(found, may_lack=may_lack)
+        return found
 
-    def _offsets(
-        self, asked: Any, numbers: Sequence[int], spec: Any, *, committed: bool = True
-    ) -> dict[int, int]:
-        from confluent_kafka import IsolationLevel, TopicPartition
+    def _check_assigned(
+        self, found: Mapping[TopicPartition, Uuid | None], *, may_lack: bool
+    ) -> None:
+        for place in self._choice.assigned:
+            if place not in found and not may_lack:
+                raise UserError(f"{self._address} has no partition {place}")
 
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    def _listed(
+        self,
+        admin: Any,
+        specs: Mapping[TopicPartition, Any],
+        isolation: Isolation | None = None,
+    ) -> dict[TopicPartition, Any]:
+        from confluent_kafka import IsolationLevel
+        from confluent_kafka import TopicPartition as ClientPartition
 
-        wanted = {TopicPartition(self._topic, number): spec for number in numbers}
-        futures = asked.list_offsets(
-            wanted,
-            isolation_level=level,
+        if not specs:
+            return {}
+        futures = admin.list_offsets(
+            {ClientPartition(one.topic, one.partition): spec for one, spec in specs.items()},
+            isolation_level=IsolationLevel[(isolation or self._isolation).name],
             request_timeout=ANSWER_SECONDS,
         )
-        return {place.partition: future.result().offset for place, future in futures.items()}
+        return {
+            TopicPartition(one.topic, one.partition): future.result()
+            for one, future in futures.items()
+        }
 
 
-def _batches(consumer: Any, client: Any, split: Split, place: str) -> Iterator[list[Any]]:
+def _spec(name: str, *arguments: int) -> Any:
+    from confluent_kafka.admin import OffsetSpec
+
+    return getattr(OffsetSpec, name)(*arguments)
+
+
+def _batches(consumer: Any, client: Any, split: Split, silence_s: float) -> Iterator[list[Any]]:
     """The split's messages, some thousands at a time.
 
     The end shows as a message behind it, or as the broker's word that there are no more: markers
@@ -150,21 +242,51 @@ def _batches(consumer: Any, client: Any, split: Split, place: str) -> Iterator[l
         count = min(ROWS_PER_BATCH - len(wanted), split.until_offset - next_offset)
         for message in consumer.consume(count, timeout=_POLL_SECONDS):
             heard = time.monotonic()
-            error = message.error()
-            if error is not None and error.code() != client.KafkaError._PARTITION_EOF:
-                raise client.KafkaException(error)
+            _check_error(message, consumer, client, split, next_offset)
             next_offset = message.offset()
-            if error is None:
+            if message.error() is None:
                 next_offset += 1
                 if next_offset <= split.until_offset:
                     wanted.append(message)
         if len(wanted) >= ROWS_PER_BATCH:
             yield wanted
             wanted = []
-        if time.monotonic() - heard > SILENCE_SECONDS:
-            raise UserError(f"{place}: the broker sent nothing for {SILENCE_SECONDS:.0f} seconds")
+        if time.monotonic() - heard > silence_s:
+            raise UserError(f"{split.place}: the broker sent nothing for {silence_s:.0f} seconds")
     if wanted:
         yield wanted
+
+
+def _check_error(message: Any, consumer: Any, client: Any, split: Split, next_offset: int) -> None:
+    error = message.error()
+    if error is None or error.code() == client.KafkaError._PARTITION_EOF:
+        return
+    if error.code() in (
+        client.KafkaError._AUTO_OFFSET_RESET,
+        client.KafkaError.OFFSET_OUT_OF_RANGE,
+    ):
+        place = client.TopicPartition(split.place.topic, split.place.partition)
+        start, _ = consumer.get_watermark_offsets(place, ANSWER_SECONDS)
+        if start > next_offset:
+            raise OffsetsGoneError(split.place, next_offset, start)
+    raise client.KafkaException(error)
+
+
+def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
+    """Waits for the first message, or the news that the log is another one from some offset on."""
+    while time.monotonic() < deadline:
+        message = consumer.poll(_POLL_SECONDS)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None or error.code() == client.KafkaError._PARTITION_EOF:
+            return None
+        if error.code() == client.KafkaError._LOG_TRUNCATION:
+            return int(message.offset())
+        if error.code() == client.KafkaError._AUTO_OFFSET_RESET:
+            return None  # Below the log's start, or above its end: both show in its offsets.
+        raise client.KafkaException(error)
+    return None
 
 
 def _decoded(messages: list[Any], columns: Sequence[str]) -> "pa.RecordBatch":

@@ -24,6 +24,7 @@ from ottla.storage.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
+    LEADER_EPOCHS,
     META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
@@ -32,6 +33,7 @@ from ottla.storage.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.segment_reader import Region, SegmentFiles, SegmentReader, list_segments
@@ -141,7 +143,7 @@ class ReadOnlyLog:
         partition: int,
         segments: list[SegmentFiles],
     ) -> None:
-        self._directory = directory
+        self.directory = directory
         self._file_system = directory.file_system
         self.topic = topic
         self.partition = partition
@@ -153,6 +155,18 @@ class ReadOnlyLog:
     def topic_id(self) -> Uuid | None:
         """`None` in a directory of a Kafka before 2.8."""
         return read_topic_id(self._file_system, join(self.path, PARTITION_METADATA))
+
+    @cached_property
+    def leader_epochs(self) -> LeaderEpochs:
+        """Which leader epoch began where, as the broker wrote it down; raises `CorruptionError`."""
+        return LeaderEpochs.read(self._file_system, join(self.path, LEADER_EPOCHS))
+
+    @property
+    def recovery_point(self) -> int:
+        """Up to where files are sure to be as they were written; after a clean stop, to the end."""
+        if self.directory.was_stopped_cleanly:
+            return self.log_end_offset
+        return min(self.log_end_offset, self._checkpointed(CHECKPOINT_RECOVERY_POINT))
 
     @cached_property
     def log_start_offset(self) -> int:
@@ -183,7 +197,7 @@ class ReadOnlyLog:
         running, or was killed, lag; of a log that was never replicated everything up to
         `log_end_offset` counts.
         """
-        if self._directory.was_stopped_cleanly:
+        if self.directory.was_stopped_cleanly:
             return self.log_end_offset
         checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
         return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
@@ -202,14 +216,11 @@ class ReadOnlyLog:
     @cached_property
     def _transactions(self) -> TransactionTail:
         """The transactions behind the point up to which the indexes are sure to be complete."""
-        until = self.log_end_offset
-        if not self._directory.was_stopped_cleanly:
-            until = min(until, self._checkpointed(CHECKPOINT_RECOVERY_POINT))
         tail = TransactionTail.from_snapshot(
             self._file_system,
             self.path,
             log_start_offset=self.log_start_offset,
-            until_offset=until,
+            until_offset=self.recovery_point,
         )
         for batch in self._headers(tail.next_offset):
             tail.take(batch)
@@ -355,7 +366,7 @@ class ReadOnlyLog:
         return CorruptionError(self.path, 0, "its files change faster than they can be opened")
 
     def _checkpointed(self, name: str) -> int:
-        return self._directory.checkpointed(name).get((self.topic, self.partition), 0)
+        return self.directory.checkpointed(name).get((self.topic, self.partition), 0)
 
     def _out_of_range(self, offset: int) -> ApiError:
         start = self.segments[0].base_offset if self.segments else 0

@@ -1,42 +1,31 @@
 """Files held against the log: what must not pass for a whole load."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.log_source import Split
+from ottla.spark.log_source import LogSource
 from ottla.spark.manifest import BatchRollUp, DataFile, FileRole, OffsetRange
-from ottla.spark.plan import LogPartition, PlannedRange
+from ottla.spark.plan import PlannedRange, TopicPartition
 from ottla.spark.verification import verify_files
 
 
-class CountedLog:
-    """A log of which only the count of records is asked."""
+class CountedLog(LogSource):
+    """A log of which only counts and roll-ups are asked."""
 
     def __init__(self, count: int | None) -> None:
         self._count = count
         self.asked: list[int] = []
 
-    def partitions(self) -> list[LogPartition]:
-        return []
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
+        return BatchRollUp(batch_count=wanted.until_offset, crc=place.partition, leader_epoch=3)
 
-    def splits(self, ranges: Mapping[int, OffsetRange], min_count: int | None) -> list[Split]:
-        return []
-
-    def read(self, split: Split, columns: Sequence[str]) -> Iterator[Any]:
-        return iter(())
-
-    def roll_up(self, partition: int, wanted: OffsetRange) -> BatchRollUp | None:
-        return BatchRollUp(batch_count=wanted.until_offset, crc=partition, leader_epoch=3)
-
-    def count_records(self, partition: int, wanted: OffsetRange) -> int | None:
-        self.asked.append(partition)
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
+        self.asked.append(place.partition)
         return self._count
 
 
