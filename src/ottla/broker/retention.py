@@ -45,12 +45,16 @@ def _nobody_cleans(_: PartitionLog) -> bool:
 
 @dataclass(slots=True)
 class _Leaving:
-    """A log whose start has moved, and how many of its segments are still to be taken out."""
+    """A log whose start has moved, and how many of its segments are still to be taken out.
+
+    `goes_on`: more of its segments go in this pass, with the next move of its start.
+    """
 
     directory: LogDirectory
     key: TopicPartition
     log: PartitionLog
     count: int
+    goes_on: bool
 
     @property
     def is_there(self) -> bool:
@@ -106,7 +110,7 @@ class Retention:
                 self._to_do.appendleft((directory, key))
             if plan.going:
                 left -= len(plan.going)
-                begun.append(_Leaving(directory, key, log, len(plan.going)))
+                begun.append(_Leaving(directory, key, log, len(plan.going), plan.is_cut_short))
         return begun
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
@@ -147,7 +151,7 @@ class Retention:
             return 0
         due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
         try:
-            is_last = max_count == one.count
+            is_last = max_count == one.count and not one.goes_on
             taken = delete_segments_below_start(one.log, max_count=max_count, durably=is_last)
         except StorageError:
             return 0  # logged where the directory went offline

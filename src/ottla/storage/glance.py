@@ -8,38 +8,55 @@ from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
+from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.storage import offset_index, time_index
 from ottla.storage.filenames import FileKind
 from ottla.storage.log_file import HEADER_CHUNK_SIZE, LogFile
+from ottla.storage.time_index import NO_TIMESTAMP
 
 
 def glance_at_largest(
     file_system: FileSystem, base_offset: int, log: LogFile
 ) -> tuple[int, int] | None:
-    """The last entry of a time index that nobody has open, as (timestamp_ms, offset).
+    """The largest timestamp of a segment whose indexes nobody has open, and its batch's offset.
 
-    `None` when there is no such entry, or the log does not say the same. Raises `OSError`.
+    A short log is read whole; of another the time index's last entry is taken. `None` when there
+    is none, or the log does not say the same. Raises `OSError`.
     """
+    if log.size <= HEADER_CHUNK_SIZE:
+        return _largest_of(log.read(0, log.size))
     stem = log.path.removesuffix(FileKind.LOG.value)
     try:
         last = _last_entry(file_system, stem + FileKind.TIME_INDEX.value, time_index.ENTRY)
         if not last:
             return None
         timestamp_ms, offset = last[0], base_offset + last[1]
-        position = 0
-        if log.size > HEADER_CHUNK_SIZE:  # what is shorter is read at once
-            path = stem + FileKind.OFFSET_INDEX.value
-            entry = _last_entry(file_system, path, offset_index.ENTRY)
-            if entry:
-                position = entry[1]
-            if entry is None or not _is_batch_of(log, base_offset, entry, offset):
-                return None
-        found = log.search_offset(offset, position)
+        entry = _last_entry(file_system, stem + FileKind.OFFSET_INDEX.value, offset_index.ENTRY)
+        if entry is None or not _is_batch_of(log, base_offset, entry, offset):
+            return None
+        found = log.search_offset(offset, entry[1] if entry else 0)
     except (FileNotFoundError, CorruptionError):
         return None
     if found is None or found[1].max_timestamp_ms != timestamp_ms:
         return None
     return timestamp_ms, offset
+
+
+def _largest_of(content: bytes) -> tuple[int, int] | None:
+    """The largest timestamp of whole batches, and the last offset of the first that has it."""
+    largest: tuple[int, int] | None = None
+    position = 0
+    try:
+        while position < len(content):
+            batch = batch_at(content, position)
+            batch.check()
+            timestamp_ms = batch.max_timestamp_ms
+            if timestamp_ms > (largest[0] if largest else NO_TIMESTAMP):
+                largest = timestamp_ms, batch.last_offset
+            position += batch.size
+    except InvalidBatchError:
+        return None
+    return largest
 
 
 def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset: int) -> bool:

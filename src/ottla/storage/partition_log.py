@@ -134,7 +134,7 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes in all segments."""
-        return sum(segment.size for segment in self.segments.values)
+        return sum(segment.log.size for segment in self.segments.values)
 
     def reconfigure(self, config: TopicConfig) -> None:
         self.config = config

@@ -268,8 +268,10 @@ class _LogSegment:
         self.size = segment.size
 
     def time(self) -> SegmentTime:
-        has_time = self._segment.largest.timestamp_ms >= 0
-        return SegmentTime(self._segment.largest_timestamp_ms(), has_time)
+        largest_ms = self._segment.largest.timestamp_ms
+        if largest_ms >= 0:
+            return SegmentTime(largest_ms, True)
+        return SegmentTime(self._segment.largest_timestamp_ms(), False)
 
 
 def facts_of(log: PartitionLog) -> LogFacts:

@@ -201,6 +201,22 @@ def test_an_unclean_stop_behind_it_brings_nothing_back() -> None:
         assert (log.log_start_offset, log.log_end_offset) == (4, 4)
 
 
+@pytest.mark.parametrize("mode", [CrashMode.STRICT, CrashMode.KEEP])
+@pytest.mark.parametrize(("slices", "start"), [(1, 2), (2, 4), (3, 6), (4, 7)])
+def test_a_crash_between_two_moves_of_a_start_brings_no_record_back(
+    monkeypatch: pytest.MonkeyPatch, slices: int, start: int, mode: CrashMode
+) -> None:
+    monkeypatch.setattr(retention, "PLANNED_PER_SLICE", 2)
+    file_system = disk("/d")
+    world = World(file_system, retention_ms="1000")
+    world.append(7)
+    at = Moment(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
+    for number in range(slices):
+        assert world.broker.retention.run_slice(at) == (number < 3)
+    broker: Broker = open_broker(file_system.crash(mode))
+    assert broker.topics.partition("t", 0).log.log_start_offset == start
+
+
 def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

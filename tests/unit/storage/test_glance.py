@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.config.topic import TopicConfig
+from ottla.storage.glance import glance_at_largest
 from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.segment import Segment
 from ottla.storage.time_index import ENTRY as TIME_ENTRY
@@ -67,9 +68,28 @@ def test_an_offset_index_that_points_beside_a_batch_leaves_the_answer_right(
     assert segment.largest_timestamp_ms() == NOW_MS + 100
 
 
+def test_a_short_log_is_read_itself_whatever_its_index_says() -> None:
+    disk = FakeFileSystem()
+    segment = reopened(disk, [10, 20, 30])
+    change(disk, "timeindex", TIME_ENTRY.pack(NOW_MS + 7_000_000, 1))
+    assert segment.largest_timestamp_ms() == NOW_MS + 100
+    assert segment.largest.offset == 1
+    assert segment.open_indexes == []
+
+
+def test_a_short_log_with_a_batch_that_fails_its_check_is_not_glanced_at() -> None:
+    disk = FakeFileSystem()
+    segment = reopened(disk, [10, 20, 30])
+    path = segment.log.path
+    file = disk.open(path, writable=True)
+    file.pwrite(b"\x7f", 35)  # in the first batch's largest timestamp
+    file.close()
+    assert glance_at_largest(disk, 0, segment.log) is None
+
+
 def test_a_file_that_is_gone_is_no_error() -> None:
     disk = FakeFileSystem()
-    segment = reopened(disk, [10, 20])
+    segment = reopened(disk, [LARGE] * 2)
     disk.remove("data/t-0/00000000000000000000.timeindex")
     assert segment.largest_timestamp_ms() >= 0
 
