@@ -79,6 +79,11 @@ class CompactionPlan:
         ends = [*(one.base_offset for one in self.sources[1:]), self.end_offset]
         return zip(self.sources, ends, strict=True)
 
+    def groups(self, end_offset: int) -> list[list[SegmentSource]]:
+        """The sources up to an offset, those together that become one segment."""
+        sources = [one for one in self.sources if one.base_offset < end_offset]
+        return group_segments(sources, self.limits, end_offset)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup:
@@ -129,29 +134,18 @@ def compact(plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> Compact
     Raises `DamagedSegmentError`, `OffsetMapTooSmallError`, `StoppedError` and `OSError`; the files
     made so far are removed then.
     """
-    stats = CompactionStats()
     end_offset = _Learning(plan, sieve, around).run()
-    stats.keys = sieve.size
-    sources = [one for one in plan.sources if one.base_offset < end_offset]
-    groups = group_segments(sources, plan.limits, end_offset)
-    copying = _Copying(plan, sieve, around, stats, end_offset)
-    made: list[CleanedSegments] = []
+    copying = Copying(plan, sieve, around, end_offset, CleanedTransactions(plan.aborted))
     try:
-        cleaned = [
-            CleanedGroup(
-                replaced=tuple(source.base_offset for source in group),
-                cleaned=copying.run(group, made),
-            )
-            for group in groups
-        ]
+        groups = tuple(copying.run(group) for group in plan.groups(end_offset))
     except BaseException:
-        for output in made:
-            output.remove()
+        copying.take_back()
         raise
-    return CompactionResult(groups=tuple(cleaned), end_offset=end_offset, stats=stats)
+    copying.stats.keys = sieve.size
+    return CompactionResult(groups=groups, end_offset=end_offset, stats=copying.stats)
 
 
-class _Source:
+class SourceReader:
     """The batches of one segment, checked.
 
     Their offsets too, which no checksum covers: a wrong one would make other records of its keys
@@ -192,6 +186,16 @@ class _Source:
         self._around.check()
         self._around.on_bytes(position - counted)
 
+    def data_batches(
+        self, transactions: CleanedTransactions, from_offset: int = 0
+    ) -> Iterator[Batch]:
+        """Those whose records count: no markers, and nothing of aborted transactions."""
+        for batch in self.batches(from_offset):
+            if batch.is_control:
+                transactions.is_marker_obsolete(batch)
+            elif not transactions.is_aborted(batch):
+                yield batch
+
     def _next_offset(self, batch: Batch, next_offset: int) -> int:
         """Where the batch ends, if it lies where it must."""
         # The first offset of an old wrapper is only told by what it holds.
@@ -214,8 +218,7 @@ class _Learning:
         self._plan = plan
         self._sieve = sieve
         self._around = around
-        self._transactions = CleanedTransactions()
-        self._transactions.add_aborted(plan.aborted)
+        self._transactions = CleanedTransactions(plan.aborted, plan.first_dirty_offset)
         self._pending: list[Batch] = []
         self._pending_rows = self._pending_size = 0
 
@@ -225,22 +228,18 @@ class _Learning:
         for source, end in plan.with_ends():
             if source.is_damaged or end <= plan.first_dirty_offset:
                 continue
-            stopped_at = self._learn(_Source(plan.directory, source, end, self._around))
+            stopped_at = self._learn(SourceReader(plan.directory, source, end, self._around))
             if stopped_at is not None:
                 return stopped_at
         return plan.end_offset
 
-    def _learn(self, source: _Source) -> int | None:
+    def _learn(self, source: SourceReader) -> int | None:
         """Returns the base offset of the first batch for whose keys there is no room."""
-        start_offset = self._plan.first_dirty_offset
         try:
-            for batch in source.batches(start_offset):
-                if batch.is_control:
-                    self._transactions.is_marker_obsolete(batch)
-                elif not self._transactions.is_aborted(batch):
-                    if not self._has_room(batch):
-                        return batch.base_offset
-                    self._add(batch)
+            for batch in source.data_batches(self._transactions, self._plan.first_dirty_offset):
+                if not self._has_room(batch):
+                    return batch.base_offset
+                self._add(batch)
             self._flush()
         except InvalidBatchError as error:
             raise source.damaged(0, error) from error
@@ -281,34 +280,34 @@ def _row_count(batch: Batch) -> int:
     return batch.last_offset_delta + 1
 
 
-class _Copying:
-    """The second pass."""
+class Copying:
+    """The second pass, or the part of it that begins with such `transactions`."""
 
     def __init__(
         self,
         plan: CompactionPlan,
         sieve: Sieve,
         around: Surroundings,
-        stats: CompactionStats,
         end_offset: int,
+        transactions: CleanedTransactions,
     ) -> None:
+        self.stats = CompactionStats()
         self._plan = plan
         self._sieve = sieve
         self._around = around
-        self._stats = stats
         self._end_offset = end_offset
         self._ends = {source.base_offset: end for source, end in plan.with_ends()}
-        self._transactions = CleanedTransactions()
-        self._transactions.add_aborted(plan.aborted)
+        self._transactions = transactions
         self._judge = BatchJudge(
-            self._transactions, plan.last_records, end_offset=plan.end_offset, now_ms=plan.now_ms
+            transactions, plan.last_records, end_offset=plan.end_offset, now_ms=plan.now_ms
         )
         damaged = [one.base_offset for one in plan.sources if one.is_damaged]
         # What lies in a damaged segment stays, and would come back without the tombstones behind.
         self._tombstones_stay_from = min(damaged, default=None)
+        self._made: list[CleanedSegments] = []
 
-    def run(self, group: Sequence[SegmentSource], made: list[CleanedSegments]) -> tuple[int, ...]:
-        """Copies one group; returns the base offsets of what was made."""
+    def run(self, group: Sequence[SegmentSource]) -> CleanedGroup:
+        """Copies one group, durably."""
         plan = self._plan
         output = CleanedSegments(
             self._around.file_system,
@@ -318,18 +317,25 @@ class _Copying:
             segment_index_bytes=plan.limits.segment_index_bytes,
             while_making=self._around.while_making,
         )
-        made.append(output)
+        self._made.append(output)
         output.begin()
         for source in group:
             self._copy(source, output)
         output.finish(group[-1].modified_ms)
-        return output.base_offsets
+        return CleanedGroup(
+            replaced=tuple(source.base_offset for source in group), cleaned=output.base_offsets
+        )
+
+    def take_back(self) -> None:
+        """Removes what was made."""
+        for output in self._made:
+            output.remove()
 
     def _copy(self, source: SegmentSource, output: CleanedSegments) -> None:
         pending: list[tuple[Batch, Verdict]] = []
         rows = size = 0
         end_offset = self._ends[source.base_offset]
-        reader = _Source(self._plan.directory, source, end_offset, self._around)
+        reader = SourceReader(self._plan.directory, source, end_offset, self._around)
         old_tombstones_stay = source.modified_ms > self._plan.old_horizon_ms
         try:
             for batch in reader.batches():
@@ -362,7 +368,7 @@ class _Copying:
         ]
         survivors = iter(self._sieve.sift(candidates, self._end_offset))
         for batch, verdict in judged:
-            self._stats.bytes_read += batch.size
+            self.stats.bytes_read += batch.size
             if verdict.drops_records:
                 left = Survivors(records=[], count=0, is_whole=False, has_tombstone=False)
             elif isinstance(batch, RecordBatch) and batch.is_control:
@@ -383,7 +389,7 @@ class _Copying:
     def _write_batch(
         self, batch: Batch, verdict: Verdict, left: Survivors, output: CleanedSegments
     ) -> None:
-        stats = self._stats
+        stats = self.stats
         stats.records_read += batch.record_count if isinstance(batch, RecordBatch) else 1
         stats.records_kept += left.count
         stats.keyless_records += left.keyless_count

@@ -6,6 +6,7 @@ all data of its transaction has gone. Kafka's counterpart: `CleanedTransactionMe
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ottla.record.batch import Batch
 from ottla.record.control import ControlRecordType, control_type
@@ -13,24 +14,65 @@ from ottla.record.record import read_records
 from ottla.storage.transaction_index import AbortedTransaction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsSeen:
+    """What some batches leave behind, by producer id.
+
+    `aborted` and `committed` have data among them, and no marker behind it yet; those in the other
+    two sets have a marker.
+    """
+
+    aborted: frozenset[int] = frozenset()
+    committed: frozenset[int] = frozenset()
+    ended_aborted: frozenset[int] = frozenset()
+    ended_committed: frozenset[int] = frozenset()
+
+    def then(self, later: "TransactionsSeen") -> "TransactionsSeen":
+        """What these and the batches behind them leave together."""
+        return TransactionsSeen(
+            aborted=(self.aborted - later.ended_aborted) | later.aborted,
+            committed=(self.committed - later.ended_committed) | later.committed,
+            ended_aborted=self.ended_aborted | later.ended_aborted,
+            ended_committed=self.ended_committed | later.ended_committed,
+        )
+
+
+NOTHING_SEEN = TransactionsSeen()
+
+
 class CleanedTransactions:
-    """`retained` are the aborted transactions of which data was seen, with their markers."""
+    """`retained` are the aborted transactions of which data was seen, with their markers.
 
-    def __init__(self) -> None:
+    `aborted` are those that matter; what ended before `from_offset` does not.
+    """
+
+    def __init__(
+        self,
+        aborted: Iterable[AbortedTransaction] = (),
+        from_offset: int = 0,
+        seen: TransactionsSeen = NOTHING_SEEN,
+    ) -> None:
         self.retained: list[AbortedTransaction] = []
-        self._waiting: list[tuple[int, int, AbortedTransaction]] = []
-        self._seen: set[tuple[int, int]] = set()
+        matter = {
+            (one.first_offset, one.producer_id): one
+            for one in aborted
+            if one.last_offset >= from_offset
+        }
+        self._waiting = [(*key, one) for key, one in sorted(matter.items())]
         self._aborted: dict[int, AbortedTransaction] = {}
-        self._aborted_with_data: set[int] = set()
-        self._committed_with_data: set[int] = set()
+        self._aborted_with_data = set(seen.aborted)
+        self._committed_with_data = set(seen.committed)
+        self._ended_aborted: set[int] = set()
+        self._ended_committed: set[int] = set()
 
-    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Tells of aborted transactions; the same one may be told of again."""
-        for one in transactions:
-            key = (one.producer_id, one.first_offset)
-            if key not in self._seen:
-                self._seen.add(key)
-                heapq.heappush(self._waiting, (one.first_offset, one.producer_id, one))
+    @property
+    def seen(self) -> TransactionsSeen:
+        return TransactionsSeen(
+            aborted=frozenset(self._aborted_with_data),
+            committed=frozenset(self._committed_with_data),
+            ended_aborted=frozenset(self._ended_aborted),
+            ended_committed=frozenset(self._ended_committed),
+        )
 
     def is_aborted(self, batch: Batch) -> bool:
         """Whether a data batch is of an aborted transaction."""
@@ -52,8 +94,10 @@ class CleanedTransactions:
         producer_id = batch.producer_id
         match control_type(record.key):
             case ControlRecordType.ABORT:
+                self._ended_aborted.add(producer_id)
                 return self._end_aborted(producer_id)
             case ControlRecordType.COMMIT:
+                self._ended_committed.add(producer_id)
                 is_obsolete = producer_id not in self._committed_with_data
                 self._committed_with_data.discard(producer_id)
                 return is_obsolete

@@ -7,9 +7,9 @@ for the same.
 numpy is imported by whoever imports this module.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -39,43 +39,18 @@ LANES = (
 """Seed and two odd factors of each half of the digest."""
 
 
-class VectorSieve:
-    """Takes and gives the same as `PlainSieve`."""
-
-    def __init__(self, memory_bytes: int, load_factor: float) -> None:
-        slot_count = max(1, memory_bytes // SLOT.size)
-        self._slots = np.zeros((slot_count, 3), np.uint64)
-        self._first = self._slots[:, 0]
-        self._second = self._slots[:, 1]
-        self._offset = self._slots.view(np.int64)[:, 2]
-        self._slot_count = slot_count
-        self.capacity = capacity_of(memory_bytes, load_factor)
-        self.size = 0
-
-    def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
-        for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
-            some = list(run)
-            rows = _v2_rows(some) if is_v2 else _old_rows(some)  # type: ignore[arg-type]
-            self._learn(rows, start_offset)
-
-    def _learn(self, rows: "_Rows", start_offset: int) -> None:
-        wanted = ~rows.keys.is_null & (rows.offset >= start_offset)
-        self._put(*_digests(rows.data, rows.keys, wanted), rows.offset[wanted])
+class _Sifter:
+    """Tells survivors of those who know each key's last offset."""
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
         """Of each row's key; -1 where it has none or is null."""
-        known = ~rows.keys.is_null
-        last = np.full(len(rows.offset), -1, np.int64)
-        last[known] = self._get(*_digests(rows.data, rows.keys, known))
-        return last
+        raise NotImplementedError
 
     def sift(self, candidates: Sequence[Candidate], end_offset: int) -> list[Survivors]:
         survivors: list[Survivors] = []
-        for is_v2, run in groupby(candidates, lambda one: isinstance(one.batch, RecordBatch)):
-            found = list(run)
-            batches = [one.batch for one in found]
-            rows = _v2_rows(batches) if is_v2 else _old_rows(batches)  # type: ignore[arg-type]
-            survivors += self._sift(rows, [one.keeps_tombstones for one in found], end_offset)
+        stays = iter([one.keeps_tombstones for one in candidates])
+        for rows in _runs([one.batch for one in candidates]):
+            survivors += self._sift(rows, list(islice(stays, len(rows.counts))), end_offset)
         return survivors
 
     def _sift(
@@ -104,6 +79,52 @@ class VectorSieve:
                 )
             )
         return found
+
+
+class SurvivorSieve(_Sifter):
+    """Has been told which offsets stay, unless they are tombstones that go; learns nothing."""
+
+    def __init__(self, offsets: Numbers) -> None:
+        """`offsets` ascend."""
+        self._offsets = offsets
+        self.size = self.capacity = len(offsets)
+
+    def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
+        raise AssertionError("it knows already")
+
+    def _last_offsets(self, rows: "_Rows") -> Numbers:
+        place = np.searchsorted(self._offsets, rows.offset)
+        place[place == len(self._offsets)] = 0
+        stays = self._offsets[place] == rows.offset if len(self._offsets) else False
+        return np.where(stays, rows.offset, np.iinfo(np.int64).max)
+
+
+class VectorSieve(_Sifter):
+    """Takes and gives the same as `PlainSieve`."""
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        slot_count = max(1, memory_bytes // SLOT.size)
+        self._slots = np.zeros((slot_count, 3), np.uint64)
+        self._first = self._slots[:, 0]
+        self._second = self._slots[:, 1]
+        self._offset = self._slots.view(np.int64)[:, 2]
+        self._slot_count = slot_count
+        self.capacity = capacity_of(memory_bytes, load_factor)
+        self.size = 0
+
+    def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
+        for rows in _runs(batches):
+            self._learn(rows, start_offset)
+
+    def _learn(self, rows: "_Rows", start_offset: int) -> None:
+        wanted = ~rows.keys.is_null & (rows.offset >= start_offset)
+        self._put(*_digests(rows.data, rows.keys, wanted), rows.offset[wanted])
+
+    def _last_offsets(self, rows: "_Rows") -> Numbers:
+        known = ~rows.keys.is_null
+        last = np.full(len(rows.offset), -1, np.int64)
+        last[known] = self._get(*_digests(rows.data, rows.keys, known))
+        return last
 
     def _slots_of(self, first: Words) -> Numbers:
         """Where the search for each key begins: the high half of the digest, scaled."""
@@ -224,6 +245,13 @@ class _OldRows(_Rows):
         return [self.found[row] for row in rows.tolist()]
 
 
+def _runs(batches: Sequence[Batch]) -> Iterator[_Rows]:
+    """Neighbours of one kind of format together."""
+    for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
+        some = list(run)
+        yield _v2_rows(some) if is_v2 else _old_rows(some)  # type: ignore[arg-type]
+
+
 def _v2_rows(batches: Sequence[RecordBatch]) -> _Rows:
     buffer, payloads = plain_payloads(batches)
     counts = np.array([one.record_count for one in batches], np.int64)
@@ -257,6 +285,13 @@ def _old_rows(batches: Sequence[Batch]) -> _Rows:
     rows.is_tombstone = np.array([one.value is None for one in records], np.bool_)
     rows.found = records
     return rows
+
+
+def key_digests(batches: Sequence[Batch]) -> Iterator[tuple[Words, Words, Numbers]]:
+    """Of the records that have a key: both halves of its digest, and the offset."""
+    for rows in _runs(batches):
+        wanted = ~rows.keys.is_null
+        yield *_digests(rows.data, rows.keys, wanted), rows.offset[wanted]
 
 
 def _digests(data: Buffer, keys: Fields, wanted: Flags) -> tuple[Words, Words]:

@@ -123,6 +123,26 @@ def test_the_data_of_an_aborted_transaction_goes_and_its_marker_later(
     assert not keeper.log.aborted_transactions(0, 100)
 
 
+def test_an_abort_in_the_compacted_part_says_nothing_of_the_producers_later_transactions(
+    keeper: Keeper, disk: FakeFileSystem
+) -> None:
+    write(keeper, (b"a", b"1"))
+    write(keeper, (b"x", b"1"), producer=0)
+    keeper.carry_out(End(0, False))
+    write(keeper, (b"z", b"1"))
+    keeper.finish()
+    first = clean(keeper.log, disk)
+    assert first is not None
+    assert keeper.log.aborted_transactions(0, 100), "its marker is still there"
+    write(keeper, (b"a", b"2"), producer=0)
+    keeper.carry_out(End(0, True))
+    keeper.finish()
+    clean(keeper.log, disk, cleaned_until=first.end_offset)
+    data = [one for one in iter_batches(stored(keeper.log)) if not one.is_control]
+    values = [(one.key, one.value) for batch in data for one in read_records(batch)]
+    assert values == [(b"z", b"1"), (b"a", b"2")]
+
+
 def test_a_producers_last_batch_stays_empty_for_its_sequence_number(
     keeper: Keeper, disk: FakeFileSystem
 ) -> None:
