@@ -1,14 +1,39 @@
 """Compaction over random histories: what a reader ends with stays, whoever compacts."""
 
+from dataclasses import replace
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    CompactionStats,
+    Surroundings,
+    compact,
+)
 from ottla.storage.compaction.planning import MapMemory
+from ottla.storage.compaction.shares import (
+    copy_group,
+    read_keys,
+    transactions_before,
+    transactions_in,
+)
 from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import COMPACTED, STEPS, Step, clean, keeper_of, plan, stored, visible
+from tests.compacting import (
+    COMPACTED,
+    MEMORY,
+    STEPS,
+    Step,
+    clean,
+    keeper_of,
+    plan,
+    stored,
+    visible,
+)
 from tests.log_support import NOW_MS, open_log
 
 SMALL_MEMORY = MapMemory(size=24 * 20, load_factor=0.9)
@@ -68,13 +93,65 @@ def test_with_and_without_numpy_and_a_compiler_the_same_bytes_are_made(
             return
         sieve = new_sieve(memory.size, memory.load_factor)
         result = compact(made, sieve, Surroundings(file_system=copy))
-        files = {
-            name: copy.open(f"data/t-0/{name}").pread(1 << 20, 0)
-            for name in copy.list("data/t-0")
-            if name.endswith(".cleaned")
-        }
-        outcomes.append((result, files))
+        outcomes.append((result, cleaned_files(copy)))
     assert all(one == outcomes[0] for one in outcomes)
+
+
+def cleaned_files(disk: FakeFileSystem) -> dict[str, bytes]:
+    return {
+        name: disk.open(f"data/t-0/{name}").pread(1 << 20, 0)
+        for name in disk.list("data/t-0")
+        if name.endswith(".cleaned")
+    }
+
+
+@given(STEPS, STEPS)
+def test_in_shares_the_same_bytes_are_made(before: list[Step], steps: list[Step]) -> None:
+    disk = FakeFileSystem()
+    keeper = keeper_of(disk)
+    for step in before:
+        keeper.carry_out(step)
+    keeper.finish()
+    result = clean(keeper.log, disk)
+    cleaned_until = result.end_offset if result else 0
+    keeper.log.reconfigure(replace(COMPACTED, cleanup_policy=("delete",)))
+    for step in steps:
+        keeper.carry_out(step)
+    keeper.finish()
+    made = plan(keeper.log, disk, cleaned_until=cleaned_until)
+    if made is None:
+        return
+    one, other = disk.crash(CrashMode.KEEP), disk.crash(CrashMode.KEEP)
+    sieve = PlainSieve(MEMORY.size, MEMORY.load_factor)
+    whole = compact(made, sieve, Surroundings(file_system=one))
+    assert compact_in_shares(made, Surroundings(file_system=other)) == whole
+    assert cleaned_files(other) == cleaned_files(one)
+
+
+def compact_in_shares(made: CompactionPlan, around: Surroundings) -> CompactionResult:
+    numbers = range(len(made.sources))
+    seen = [transactions_in(made, number, around) for number in numbers]
+    before = transactions_before(made, seen)
+    last: dict[tuple[int, int], int] = {}
+    clean_rows = []
+    for number in numbers:
+        for first, second, offset in read_keys(made, number, around):
+            for row in zip(first.tolist(), second.tolist(), offset.tolist(), strict=True):
+                if row[2] >= made.first_dirty_offset:
+                    last[row[:2]] = row[2]
+                else:
+                    clean_rows.append(row)
+    survivors = [*last.values(), *(row[2] for row in clean_rows if row[:2] not in last)]
+    stats = CompactionStats(keys=len(last))
+    groups = []
+    # Backwards, for no group needs another.
+    for group in reversed(made.groups(made.end_offset)):
+        start = group[0].base_offset
+        mine = [one for one in survivors if start <= one]
+        cleaned, some = copy_group(made, group, np.array(mine, np.int64), before[start], around)
+        groups.insert(0, cleaned)
+        stats = stats.plus(some)
+    return CompactionResult(groups=tuple(groups), end_offset=made.end_offset, stats=stats)
 
 
 @given(STEPS)

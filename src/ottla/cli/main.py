@@ -13,6 +13,7 @@ COMMANDS = {
     "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
     "load": ("ottla.cli.load:load_command", "Load a topic into Parquet with Spark."),
     "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
+    "compact": ("ottla.cli.compact:compact_command", "Compact a topic now, here or on Spark."),
     "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),
     "explain": ("ottla.cli.explain:explain_group", "Say why data stays, or goes."),
     "transactions": (

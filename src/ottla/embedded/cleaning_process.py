@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ottla.base.files import OsFileSystem, remove_if_present
+from ottla.base.files import OsFileSystem
 from ottla.broker.cleaner import CleaningTask
 from ottla.embedded.cleaning import Throttle
 from ottla.storage.compaction.compaction import (
@@ -28,6 +28,7 @@ from ottla.storage.compaction.compaction import (
 )
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
+from ottla.storage.compaction.replacement import remove_all_cleaned
 from ottla.storage.compaction.sieves import new_sieve
 from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.transaction_index import AbortedTransaction
@@ -65,7 +66,7 @@ class ProcessEngine:
         finally:
             task.on_stop = lambda: None
         if task.is_stopped:
-            _remove_leftovers(task.plan)
+            remove_all_cleaned(OsFileSystem(), task.plan.directory)
             raise StoppedError(f"{task.log.name} is not to be compacted any more")
         if process.returncode:
             lines = errors.decode(errors="replace").strip().splitlines()
@@ -77,15 +78,6 @@ class ProcessEngine:
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
     process.wait()
-
-
-def _remove_leftovers(plan: CompactionPlan) -> None:
-    file_system = OsFileSystem()
-    if file_system.status(plan.directory) is None:
-        return
-    for name in file_system.list(plan.directory):
-        if name.endswith(".cleaned"):
-            remove_if_present(file_system, os.path.join(plan.directory, name))
 
 
 def _result(kind: str, values: list[Any]) -> CompactionResult:

@@ -24,7 +24,7 @@ from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
 from ottla.config.group import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
-from ottla.embedded.cleaning import Cleaning, ThreadEngine
+from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.flusher import Flusher
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -48,6 +48,19 @@ class RecordMetadata:
     partition: int
     offset: int
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedPartition:
+    """What a pass made of a partition; sizes in bytes, the active segment included.
+
+    `end_offset` is where the compacted part ends; `None` when there was nothing to compact.
+    """
+
+    partition: int
+    size_before: int
+    size_after: int
+    end_offset: int | None
 
 
 def new_id() -> Uuid:
@@ -87,15 +100,19 @@ def run_in_threads(count: int, tasks: Sequence[Callable[[], object]]) -> None:
             done.result()
 
 
-def open(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> "Log":
+def open(
+    path: str | os.PathLike[str] | Sequence[str], settings: Mapping[str, Any] | None = None
+) -> "Log":
     """Opens a data directory, and makes it if it is missing. Use it in a `with` statement.
 
+    Several paths are the log directories of one broker, as in Kafka's `log.dirs`.
     `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
     """
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
     clock = SystemClock()
-    broker = open_broker([os.fspath(path)], texts, clock=clock)
+    paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
+    broker = open_broker(paths, texts, clock=clock)
     try:
         broker.transactions.load(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off
@@ -257,28 +274,44 @@ class Log:
                 for partition in topic.partitions.values():
                     partition.log.flush()
 
-    def compact(self, topic: str) -> None:
-        """Compacts a topic now, in the calling thread, up to the active segment of each partition.
+    def compact(self, topic: str, engine: Engine | None = None) -> list[CompactedPartition]:
+        """Compacts a topic now, up to the active segment of each partition.
 
-        Whether it is due is not asked. Raises `UserError` when the topic is not a compacted one,
-        or cannot be compacted.
+        Whether it is due is not asked. The calling thread does it, or an engine such as
+        `ottla.spark.compact.SparkEngine`. Raises `UserError` when the topic is not a compacted
+        one, or cannot be compacted.
         """
+        cleaning = self._cleaning
+        if engine is not None:
+            cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         with self._lock:
             found = self._topic(topic)
             if not found.config.is_compacted:
                 raise UserError(
                     f"topic {topic} is not compacted; its cleanup.policy must contain compact"
                 )
-        for index in sorted(found.partitions):
-            with self._lock:
-                self._check_open()
-                task = self.broker.cleaner.task_for((topic, index), read_clock(self._clock))
-            if task is None:
-                continue
-            self._cleaning.carry_out(task)
-            trouble = self.broker.cleaner.trouble_of(task.key)
+        return [
+            self._compact_partition(cleaning, topic, index) for index in sorted(found.partitions)
+        ]
+
+    def _compact_partition(self, cleaning: Cleaning, topic: str, index: int) -> CompactedPartition:
+        cleaner = self.broker.cleaner
+        with self._lock:
+            self._check_open()
+            partition = self.broker.topics.online_partition(topic, index)
+            size_before = partition.log.size
+            task = cleaner.task_for((topic, index), read_clock(self._clock))
+        if task is not None:
+            cleaning.carry_out(task)
+            trouble = cleaner.trouble_of(task.key)
             if trouble.failure_count:
                 raise UserError(f"{task.log.name} could not be compacted: {trouble.reason}")
+        return CompactedPartition(
+            partition=index,
+            size_before=size_before,
+            size_after=partition.log.size,
+            end_offset=task.plan.end_offset if task else None,
+        )
 
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.

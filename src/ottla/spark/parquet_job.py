@@ -63,7 +63,7 @@ class ParquetJob:
                 # Spark Connect: there is nothing to watch, and no session beside this one.
                 self._write(spark)
         except PySparkException as error:
-            raise _own_error(error) from error
+            raise own_error(error) from error
 
     def files(self) -> tuple[DataFile, ...]:
         """What was written, from the footers; files without rows are left out."""
@@ -162,7 +162,7 @@ def _tasks(tracker: Any, group: str) -> tuple[int, int]:
     )
 
 
-def _own_error(error: Exception) -> Exception:
+def own_error(error: Exception) -> Exception:
     """Our own error out of the Python and Java traces around it; the error itself if there is none.
 
     Tasks and planning run in processes of Spark's, which hand back no more than text.

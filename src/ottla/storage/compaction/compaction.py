@@ -8,7 +8,7 @@ recovery removes. Kafka's counterpart: `Cleaner.doClean`.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ottla.base.errors import CorruptionError, OttlaError
 from ottla.base.files import Buffer, FileSystem, join
@@ -104,6 +104,12 @@ class CompactionStats:
     keyless_records: int = 0
     keys: int = 0
 
+    def plus(self, other: "CompactionStats") -> "CompactionStats":
+        names = (field.name for field in fields(self))
+        return CompactionStats(
+            **{name: getattr(self, name) + getattr(other, name) for name in names}
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
@@ -160,7 +166,7 @@ class SourceReader:
         self._end_offset = end_offset
         self._path = join(directory, log_file_name(source.base_offset))
 
-    def batches(self, from_offset: int = 0) -> Iterator[Batch]:
+    def batches(self, from_offset: int = 0, *, is_checked: bool = True) -> Iterator[Batch]:
         """Those that end at `from_offset` or later; the bytes stay as long as a batch is held."""
         file = self._around.file_system.open(self._path)
         try:
@@ -174,7 +180,8 @@ class SourceReader:
                 batch = batch_at(view, position)
                 next_offset = self._next_offset(batch, next_offset)
                 if batch.last_offset >= from_offset:
-                    batch.check()
+                    if is_checked:
+                        batch.check()
                     yield batch
             except InvalidBatchError as error:
                 raise self.damaged(position, error) from error

@@ -8,7 +8,7 @@ it. Kafka's counterpart: `LocalLog.replaceSegments`.
 
 from collections.abc import Iterable, Sequence
 
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.storage.compaction.compaction import CleanedGroup
 from ottla.storage.filenames import SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.partition_log import PartitionLog
@@ -60,6 +60,15 @@ def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[Cle
                 name = FileName(offset=base_offset, kind=kind, suffix=FileSuffix.CLEANED).text
                 if name in names:
                     file_system.remove(join(directory, name))
+
+
+def remove_all_cleaned(file_system: FileSystem, directory: str) -> None:
+    """Removes what a pass has left that could not take it back itself."""
+    if file_system.status(directory) is None:
+        return
+    for name in file_system.list(directory):
+        if name.endswith(FileSuffix.CLEANED.value):
+            remove_if_present(file_system, join(directory, name))
 
 
 class _Renaming:

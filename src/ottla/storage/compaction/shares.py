@@ -1,0 +1,112 @@
+"""A pass in shares that are carried out apart: what each segment leaves, its keys, then each group.
+
+For logs with more keys than one machine's map takes: whoever has put the keys together tells each
+group which offsets stay. The files are those that `compact` makes. numpy is imported by whoever
+imports this module.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.storage.compaction.compaction import (
+    MAX_GROUP_SIZE,
+    CleanedGroup,
+    CompactionPlan,
+    CompactionStats,
+    Copying,
+    SourceReader,
+    Surroundings,
+)
+from ottla.storage.compaction.grouping import SegmentSource
+from ottla.storage.compaction.transactions import (
+    NOTHING_SEEN,
+    CleanedTransactions,
+    TransactionsSeen,
+)
+from ottla.storage.compaction.vector_sieve import Numbers, SurvivorSieve, Words, key_digests
+
+
+def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> TransactionsSeen:
+    """What the batches of one source leave behind; reads their headers, and their markers."""
+    source = plan.sources[number]
+    if source.is_damaged:
+        return NOTHING_SEEN
+    reader = _reader(plan, number, around)
+    transactions = CleanedTransactions(plan.aborted, source.base_offset)
+    try:
+        for batch in reader.batches(is_checked=False):
+            if batch.is_control:
+                transactions.is_marker_obsolete(batch)
+            else:
+                transactions.is_aborted(batch)
+    except InvalidBatchError as error:
+        raise reader.damaged(0, error) from error
+    return transactions.seen
+
+
+def transactions_before(
+    plan: CompactionPlan, seen: Sequence[TransactionsSeen]
+) -> dict[int, TransactionsSeen]:
+    """What lies behind each source's first batch, by base offset."""
+    before = accumulate(seen, TransactionsSeen.then, initial=NOTHING_SEEN)
+    return {one.base_offset: left for one, left in zip(plan.sources, before, strict=False)}
+
+
+def read_keys(
+    plan: CompactionPlan, number: int, around: Surroundings
+) -> Iterator[tuple[Words, Words, Numbers]]:
+    """Of one source's committed records with a key: the key's digest in two halves, the offset."""
+    source = plan.sources[number]
+    if source.is_damaged:
+        return
+    reader = _reader(plan, number, around)
+    transactions = CleanedTransactions(plan.aborted, source.base_offset)
+    try:
+        for batches in _bunches(reader.data_batches(transactions)):
+            yield from key_digests(batches)
+    except InvalidBatchError as error:
+        raise reader.damaged(0, error) from error
+
+
+def copy_group(
+    plan: CompactionPlan,
+    group: Sequence[SegmentSource],
+    survivors: Numbers,
+    seen: TransactionsSeen,
+    around: Surroundings,
+) -> tuple[CleanedGroup, CompactionStats]:
+    """Makes the files of one group, durably; takes them back if it fails.
+
+    `survivors` are the offsets in it, in any order, that no later record of their key replaces,
+    and `seen` is what the batches before it have left.
+    """
+    transactions = CleanedTransactions(plan.aborted, group[0].base_offset, seen)
+    sieve = SurvivorSieve(np.sort(survivors))
+    copying = Copying(plan, sieve, around, plan.end_offset, transactions)
+    try:
+        return copying.run(group), copying.stats
+    except BaseException:
+        copying.take_back()
+        raise
+
+
+def _reader(plan: CompactionPlan, number: int, around: Surroundings) -> SourceReader:
+    source, end = list(plan.with_ends())[number]
+    return SourceReader(plan.directory, source, end, around)
+
+
+def _bunches(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+    """About as many at a time as a sieve is given."""
+    bunch: list[Batch] = []
+    size = 0
+    for batch in batches:
+        bunch.append(batch)
+        size += batch.size
+        if size >= MAX_GROUP_SIZE:
+            yield bunch
+            bunch, size = [], 0
+    if bunch:
+        yield bunch
