@@ -15,6 +15,7 @@ from ottla.base.errors import CorruptionError, UserError
 from ottla.spark.audit_manifest import check_distinct, check_files, check_tiling, check_topic
 from ottla.spark.audit_report import AuditReport, Difference
 from ottla.spark.audit_rows import first_difference, log_rows, stored_rows, without_offsets
+from ottla.spark.audit_values import wrong_values
 from ottla.spark.coverage import Piece, covered
 from ottla.spark.data_files import count_in_ranges, interleaved, read_offsets
 from ottla.spark.log_source import LogSource
@@ -149,9 +150,7 @@ class Audit:
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
         quarantined = [
-            read_offsets(self._table.path, file)
-            for file in aside
-            if file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
+            read_offsets(self._table.path, file) for file in aside if _overlaps(file, wanted)
         ]
         log = without_offsets(log, quarantined)
         self._report.rows_compared += stored.num_rows
@@ -159,15 +158,26 @@ class Audit:
         if found is not None:
             offset, text = found
             path = next((one for one in group if one.first_offset <= offset), group[0]).path
-            self._report.differences.append(
-                Difference(
-                    kind="row",
-                    text=f"partition {partition}, offset {offset}: {text} ({path})",
-                    partition=partition,
-                    offset=offset,
-                    path=path,
-                )
-            )
+            self._report.differences.append(_wrong_row(partition, offset, text, path))
+            return
+        of_group = [file for file in aside if _overlaps(file, wanted)]
+        for file in [*group, *of_group]:
+            for offset, text in wrong_values(self._table, file, self._log, self._topic, wanted):
+                self._report.differences.append(_wrong_row(partition, offset, text, file.path))
+
+
+def _overlaps(file: DataFile, wanted: OffsetRange) -> bool:
+    return file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
+
+
+def _wrong_row(partition: int, offset: int, text: str, path: str) -> Difference:
+    return Difference(
+        kind="row",
+        text=f"partition {partition}, offset {offset}: {text} ({path})",
+        partition=partition,
+        offset=offset,
+        path=path,
+    )
 
 
 def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Difference]:

@@ -78,7 +78,11 @@ def _completed(asked: _Asked, last_ms: int | None, commit_id: int) -> Iterator[C
         yield CompleteHour(start_ms=start_ms, until_offsets=asked.ends, commit_id=commit_id)
 
 
-def begins_a_new_hour(entries: Iterable[ManifestEntry], asked_ms: int) -> bool:
+def last_asked_ms(entries: Iterable[ManifestEntry]) -> int | None:
+    """When a load last asked the log where it ends; `None` before the first load."""
+    return max((one.asked_ms for one in entries if one.asked_ms is not None), default=None)
+
+
+def begins_a_new_hour(before_ms: int | None, asked_ms: int) -> bool:
     """Whether an hour has ended since a load last asked the log; not before the first load."""
-    before = [one.asked_ms for one in entries if one.asked_ms is not None]
-    return bool(before) and asked_ms // HOUR_MS > max(before) // HOUR_MS
+    return before_ms is not None and asked_ms // HOUR_MS > before_ms // HOUR_MS

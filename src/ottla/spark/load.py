@@ -6,24 +6,36 @@ Killed anywhere before that last rename, the table is as it was, and the next lo
 killed behind it, the load is done, and the next one goes on from its offsets.
 """
 
-import json
+import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
-from ottla.spark.completeness import begins_a_new_hour
+from ottla.spark.completeness import begins_a_new_hour, last_asked_ms
+from ottla.spark.layout import RAW, LayoutWishes, TableLayout, first_layout, next_layout
+from ottla.spark.load_task import LoadTask
 from ottla.spark.log_source import LogSource, open_log, source_options
-from ottla.spark.manifest import DataFile, LoadedPartition, ManifestEntry, loaded_partitions
+from ottla.spark.manifest import (
+    DataFile,
+    LoadedPartition,
+    ManifestEntry,
+    OffsetRange,
+    loaded_partitions,
+)
 from ottla.spark.options import parse_options
 from ottla.spark.parquet_job import ParquetJob
 from ottla.spark.plan import PlannedRange, plan_load
+from ottla.spark.quarantine import QUARANTINE_DIRECTORY, OnError
+from ottla.spark.sampling import parquet_row_size, row_size_of, sample_of, with_inferred_schema
 from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.table import TableDirectory
-from ottla.spark.verification import verify_files
+from ottla.spark.sizing import TARGET_SIZE, offset_count, rows_per_task
+from ottla.spark.table import TableDirectory, table_schema
+from ottla.spark.verification import LogChangedError, verify_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +43,9 @@ if TYPE_CHECKING:
 
 SHORT_LOAD = 1_000_000
 """Records that Spark writes before Java's second compiler would have paid for itself."""
+
+ATTEMPTS = 3
+"""How often a load begins again when the log is compacted while it is read."""
 
 
 class Step(Enum):
@@ -61,8 +76,14 @@ class LoadOptions:
     """What a load may be asked for besides from where to where."""
 
     allow_gaps: bool = False
+    layout: LayoutWishes = field(default_factory=LayoutWishes)
+    on_error: OnError = OnError.FAIL
+    target_size: int = TARGET_SIZE
+    """Bytes of Parquet that a file should come near to, and stay below."""
     compression: str = "zstd"
     min_partitions: int | None = None
+    is_long: bool = False
+    """Whether a session that is started for this will have a lot to do, later if not now."""
     client: Mapping[str, str] = field(default_factory=dict)
     """More settings for the Kafka client, when the source is a broker."""
     session: SessionSettings = field(default_factory=SessionSettings)
@@ -91,13 +112,17 @@ class LoadReport:
         return sum(partition.row_count for partition in self.partitions)
 
     @property
+    def quarantined_count(self) -> int:
+        return sum(partition.quarantined_count for partition in self.partitions)
+
+    @property
     def size(self) -> int:
         """Bytes of Parquet."""
         return sum(file.size for file in self.files)
 
 
-def _nobody(_: Progress) -> None:
-    pass
+def ignore(_: Progress) -> None:
+    """For who does not watch."""
 
 
 def load(
@@ -106,89 +131,183 @@ def load(
     into: str,
     *,
     spark: "SparkSession | None" = None,
-    progress: Callable[[Progress], None] = _nobody,
+    progress: Callable[[Progress], None] = ignore,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """Loads what is new in a topic; `source` is a data directory, or `HOST:PORT` of a broker.
 
     Without `spark` the process's session is used, or one is started for the load alone. Raises
-    `UserError` when the log cannot continue the table (`plan.plan_load`) or the directory is not
-    one of ours (`table.TableDirectory.claim`), and `CorruptionError` when the log or the manifest
-    is damaged; the table is unchanged then.
+    `UserError` when the log cannot continue the table (`plan.plan_load`), when the directory is not
+    one of ours (`table.TableDirectory.claim`), and for a value that cannot be decoded
+    (`OnError.FAIL`); `CorruptionError` when the log or the manifest is damaged. The table is
+    unchanged then.
     """
-    return Load(source, topic, into, spark, progress, options or LoadOptions()).run()
+    options = options or LoadOptions()
+    with Sessions(spark, options.session) as sessions:
+        filled = TableLoad(LoadPlace(source, topic, into), sessions, progress, options)
+        with filled.claimed():
+            return filled.load_new()
 
 
-class Load:
-    """The steps of one load, in order."""
+@dataclass(frozen=True, slots=True)
+class LoadPlace:
+    """From where to where."""
+
+    source: str
+    topic: str
+    into: str
+
+
+class Sessions:
+    """The Spark session of some loads: the one given or running, or one of our own, started when
+    there is something to load."""
+
+    def __init__(self, given: "SparkSession | None", settings: SessionSettings) -> None:
+        self._given = given
+        self._settings = settings
+        self._stack = ExitStack()
+        self._session: SparkSession | None = None
+
+    def __enter__(self) -> "Sessions":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def get(self, *, is_short: bool) -> "SparkSession":
+        """`is_short` is for one that is to be started: whether it is for little work."""
+        if self._session is None:
+            settings = replace(self._settings, is_short=is_short)
+            self._session = self._stack.enter_context(spark_session(self._given, settings))
+        return self._session
+
+
+class TableLoad:
+    """Loads into one table that this process has claimed, one after the other."""
 
     def __init__(
         self,
-        source: str,
-        topic: str,
-        into: str,
-        spark: "SparkSession | None",
+        place: LoadPlace,
+        sessions: Sessions,
         progress: Callable[[Progress], None],
         options: LoadOptions,
     ) -> None:
         client = {f"kafka.{name}": value for name, value in options.client.items()}
-        self._read_options = {**source_options(source), **client, "subscribe": topic}
-        self._source = source
-        self._topic = topic
-        self._table = TableDirectory(into)
-        self._spark = spark
+        self._read_options = {**source_options(place.source), **client, "subscribe": place.topic}
+        self._place = place
+        self._table = TableDirectory(place.into)
+        self._sessions = sessions
         self._progress = progress
         self._options = options
-        self._started = time.monotonic()
+        self._loaded: dict[int, LoadedPartition] = {}
+        self._commit_id = 0
+        self._layout = RAW
+        self._row_size: float | None = None
         self._asked_ms = 0
         """When the log was asked where it ends."""
+        self._last_asked_ms: int | None = None
+        """The same, as of the last commit."""
 
-    def run(self) -> LoadReport:
-        log = open_log(parse_options(self._read_options))
-        log.partitions()  # Before the directory is touched: a topic that is not there raises.
+    @property
+    def topic(self) -> str:
+        return self._place.topic
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keeps other loads out; raises before the directory is touched where that can be known."""
+        self._open_log().partitions()
         with self._table.claim():
             entries = self._table.entries()
             self._table.remove_leftovers(entries)
+            self._loaded = loaded_partitions(entries)
+            self._commit_id = len(entries)
+            self._last_asked_ms = last_asked_ms(entries)
+            self._row_size = row_size_of(entries)
+            self._layout = self._chosen_layout()
             self._progress(Progress(step=Step.CLAIMED))
-            self._asked_ms = self._options.clock.now_ms()
-            plan = plan_load(
-                loaded_partitions(entries), log.partitions(), allow_gaps=self._options.allow_gaps
-            )
-            return self._carry_out(plan, log, commit_id=len(entries))
+            yield
 
-    def _carry_out(
-        self, plan: Sequence[PlannedRange], log: LogSource, commit_id: int
-    ) -> LoadReport:
-        offset_count = sum(one.until_offset - one.from_offset for one in plan)
-        self._progress(Progress(step=Step.PLANNED, offset_count=offset_count))
-        if offset_count:
-            settings = replace(self._options.session, is_short=offset_count < SHORT_LOAD)
-            with spark_session(self._spark, settings) as spark:
-                started = time.monotonic()
-                files = self._write(spark, plan, commit_id)
-                seconds = time.monotonic() - started
-                loaded = verify_files(plan, files, log, self._table.path)
-                # Before a session of our own stops, which takes a while and changes nothing.
-                return self._publish(loaded, files, commit_id, seconds)
-        loaded = verify_files(plan, (), log, self._table.path)
-        if any(one.lost for one in plan):
-            return self._publish(loaded, (), commit_id, 0.0)
-        if begins_a_new_hour(self._table.entries(), self._asked_ms):
+    def plan(self) -> tuple[PlannedRange, ...]:
+        """What is new in the log now; raises `UserError` when it cannot continue the table."""
+        self._asked_ms = self._options.clock.now_ms()
+        offered = self._open_log().partitions()
+        return plan_load(self._loaded, offered, allow_gaps=self._options.allow_gaps)
+
+    def size_of(self, plan: Sequence[PlannedRange]) -> float:
+        """About how many bytes of Parquet a plan is, going by what was loaded last."""
+        return offset_count(plan) * (self._row_size or 0.0)
+
+    def load_new(self) -> LoadReport:
+        """Loads all that is new; tries again when the log changes under it (compaction)."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.carry_out(self.plan())
+            except LogChangedError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("an attempt ends one way or the other")
+
+    def carry_out(self, plan: Sequence[PlannedRange]) -> LoadReport:
+        """Loads what is planned, and commits it."""
+        started = time.monotonic()
+        log = self._open_log()
+        files: tuple[DataFile, ...] = ()
+        write_seconds = 0.0
+        count = offset_count(plan)
+        self._progress(Progress(step=Step.PLANNED, offset_count=count))
+        if count:
+            self._prepare(plan, log)
+            spark = self._sessions.get(is_short=count < SHORT_LOAD and not self._options.is_long)
+            write_started = time.monotonic()
+            files = self._write(spark, plan)
+            write_seconds = time.monotonic() - write_started
+        loaded = verify_files(plan, files, log, self._table.path)
+        commit_id = None
+        if count or any(one.lost for one in plan):
+            commit_id = self._publish(loaded, files)
+        elif begins_a_new_hour(self._last_asked_ms, self._asked_ms):
             # Nothing new, and that is news: the hour is over, and the table complete for it.
-            self._commit(loaded, (), commit_id)
-        return self._report(None, loaded, (), 0.0)
+            self._commit(loaded, ())
+        return LoadReport(
+            topic=self._place.topic,
+            into=self._table.path,
+            commit_id=commit_id,
+            partitions=loaded,
+            files=files,
+            seconds=time.monotonic() - started,
+            write_seconds=write_seconds,
+        )
 
-    def _write(
-        self, spark: "SparkSession", plan: Sequence[PlannedRange], commit_id: int
-    ) -> tuple[DataFile, ...]:
+    def _open_log(self) -> LogSource:
+        return open_log(parse_options(self._read_options))
+
+    def _chosen_layout(self) -> TableLayout:
+        wishes = self._options.layout
+        if self._commit_id:
+            return next_layout(self._table.layout(), wishes, self._commit_id)
+        # What a load pinned that was killed before its first commit holds nobody.
+        return first_layout(wishes)
+
+    def _prepare(self, plan: Sequence[PlannedRange], log: LogSource) -> None:
+        """Settles what only a look at the records can tell, and pins the layout."""
+        if self._row_size is None or self._layout.is_inferred:
+            sample = sample_of(log, plan)
+            self._row_size = self._row_size or parquet_row_size(sample)
+            if self._layout.is_inferred:
+                self._layout = with_inferred_schema(self._layout, sample)
+        self._table.pin(self._layout)
+
+    def _write(self, spark: "SparkSession", plan: Sequence[PlannedRange]) -> tuple[DataFile, ...]:
+        attempt = secrets.token_bytes(4)
+        directory = self._table.load_directory(self._commit_id, attempt)
         job = ParquetJob(
             table_path=self._table.path,
-            directory=self._table.load_directory(commit_id, secrets.token_bytes(4)),
-            read_options={**self._read_options, **self._task_options(plan)},
+            directory=directory,
+            task=self._task(plan, directory),
             compression=self._options.compression,
+            partitioning=self._layout.partitioning,
         )
-        offset_count = sum(one.until_offset - one.from_offset for one in plan)
-        watched = Progress(step=Step.WRITING, offset_count=offset_count)
+        watched = Progress(step=Step.WRITING, offset_count=offset_count(plan))
         self._progress(watched)
         job.run(
             spark,
@@ -197,58 +316,51 @@ class Load:
         self._progress(replace(watched, step=Step.WRITTEN))
         return job.files()
 
-    def _task_options(self, plan: Sequence[PlannedRange]) -> dict[str, str]:
-        starting = {str(one.partition): one.from_offset for one in plan}
-        ending = {str(one.partition): one.until_offset for one in plan}
-        options = {
-            "startingOffsets": json.dumps({self._topic: starting}),
-            "endingOffsets": json.dumps({self._topic: ending}),
-        }
-        if self._options.min_partitions is not None:
-            options["minPartitions"] = str(self._options.min_partitions)
-        return options
+    def _task(self, plan: Sequence[PlannedRange], directory: str) -> LoadTask:
+        assert self._row_size is not None
+        return LoadTask(
+            read_options=self._read_options,
+            topic=self._place.topic,
+            commit_id=self._commit_id,
+            ranges={
+                one.partition: OffsetRange(
+                    from_offset=one.from_offset, until_offset=one.until_offset
+                )
+                for one in plan
+            },
+            rows_per_task=rows_per_task(
+                offset_count(plan),
+                self._row_size,
+                self._options.target_size,
+                self._options.min_partitions,
+            ),
+            decoding=self._layout.decoding,
+            value_type=self._layout.value_type,
+            on_error=self._options.on_error,
+            quarantine=os.path.join(self._table.path, directory, QUARANTINE_DIRECTORY),
+        )
 
-    def _publish(
-        self,
-        partitions: tuple[LoadedPartition, ...],
-        files: tuple[DataFile, ...],
-        commit_id: int,
-        write_seconds: float,
-    ) -> LoadReport:
+    def _publish(self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...]) -> int:
         self._progress(Progress(step=Step.VERIFIED))
         self._table.sync_files([file.path for file in files])
         self._progress(Progress(step=Step.SYNCED))
-        self._commit(partitions, files, commit_id)
+        commit_id = self._commit(partitions, files)
         self._progress(Progress(step=Step.COMMITTED))
-        return self._report(commit_id, partitions, files, write_seconds)
+        return commit_id
 
-    def _commit(
-        self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...], commit_id: int
-    ) -> None:
-        self._table.commit(
-            ManifestEntry(
-                commit_id=commit_id,
-                committed_ms=self._options.clock.now_ms(),
-                source=self._source,
-                partitions=partitions,
-                files=files,
-                asked_ms=self._asked_ms,
-            )
-        )
-
-    def _report(
-        self,
-        commit_id: int | None,
-        partitions: tuple[LoadedPartition, ...],
-        files: tuple[DataFile, ...],
-        write_seconds: float,
-    ) -> LoadReport:
-        return LoadReport(
-            topic=self._topic,
-            into=self._table.path,
-            commit_id=commit_id,
+    def _commit(self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...]) -> int:
+        entry = ManifestEntry(
+            commit_id=self._commit_id,
+            committed_ms=self._options.clock.now_ms(),
+            source=self._place.source,
             partitions=partitions,
             files=files,
-            seconds=time.monotonic() - self._started,
-            write_seconds=write_seconds,
+            asked_ms=self._asked_ms,
+            schema=table_schema(self._layout.value_type) if self._layout.decodings else None,
         )
+        self._table.commit(entry)
+        self._loaded = {**self._loaded, **loaded_partitions([entry])}
+        self._row_size = row_size_of([entry]) or self._row_size
+        self._last_asked_ms = self._asked_ms
+        self._commit_id += 1
+        return entry.commit_id

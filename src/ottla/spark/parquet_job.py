@@ -8,23 +8,27 @@ partition and offset, and nothing need be read again to know what was written.
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from ottla.base.errors import OttlaError, UserError
-from ottla.spark.manifest import DataFile
+from ottla.spark.layout import Partitioning
+from ottla.spark.load_task import LoadTask, format_task
+from ottla.spark.manifest import DataFile, FileRole
+from ottla.spark.quarantine import QUARANTINE_DIRECTORY
 from ottla.spark.table import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SOURCE_COLUMNS = "key,value,partition,offset,timestamp,timestampType,headers"
 _SQL_SETTINGS = {
     # Spark's default, INT96, has no statistics and is deprecated in Parquet itself.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
+    "spark.sql.session.timeZone": "UTC",
 }
 _WRITE_OPTIONS = {
     # Offsets never repeat and values seldom do: their dictionaries are built to be thrown away.
@@ -49,8 +53,9 @@ class ParquetJob:
 
     table_path: str
     directory: str
-    read_options: Mapping[str, str]
+    task: LoadTask
     compression: str
+    partitioning: Partitioning | None = None
 
     def run(self, spark: "SparkSession", on_tasks: OnTasks) -> None:
         """Writes the files; raises `UserError` or `TaskError` for what our own code refused."""
@@ -67,25 +72,40 @@ class ParquetJob:
 
     def files(self) -> tuple[DataFile, ...]:
         """What was written, from the footers; files without rows are left out."""
-        directory = os.path.join(self.table_path, self.directory)
+        whole = os.path.join(self.table_path, self.directory)
         found = [
-            read_footer(self.table_path, os.path.join(self.directory, name))
-            for name in sorted(os.listdir(directory))
+            read_footer(
+                self.table_path, os.path.relpath(os.path.join(place, name), self.table_path)
+            )
+            for place, _, names in sorted(os.walk(whole))
+            for name in sorted(names)
             if name.endswith(".parquet") and not name.startswith(".")
         ]
         return tuple(file for file in found if file is not None)
 
     def _write(self, spark: "SparkSession") -> None:
-        from ottla.spark.source import OttlaSource
+        from pyspark.sql.functions import col, date_format
+
+        from ottla.spark.load_source import TASK_OPTION, LoadSource
 
         for name, value in _SQL_SETTINGS.items():
             spark.conf.set(name, value)
-        spark.dataSource.register(OttlaSource)
-        options = {**self.read_options, "columns": _SOURCE_COLUMNS}
-        rows = spark.read.format(OttlaSource.name()).options(**options).load()
-        writer = rows.withColumnRenamed("timestampType", "timestamp_type").write
-        target = spark_path(os.path.join(self.table_path, self.directory))
-        writer.options(compression=self.compression, **_WRITE_OPTIONS).parquet(target)
+        spark.dataSource.register(LoadSource)
+        rows = (
+            spark.read.format(LoadSource.name()).option(TASK_OPTION, format_task(self.task)).load()
+        )
+        if self.partitioning is not None:
+            columns = self.partitioning.unit.columns
+            time = col(self.partitioning.column)
+            rows = rows.withColumns(
+                {name: date_format(time, pattern) for name, pattern in columns.items()}
+            )
+            writer = rows.write.partitionBy(*columns)
+        else:
+            writer = rows.write
+        # Tasks may have put records aside there already, under names that Spark does not give.
+        writer = writer.mode("append").options(compression=self.compression, **_WRITE_OPTIONS)
+        writer.parquet(spark_path(os.path.join(self.table_path, self.directory)))
 
 
 def read_footer(table_path: str, path: str) -> DataFile | None:
@@ -110,11 +130,26 @@ def read_footer(table_path: str, path: str) -> DataFile | None:
         partition=first_partition,
         first_offset=first_offset,
         last_offset=last_offset,
+        role=_role(path),
+        values=_values(path),
     )
 
 
+def _role(path: str) -> FileRole:
+    in_quarantine = QUARANTINE_DIRECTORY in path.split("/")[:-1]
+    return FileRole.QUARANTINE if in_quarantine else FileRole.ROWS
+
+
+def _values(path: str) -> dict[str, str]:
+    """Columns that the path holds, as Hive names directories."""
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    return {name: unquote(value) for name, sign, value in pairs if sign}
+
+
 def _bounds(footer: Any, column: str, path: str) -> tuple[int, int]:
-    index = footer.schema.to_arrow_schema().get_field_index(column)
+    # By leaf: structs before it count as many columns as they have fields.
+    leaves = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    index = leaves.index(column)
     statistics = [
         footer.row_group(number).column(index).statistics for number in range(footer.num_row_groups)
     ]

@@ -23,6 +23,7 @@ from ottla.base.files import (
     replace_file,
 )
 from ottla.spark.announcements import announce
+from ottla.spark.layout import RAW, TableLayout, layout_fields, parse_layout
 from ottla.spark.manifest import (
     Action,
     DataFile,
@@ -34,24 +35,33 @@ from ottla.spark.manifest import (
     parse_entry,
     parse_entry_file_name,
 )
+from ottla.spark.quarantine import QUARANTINE_DIRECTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TABLE_SCHEMA = (
-    "key binary, value binary, partition int, offset bigint, timestamp timestamp, "
-    "timestamp_type int, headers array<struct<key: string, value: binary>>"
-)
-"""What a load writes, in Spark's words: the record as it is, and where it comes from."""
+
+def table_schema(value_type: str = "binary") -> str:
+    """What a load writes, in Spark's words: the record, and where it comes from."""
+    return (
+        f"key binary, value {value_type}, partition int, offset bigint, timestamp timestamp, "
+        f"timestamp_type int, headers array<struct<key: string, value: binary>>, "
+        f"topic string, commit_id bigint"
+    )
+
+
+TABLE_SCHEMA = table_schema()
 
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
 MARKER_FORMAT = "ottla table"
-MARKER_VERSION = 1
+MARKER_VERSION = 2
+READ_MARKER_VERSIONS = (1, 2)
+"""A table of version 1 has no layout: it is `layout.RAW`."""
 
 _TEMPORARY_SUFFIX = ".tmp"
 _LOAD_DIRECTORY = re.compile(rf"({'|'.join(one.value for one in Action)})-\d{{20}}-[0-9a-f]{{8}}")
-_INNER_DIRECTORY = re.compile(r"[^=/]+=[^/]*|quarantine")
+_INNER_DIRECTORY = re.compile(r"[^=/]+=[^/]*|" + QUARANTINE_DIRECTORY)
 _LOAD_FILE = re.compile(r"\.?(part-.*\.parquet|_SUCCESS)(\.crc)?")
 _SPARK_SCRATCH = "_temporary"
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
@@ -94,6 +104,17 @@ class TableDirectory:
             yield
         finally:
             lock.release()
+
+    def layout(self) -> TableLayout:
+        """What the rows look like; that of raw ones where there is no table yet."""
+        if self.file_system.status(self._marker) is None:
+            return RAW
+        return self._check_marker()
+
+    def pin(self, layout: TableLayout) -> None:
+        """Makes this the layout of what is loaded from now on; for who has claimed the table."""
+        if layout != self.layout():
+            self._write_marker(layout)
 
     def entries(self) -> list[ManifestEntry]:
         """Every commit, oldest first; raises `UserError` where there is no table."""
@@ -167,9 +188,9 @@ class TableDirectory:
                 file.sync()
             finally:
                 file.close()
-        directories = {parent_directory(join(self.path, path)) for path in paths}
-        for directory in [*sorted(directories), self._data, self.path]:
-            self.file_system.sync_directory(directory)
+        for directory in sorted(_directories(paths)):
+            self.file_system.sync_directory(join(self.path, directory))
+        self.file_system.sync_directory(self.path)
 
     def _is_table(self) -> bool:
         if self.file_system.status(self._marker) is not None:
@@ -193,21 +214,25 @@ class TableDirectory:
             )
         return False
 
-    def _write_marker(self) -> None:
-        content = json.dumps({"format": MARKER_FORMAT, "version": MARKER_VERSION}) + "\n"
-        replace_file(self.file_system, self._marker, content.encode())
+    def _write_marker(self, layout: TableLayout = RAW) -> None:
+        fields = {
+            "format": MARKER_FORMAT,
+            "version": MARKER_VERSION,
+            "layout": layout_fields(layout),
+        }
+        replace_file(self.file_system, self._marker, (json.dumps(fields, indent=1) + "\n").encode())
 
-    def _check_marker(self) -> None:
+    def _check_marker(self) -> TableLayout:
         try:
             fields = json.loads(read_file(self.file_system, self._marker))
-            is_known = fields["format"] == MARKER_FORMAT and fields["version"] == MARKER_VERSION
+            version = fields["version"]
+            is_ours = fields["format"] == MARKER_FORMAT
+            if is_ours and version in READ_MARKER_VERSIONS:
+                return RAW if version == 1 else parse_layout(fields["layout"])
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptionError(self._marker, 0, "it marks no table") from error
-        if not is_known:
-            raise UserError(
-                f"{self._marker}: a table of version {fields['version']!r}; this ottla knows "
-                f"version {MARKER_VERSION}"
-            )
+        known = " and ".join(str(one) for one in READ_MARKER_VERSIONS)
+        raise UserError(f"{self._marker}: a table of version {version!r}; this ottla knows {known}")
 
     def _entry_count(self) -> int:
         ids = sorted(
@@ -246,21 +271,23 @@ class TableDirectory:
             if stem != name and parse_entry_file_name(stem) is not None:
                 self.file_system.remove(join(self._manifest, name))
 
-    def _remove_uncommitted(self, load_directory: str, committed: set[str]) -> int:
-        """Empties a load's directory of what it wrote in vain, and removes it when that is all."""
-        directory = join(self.path, load_directory)
+    def _remove_uncommitted(self, directory: str, committed: set[str]) -> int:
+        """Empties a load's directory of what it wrote in vain, and removes it when that is all.
+
+        `directory` is relative to the table.
+        """
         removed = 0
-        for name in self._list(directory):
+        for name in self._list(join(self.path, directory)):
             path = join(directory, name)
             if name == _SPARK_SCRATCH:
-                self._remove_tree(path)
-            elif _LOAD_FILE.fullmatch(name) and not _belongs(load_directory, name, committed):
-                self.file_system.remove(path)
+                self._remove_tree(join(self.path, path))
+            elif _LOAD_FILE.fullmatch(name) and not _belongs(directory, name, committed):
+                self.file_system.remove(join(self.path, path))
                 removed += 1
-            elif _INNER_DIRECTORY.fullmatch(name) and self._is_directory(path):
-                removed += self._remove_uncommitted(join(load_directory, name), committed)
-        if not self._list(directory):
-            self.file_system.remove_directory(directory)
+            elif _INNER_DIRECTORY.fullmatch(name) and self._is_directory(join(self.path, path)):
+                removed += self._remove_uncommitted(path, committed)
+        if not self._list(join(self.path, directory)):
+            self.file_system.remove_directory(join(self.path, directory))
         return removed
 
     def _is_directory(self, path: str) -> bool:
@@ -295,9 +322,10 @@ def table_files(path: str) -> list[str]:
 def read_table(spark: "SparkSession", path: str) -> "DataFrame":
     """The rows of all committed loads, and no others."""
     files = [spark_path(file, is_pattern=True) for file in table_files(path)]
+    schema = table_schema(TableDirectory(path).layout().value_type)
     if not files:
-        return spark.createDataFrame([], TABLE_SCHEMA)
-    return spark.read.schema(TABLE_SCHEMA).parquet(*files)
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*files)
 
 
 def spark_path(path: str, *, is_pattern: bool = False) -> str:
@@ -306,8 +334,17 @@ def spark_path(path: str, *, is_pattern: bool = False) -> str:
     return f"file://{escaped}"
 
 
-def _belongs(load_directory: str, name: str, committed: set[str]) -> bool:
+def _directories(paths: Sequence[str]) -> set[str]:
+    """All directories between the table and its files, relative to it."""
+    found = {DATA_DIRECTORY}
+    for path in paths:
+        while (path := parent_directory(path)) and path not in found:
+            found.add(path)
+    return found
+
+
+def _belongs(directory: str, name: str, committed: set[str]) -> bool:
     """Whether a committed file is meant, or the checksum that Hadoop keeps beside it."""
     is_checksum = name.startswith(".") and name.endswith(".crc")
     file_name = name[1 : -len(".crc")] if is_checksum else name
-    return join(load_directory, file_name) in committed
+    return join(directory, file_name) in committed

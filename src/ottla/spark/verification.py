@@ -16,12 +16,16 @@ from ottla.spark.manifest import DataFile, FileRole, LoadedPartition, OffsetRang
 from ottla.spark.plan import PlannedRange
 
 
+class LogChangedError(UserError):
+    """What was written is not what the log holds now; reading it again may give both the same."""
+
+
 def verify_files(
     plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, table_path: str
 ) -> tuple[LoadedPartition, ...]:
-    """What was loaded of each planned partition; raises `UserError` when it is not the log's.
+    """What was loaded of each planned partition; raises `LogChangedError` when it is not the log's.
 
-    Then the log has changed while it was read (compaction, most likely).
+    Most likely the log was compacted while it was read.
     """
     by_partition: dict[int, list[DataFile]] = {one.partition: [] for one in plan}
     for file in files:
@@ -46,8 +50,8 @@ def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], table_path:
         raise _written_twice(planned, twice)
 
 
-def _written_twice(planned: PlannedRange, file: DataFile) -> UserError:
-    return UserError(
+def _written_twice(planned: PlannedRange, file: DataFile) -> LogChangedError:
+    return LogChangedError(
         f"{planned.topic}-{planned.partition}: {file.path} holds {file.row_count} rows of offsets "
         f"{file.first_offset} to {file.last_offset}, of which some were written twice; "
         f"run it again"
@@ -81,7 +85,7 @@ def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:
     wanted = OffsetRange(from_offset=planned.from_offset, until_offset=planned.until_offset)
     expected = log.count_records(planned.place, wanted)
     if expected is not None and expected != count:
-        raise UserError(
+        raise LogChangedError(
             f"{planned.topic}-{planned.partition}: {count} rows were written of offsets "
             f"{planned.from_offset} to {planned.until_offset - 1}, where the log now has "
             f"{expected} records; run it again"

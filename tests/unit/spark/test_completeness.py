@@ -4,7 +4,12 @@ import json
 
 from ottla.base.files import join, read_file
 from ottla.spark.announcements import announce
-from ottla.spark.completeness import HOUR_MS, begins_a_new_hour, complete_hours
+from ottla.spark.completeness import (
+    HOUR_MS,
+    begins_a_new_hour,
+    complete_hours,
+    last_asked_ms,
+)
 from ottla.spark.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem
 
@@ -73,9 +78,9 @@ def test_reruns_and_loads_that_knew_no_end_complete_nothing() -> None:
 
 def test_an_hour_is_news_once() -> None:
     entries = [entry(0, NOON + MINUTE, (5, 5))]
-    assert not begins_a_new_hour([], NOON)
-    assert not begins_a_new_hour(entries, NOON + 59 * MINUTE)
-    assert begins_a_new_hour(entries, NOON + 60 * MINUTE)
+    assert not begins_a_new_hour(last_asked_ms([]), NOON)
+    assert not begins_a_new_hour(last_asked_ms(entries), NOON + 59 * MINUTE)
+    assert begins_a_new_hour(last_asked_ms(entries), NOON + 60 * MINUTE)
 
 
 def data_file(path: str, role: FileRole = FileRole.ROWS) -> DataFile:

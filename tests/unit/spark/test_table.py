@@ -199,7 +199,8 @@ def test_an_entry_under_another_name_is_corruption() -> None:
 @pytest.mark.parametrize(
     ("marker", "error", "words"),
     [
-        (b'{"format": "ottla table", "version": 2}', UserError, "a table of version 2"),
+        (b'{"format": "ottla table", "version": 3}', UserError, "a table of version 3"),
+        (b'{"format": "ottla table", "version": 2}', CorruptionError, "it marks no table"),
         (b'{"format": "ottla table"}', CorruptionError, "it marks no table"),
         (b"[]", CorruptionError, "it marks no table"),
         (b"", CorruptionError, "it marks no table"),

@@ -1,0 +1,104 @@
+"""What is wrong with one JSON value, in words: asked only for batches that Arrow refused.
+
+It finds by itself what Python's parser and a look at the kinds of values can tell, some hundred
+thousand values a second; the rest (a time that is none, a name twice, too many digits) is left to
+Arrow, whose word is the last on every value.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+Check = Callable[[Any, str], str | None]
+"""Takes a parsed value and its place; gives what is wrong with it."""
+
+_RANGES = {32: range(-(2**31), 2**31), 64: range(-(2**63), 2**63)}
+
+
+def json_fault(text: str, check: Check) -> str | None:
+    """Why the text is no JSON object of the schema that `check` was made of; `None`: ask Arrow."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+        return check(value, "value")
+    except RecursionError:
+        return None
+    except ValueError as error:
+        return f"it is not one JSON object: {error}"
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is one JSON value, and not nested too deep for Python to tell."""
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def check_of(kind: Any) -> Check:
+    """A check for values of an Arrow type."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        return _struct_check({field.name: check_of(field.type) for field in kind})
+    if types.is_list(kind):
+        return _list_check(check_of(kind.value_type))
+    if types.is_integer(kind):
+        return _int_check(_RANGES[kind.bit_width])
+    if types.is_boolean(kind):
+        return _kind_check("boolean", bool)
+    if types.is_floating(kind):
+        return _kind_check("number", int, float)
+    if types.is_decimal(kind):
+        # Arrow takes numbers and texts of numbers.
+        return _kind_check("number", int, float, str)
+    return _kind_check("string", str)
+
+
+def _struct_check(checks: dict[str, Check]) -> Check:
+    def check(value: Any, place: str) -> str | None:
+        if not isinstance(value, dict):
+            return _other("object", value, place)
+        for name, inner in checks.items():
+            found = value.get(name)
+            fault = None if found is None else inner(found, f"{place}.{name}")
+            if fault is not None:
+                return fault
+        return None
+
+    return check
+
+
+def _list_check(inner: Check) -> Check:
+    def check(value: Any, place: str) -> str | None:
+        if not isinstance(value, list):
+            return _other("array", value, place)
+        faults = (inner(one, f"{place}[]") for one in value if one is not None)
+        return next((fault for fault in faults if fault is not None), None)
+
+    return check
+
+
+def _int_check(bounds: range) -> Check:
+    def check(value: Any, place: str) -> str | None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return _other("whole number", value, place)
+        return None if value in bounds else f"{place} is {value}, which its type cannot hold"
+
+    return check
+
+
+def _kind_check(word: str, *kinds: type) -> Check:
+    def check(value: Any, place: str) -> str | None:
+        is_sound = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+        return None if is_sound else _other(word, value, place)
+
+    return check
+
+
+def _other(word: str, value: Any, place: str) -> str:
+    return f"{place} is {json.dumps(value):.40}, not of the kind {word}"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,224 @@
+"""The schema of decoded values, in the words of Spark's SQL: `id bigint, at timestamp`.
+
+Arrow's types are the form in memory, these words the form in the table's marker and in options.
+Every field may be null. Only types that JSON and Avro values can be checked against exactly are
+offered; Spark knows more.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+
+_NAMES = {
+    "boolean": "boolean",
+    "int": "int",
+    "integer": "int",
+    "bigint": "bigint",
+    "long": "bigint",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamp",
+}
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_MAX_DECIMAL_DIGITS = 38
+_OFFERED = (
+    "boolean, int, bigint, double, decimal(p,s), string, binary, date, timestamp, "
+    "array<...>, map<string,...>, struct<...>"
+)
+
+
+def parse_schema(text: str) -> Any:
+    """The Arrow struct type of `name type, ...`; raises `UserError` and says where."""
+    return struct_type(_Reader(text).fields(":", None))
+
+
+def schema_text(struct: Any) -> str:
+    """The inverse of `parse_schema`, in one spelling."""
+    return ", ".join(f"{_name_text(field.name)} {type_text(field.type)}" for field in struct)
+
+
+def type_text(kind: Any) -> str:
+    """An Arrow type in Spark's words."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        inner = ", ".join(f"{_name_text(field.name)}: {type_text(field.type)}" for field in kind)
+        return f"struct<{inner}>"
+    if types.is_list(kind):
+        return f"array<{type_text(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"map<{type_text(kind.key_type)}, {type_text(kind.item_type)}>"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return next(word for word, one in _primitives().items() if one == kind)
+
+
+def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
+    """A struct of these fields; raises `UserError` for names that Spark cannot tell apart."""
+    import pyarrow as pa
+
+    listed = list(fields)
+    seen: dict[str, str] = {}
+    for name, _ in listed:
+        before = seen.setdefault(name.lower(), name)
+        if before is not name:
+            raise UserError(f"the schema names field {before} twice (case does not count)")
+    return pa.struct(listed)
+
+
+def check_evolution(before: Any, now: Any, place: str = "value") -> None:
+    """Whether a table's schema may become `now`; raises `UserError` naming the field if not.
+
+    What may: fields added, also within structs, and `int` to `bigint`. What older files lack reads
+    as null, and an `int` that they hold reads as `bigint`.
+    """
+    import pyarrow.types as types
+
+    if types.is_struct(before) and types.is_struct(now):
+        for field in before:
+            index = now.get_field_index(field.name)
+            if index < 0:
+                raise _unevolved(f"{place}.{field.name}", "is gone")
+            check_evolution(field.type, now.field(index).type, f"{place}.{field.name}")
+    elif types.is_list(before) and types.is_list(now):
+        check_evolution(before.value_type, now.value_type, f"{place}[]")
+    elif before != now and not (types.is_int32(before) and types.is_int64(now)):
+        raise _unevolved(place, f"was {type_text(before)} and would be {type_text(now)}")
+
+
+def _unevolved(place: str, what: str) -> UserError:
+    return UserError(
+        f"the table's schema cannot become this one: {place} {what}; fields may be added, and int "
+        f"become bigint, and nothing else (load into another directory)"
+    )
+
+
+def _primitives() -> dict[str, Any]:
+    import pyarrow as pa
+
+    return {
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
+
+
+def _name_text(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A reader of the schema's words, from left to right."""
+
+    text: str
+    position: int = 0
+
+    def fields(self, separator: str, end: str | None) -> list[tuple[str, Any]]:
+        """Fields up to the end; `separator` may stand between name and type, as in a struct."""
+        found = []
+        while True:
+            name = self._name()
+            if self._peek() == separator:
+                self._next()
+            found.append((name, self._type()))
+            word = self._peek()
+            if word == end:
+                return found
+            self._expect(",")
+
+    def _type(self) -> Any:
+        import pyarrow as pa
+
+        word = (self._next() or "").lower()
+        if word == "array":
+            return pa.list_(self._inner())
+        if word == "map":
+            return self._map()
+        if word == "struct":
+            self._expect("<")
+            inner = self.fields(":", ">")
+            self._expect(">")
+            return struct_type(inner)
+        if word == "decimal":
+            return self._decimal()
+        if word not in _NAMES:
+            raise self._fault(f"{word or 'its end'!r} is no type; there are {_OFFERED}")
+        return _primitives()[_NAMES[word]]
+
+    def _inner(self) -> Any:
+        self._expect("<")
+        inner = self._type()
+        self._expect(">")
+        return inner
+
+    def _map(self) -> Any:
+        import pyarrow as pa
+
+        self._expect("<")
+        self._expect("string")
+        self._expect(",")
+        items = self._type()
+        self._expect(">")
+        return pa.map_(pa.string(), items)
+
+    def _decimal(self) -> Any:
+        import pyarrow as pa
+
+        self._expect("(")
+        precision = self._number()
+        self._expect(",")
+        scale = self._number()
+        self._expect(")")
+        if not 1 <= precision <= _MAX_DECIMAL_DIGITS or scale > precision:
+            raise self._fault(f"there is no decimal({precision},{scale})")
+        return pa.decimal128(precision, scale)
+
+    def _number(self) -> int:
+        word = self._next() or ""
+        if not word.isascii() or not word.isdigit():
+            raise self._fault(f"{word!r} is no number")
+        return int(word)
+
+    def _name(self) -> str:
+        word = self._next()
+        if word is None or word in "<>(),:":
+            raise self._fault("a field's name is missing")
+        return word[1:-1].replace("``", "`") if word.startswith("`") else word
+
+    def _expect(self, wanted: str) -> None:
+        word = self._next()
+        if word is None or word.lower() != wanted:
+            raise self._fault(f"{wanted!r} is missing")
+
+    def _peek(self) -> str | None:
+        position = self.position
+        word = self._next()
+        self.position = position
+        return word
+
+    def _next(self) -> str | None:
+        found = _TOKEN.match(self.text, self.position)
+        if found is None:
+            if self.text[self.position :].strip():
+                raise self._fault("these characters mean nothing in a schema")
+            return None
+        self.position = found.end()
+        return found[1] or found[2] or found[3]
+
+    def _fault(self, words: str) -> UserError:
+        return UserError(
+            f"the schema at character {self.position}: {words}; a schema reads like "
+            f"'id bigint, at timestamp, lines array<struct<name: string, price: decimal(9,2)>>'"
+        )

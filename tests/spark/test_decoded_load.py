@@ -1,0 +1,245 @@
+"""Loads that decode values: what is in the table, what is set aside, and what stays pinned."""
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.record.builder import RecordBatchBuilder
+from ottla.spark.audit import audit
+from ottla.spark.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.spark.load import LoadOptions, LoadReport, load
+from ottla.spark.log_source import open_log, source_options
+from ottla.spark.manifest import FileRole
+from ottla.spark.options import parse_options
+from ottla.spark.quarantine import OnError
+from ottla.spark.session import LocalSession
+from ottla.spark.table import TableDirectory, read_table
+from ottla.spark.values.decoder import Decoding, ValueFormat
+from tests.unit.spark.test_json_values import BROKEN
+
+INFERRED = Decoding(format=ValueFormat.JSON, schema="")
+HOUR_MS = 3_600_000
+START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+
+
+def append_values(path: Path, values: list[bytes | None], *, step_ms: int = 1) -> None:
+    """One record to a value in partition 0 of `orders`, their times ascending by `step_ms`."""
+    with ottla.open(path) as log:
+        if "orders" not in log.topics():
+            log.create_topic("orders", partitions=2, config={"segment.bytes": 8192})
+        for first in range(0, len(values), 20):
+            builder = RecordBatchBuilder()
+            for number, value in enumerate(values[first : first + 20], first):
+                builder.append(b"key %d" % number, value, START_MS + number * step_ms, ())
+            log.append_batch("orders", 0, builder)
+
+
+def load_into(
+    path: Path, session: LocalSession, layout: LayoutWishes | None = None, **options: Any
+) -> LoadReport:
+    wishes = layout or LayoutWishes()
+    return load(
+        str(path / "log"),
+        "orders",
+        str(path / "table"),
+        spark=session.spark,
+        options=LoadOptions(layout=wishes, **options),
+    )
+
+
+def rows(path: Path, session: LocalSession) -> list[dict[str, Any]]:
+    found = read_table(session.spark, str(path / "table")).toArrow()
+    return list(found.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist())
+
+
+def quarantined(path: Path) -> list[dict[str, Any]]:
+    table = TableDirectory(str(path / "table"))
+    return [
+        row
+        for file in table.current_files()
+        if file.role is FileRole.QUARANTINE
+        for row in pq.ParquetFile(path / "table" / file.path).read().to_pylist()
+    ]
+
+
+def assert_equal_to_log(path: Path) -> None:
+    options = parse_options({**source_options(str(path / "log")), "subscribe": "orders"})
+    table = TableDirectory(str(path / "table"))
+    assert audit(table, open_log(options), "orders", compare_all=True).differences == []
+
+
+def orders(count: int, first: int = 0) -> list[bytes | None]:
+    return [
+        json.dumps({"id": number, "at": f"2024-01-01T{number % 24:02}:00:00Z"}).encode()
+        for number in range(first, first + count)
+    ]
+
+
+def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    sound, broken = orders(1)[0], list(BROKEN.values())
+    append_values(tmp_path / "log", [one for value in broken for one in (sound, value, None)])
+    schema = (
+        "id bigint, small int, price double, exact decimal(5,2), name string, ok boolean, "
+        "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
+    )
+    wishes = LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
+    report = load_into(
+        tmp_path, local_session, wishes, on_error=OnError.QUARANTINE, min_partitions=5
+    )
+    assert (report.row_count, report.quarantined_count) == (2 * len(broken), len(broken))
+    aside = sorted(quarantined(tmp_path), key=lambda row: row["offset"])
+    assert [row["offset"] for row in aside] == list(range(1, 3 * len(broken), 3))
+    assert [row["value"] for row in aside] == broken
+    assert all(row["reason"] and row["key"] == b"key %d" % row["offset"] for row in aside)
+    assert {row["value"] and row["value"]["id"] for row in rows(tmp_path, local_session)} == {
+        0,
+        None,
+    }
+    assert_equal_to_log(tmp_path)
+
+
+def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append_values(tmp_path / "log", [*orders(30), b'{"id": "x"}', *orders(10)])
+    wishes = LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
+    with pytest.raises(UserError, match=r"orders-0, offset 30: .*value.id is \"x\".*--on-error"):
+        load_into(tmp_path, local_session, wishes)
+    assert rows(tmp_path, local_session) == []
+    report = load_into(tmp_path, local_session, wishes, on_error=OnError.SKIP)
+    assert (report.row_count, report.quarantined_count) == (40, 1)
+    (aside,) = quarantined(tmp_path)
+    assert aside["offset"] == 30
+    assert "value" not in aside
+    assert_equal_to_log(tmp_path)
+
+
+def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append_values(tmp_path / "log", orders(5))
+    load_into(tmp_path, local_session, LayoutWishes(decoding=INFERRED))
+    layout = TableDirectory(str(tmp_path / "table")).layout()
+    assert layout.decoding is not None
+    assert layout.decoding.schema == "id bigint, at string"
+    append_values(tmp_path / "log", [b'{"id": 7, "new": "n"}'])
+    load_into(tmp_path, local_session)
+    assert rows(tmp_path, local_session)[-1]["value"] == {"id": 7, "at": None}
+    append_values(tmp_path / "log", [b'{"id": 8, "new": "n"}'])
+    grown = Decoding(format=ValueFormat.JSON, schema="id bigint, at string, new string")
+    load_into(tmp_path, local_session, LayoutWishes(decoding=grown))
+    found = [row["value"] for row in rows(tmp_path, local_session)]
+    assert found[-1] == {"id": 8, "at": None, "new": "n"}
+    assert found[-2] == {"id": 7, "at": None, "new": None}
+    assert [
+        one.since_commit for one in TableDirectory(str(tmp_path / "table")).layout().decodings
+    ] == [0, 2]
+    for wishes, words in (
+        (LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id int")), "value.id was"),
+        (LayoutWishes(is_raw=True), "decoded as json; load raw ones into another"),
+        (
+            LayoutWishes(partitioning=Partitioning(unit=PartitionUnit.DAY)),
+            "parted into no directories by time",
+        ),
+    ):
+        with pytest.raises(UserError, match=words):
+            load_into(tmp_path, local_session, wishes)
+    assert_equal_to_log(tmp_path)
+
+
+def test_avro_values_with_a_registrys_prefix_become_columns(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    stream = BytesIO(b"\0\0\0\0\7")
+    stream.seek(5)
+    value = {"id": 3, "tags": {"a": 1}, "at": START_MS}
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    append_values(tmp_path / "log", [stream.getvalue(), None, b"\0\0\0\0\7\6"])
+    decoding = Decoding(
+        format=ValueFormat.AVRO, schema=json.dumps(schema), confluent=True, schema_id=7
+    )
+    report = load_into(
+        tmp_path, local_session, LayoutWishes(decoding=decoding), on_error=OnError.QUARANTINE
+    )
+    assert (report.row_count, report.quarantined_count) == (2, 1)
+    first, tombstone = rows(tmp_path, local_session)
+    assert (first["value"]["id"], first["value"]["tags"]) == (3, [("a", 1)])
+    assert first["value"]["at"].timestamp() * 1000 == START_MS
+    assert tombstone["value"] is None
+    assert_equal_to_log(tmp_path)
+
+
+@pytest.mark.parametrize("unit", PartitionUnit)
+def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own(
+    tmp_path: Path, local_session: LocalSession, unit: PartitionUnit
+) -> None:
+    append_values(tmp_path / "log", orders(100), step_ms=HOUR_MS)
+    wishes = LayoutWishes(partitioning=Partitioning(unit=unit))
+    load_into(tmp_path, local_session, wishes, min_partitions=3)
+    append_values(tmp_path / "log", orders(2), step_ms=HOUR_MS)
+    late = load_into(tmp_path, local_session)
+    days = {row["timestamp"].strftime("%Y-%m-%d") for row in rows(tmp_path, local_session)}
+    for file in TableDirectory(str(tmp_path / "table")).current_files():
+        assert set(file.values) == set(unit.columns)
+        times = pq.ParquetFile(tmp_path / "table" / file.path).read()["timestamp"].to_pylist()
+        assert {time.strftime("%Y-%m-%d") for time in times} == {file.values["day"]}
+        assert {time.strftime("%H") for time in times} == {file.values.get("hour")} or (
+            unit is PartitionUnit.DAY
+        )
+    assert {file.values["day"] for file in late.files} == {min(days)}
+    assert len(rows(tmp_path, local_session)) == 102
+    assert_equal_to_log(tmp_path)
+
+
+def test_files_can_lie_by_a_time_that_the_value_tells(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append_values(tmp_path / "log", [*orders(48), b"{}"])
+    by = Partitioning(unit=PartitionUnit.HOUR, column="value.at")
+    typed = Decoding(format=ValueFormat.JSON, schema="id bigint, at timestamp")
+    with pytest.raises(UserError, match=r"value\.at: that is no timestamp of the rows"):
+        load_into(tmp_path, local_session, LayoutWishes(decoding=INFERRED, partitioning=by))
+    report = load_into(tmp_path, local_session, LayoutWishes(decoding=typed, partitioning=by))
+    hours = {(file.values["day"], file.values["hour"]) for file in report.files}
+    unknown = ("__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
+    assert hours == {unknown, *(("2024-01-01", f"{hour:02}") for hour in range(24))}
+    assert_equal_to_log(tmp_path)
+
+
+def test_rows_say_where_they_are_from_and_which_load_brought_them(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    for _ in range(2):
+        append_values(tmp_path / "log", orders(3))
+        load_into(tmp_path, local_session)
+    found = rows(tmp_path, local_session)
+    assert [row["commit_id"] for row in found] == [0, 0, 0, 1, 1, 1]
+    assert {row["topic"] for row in found} == {"orders"}
+
+
+def test_files_come_near_to_the_size_that_is_asked_for(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    import random
+
+    chance = random.Random(1)
+    append_values(tmp_path / "log", [chance.randbytes(200) for _ in range(5000)])
+    report = load_into(tmp_path, local_session, target_size=100_000, min_partitions=1)
+    sizes = [file.size for file in report.files]
+    assert len(sizes) > 5
+    assert all(70_000 < size < 130_000 for size in sizes)
