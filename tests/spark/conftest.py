@@ -1,12 +1,15 @@
 """One Spark session for all tests of this folder: starting one takes seconds."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from _pytest.mark.structures import MarkDecorator
 
+from ottla.spark.load import LoadOptions, load
 from ottla.spark.session import LocalSession, SessionSettings
+from tests.spark.topics import append
 
 pytest.importorskip("pyspark")
 
@@ -27,3 +30,26 @@ def local_session() -> Iterator[LocalSession]:
     session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def loaded_once(tmp_path_factory: pytest.TempPathFactory, local_session: LocalSession) -> Path:
+    path = tmp_path_factory.mktemp("loaded")
+    for counts in ({0: 700, 1: 30}, {0: 41, 1: 9}):
+        append(path / "log", counts)
+        load(
+            str(path / "log"),
+            "orders",
+            str(path / "table"),
+            spark=local_session.spark,
+            options=LoadOptions(min_partitions=4),
+        )
+    return path
+
+
+@pytest.fixture
+def loaded(loaded_once: Path, tmp_path: Path) -> Path:
+    """A log, and a table of two loads of it, in several files each."""
+    for name in ("log", "table"):
+        shutil.copytree(loaded_once / name, tmp_path / name)
+    return tmp_path

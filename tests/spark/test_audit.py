@@ -11,28 +11,14 @@ import pytest
 import ottla
 from ottla.cli.main import main
 from ottla.spark.audit import audit
-from ottla.spark.audit_report import AuditReport
 from ottla.spark.load import load
 from ottla.spark.log_source import open_log, source_options
 from ottla.spark.options import parse_options
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, table_files
 from tests.golden.directories import GOLDEN
+from tests.spark.auditing import audited
 from tests.spark.topics import append
-
-
-@pytest.fixture
-def loaded(tmp_path: Path, local_session: LocalSession) -> Path:
-    """A log, and a table of two loads of it."""
-    for counts in ({0: 700, 1: 30}, {0: 41, 1: 9}):
-        append(tmp_path / "log", counts)
-        load(str(tmp_path / "log"), "orders", str(tmp_path / "table"), spark=local_session.spark)
-    return tmp_path
-
-
-def audited(path: Path, *, compare_all: bool = True) -> AuditReport:
-    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": "orders"}))
-    return audit(TableDirectory(str(path / "table")), log, "orders", compare_all=compare_all)
 
 
 def data_files(path: Path) -> list[Path]:

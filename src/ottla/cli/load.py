@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.errors import ApiError, CorruptionError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,34 +28,64 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Load on although retention removed records unread; the table's manifest names them.",
 )
+@click.option(
+    "--rerun",
+    is_flag=True,
+    help="Read again what the table has, from --from up to --to, and put it in its rows' place.",
+)
+@click.option(
+    "--from",
+    "begin",
+    metavar="OFFSET|P:OFFSET,...|TIME",
+    help="Where a rerun begins: 1200 in every partition, 0:1200,2:900, or 2026-07-20T13:00 (UTC).",
+)
+@click.option("--to", "end", metavar="OFFSET|...", help="Where it ends; itself not read again.")
 @click.option("--min-partitions", type=click.IntRange(min=1), help="At least so many Spark tasks.")
-def load_command(
-    source: str, topic: str, into: str, allow_gaps: bool, min_partitions: int | None
-) -> None:
+def load_command(source: str, topic: str, into: str, **given: Any) -> None:
     """Load what is new in a topic into Parquet, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
     again to load what has come since; a load that was killed leaves the table as it was.
+
+    With --rerun, what is loaded already is read again, all of it or a range. Readers see the old
+    rows or the new ones, never both.
     """
     from rich.console import Console
 
-    from ottla.spark.load import LoadOptions, load
+    from ottla.cli.rerun import rerun_range, show_rerun
+    from ottla.spark.load import LoadOptions, LoadPlace, load
     from ottla.spark.parquet_job import TaskError
+    from ottla.spark.rerun import rerun
     from ottla.spark.session import SessionSettings
 
     console = Console()
     options = LoadOptions(
-        allow_gaps=allow_gaps,
-        min_partitions=min_partitions,
+        allow_gaps=given["allow_gaps"],
+        min_partitions=given["min_partitions"],
         # What goes wrong in a task is told in one line, by us.
         session=SessionSettings(log_level="OFF"),
     )
     try:
         with ProgressLine(console, topic) as line:
-            report = load(source, topic, into, progress=line.show, options=options)
+            if given["rerun"]:
+                wanted = rerun_range(given["begin"], given["end"])
+                again = rerun(
+                    LoadPlace(source, topic, into), wanted, progress=line.show, options=options
+                )
+            else:
+                _refuse_range(given)
+                report = load(source, topic, into, progress=line.show, options=options)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
-    show_report(console, report)
+    if given["rerun"]:
+        show_rerun(console, again)
+    else:
+        show_report(console, report)
+
+
+def _refuse_range(given: dict[str, Any]) -> None:
+    if given["begin"] is not None or given["end"] is not None:
+        raise UserError("--from and --to belong to --rerun; a load begins where the last one ended")
 
 
 class ProgressLine:

@@ -21,6 +21,7 @@ from ottla.spark.layout import RAW, LayoutWishes, TableLayout, first_layout, nex
 from ottla.spark.load_task import LoadTask
 from ottla.spark.log_source import LogSource, open_log, source_options
 from ottla.spark.manifest import (
+    Action,
     DataFile,
     LoadedPartition,
     ManifestEntry,
@@ -183,7 +184,12 @@ class Sessions:
 
 
 class TableLoad:
-    """Loads into one table that this process has claimed, one after the other."""
+    """Loads into one table that this process has claimed, one after the other.
+
+    `rerun.Rerun` plans and publishes another way.
+    """
+
+    action = Action.LOAD
 
     def __init__(
         self,
@@ -202,6 +208,9 @@ class TableLoad:
         self._loaded: dict[int, LoadedPartition] = {}
         self._commit_id = 0
         self._layout = RAW
+        self._directory = ""
+        """Where the files go, relative to the table."""
+        self._replaces: tuple[str, ...] = ()
         self._row_size: float | None = None
         self._asked_ms = 0
         """When the log was asked where it ends."""
@@ -299,11 +308,11 @@ class TableLoad:
 
     def _write(self, spark: "SparkSession", plan: Sequence[PlannedRange]) -> tuple[DataFile, ...]:
         attempt = secrets.token_bytes(4)
-        directory = self._table.load_directory(self._commit_id, attempt)
+        self._directory = self._table.load_directory(self._commit_id, attempt, self.action)
         job = ParquetJob(
             table_path=self._table.path,
-            directory=directory,
-            task=self._task(plan, directory),
+            directory=self._directory,
+            task=self._task(plan),
             compression=self._options.compression,
             partitioning=self._layout.partitioning,
         )
@@ -316,7 +325,7 @@ class TableLoad:
         self._progress(replace(watched, step=Step.WRITTEN))
         return job.files()
 
-    def _task(self, plan: Sequence[PlannedRange], directory: str) -> LoadTask:
+    def _task(self, plan: Sequence[PlannedRange]) -> LoadTask:
         assert self._row_size is not None
         return LoadTask(
             read_options=self._read_options,
@@ -337,7 +346,7 @@ class TableLoad:
             decoding=self._layout.decoding,
             value_type=self._layout.value_type,
             on_error=self._options.on_error,
-            quarantine=os.path.join(self._table.path, directory, QUARANTINE_DIRECTORY),
+            quarantine=os.path.join(self._table.path, self._directory, QUARANTINE_DIRECTORY),
         )
 
     def _publish(self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...]) -> int:
@@ -355,6 +364,8 @@ class TableLoad:
             source=self._place.source,
             partitions=partitions,
             files=files,
+            action=self.action,
+            replaces=self._replaces,
             asked_ms=self._asked_ms,
             schema=table_schema(self._layout.value_type) if self._layout.decodings else None,
         )

@@ -82,7 +82,7 @@ def plan_load(
     """
     offered = {partition.partition: partition for partition in log}
     for before in loaded.values():
-        _check_same_topic(before, log)
+        check_same_topic(before, log)
     for number, before in loaded.items():
         _check_continues(before, offered.get(number))
     return tuple(
@@ -121,7 +121,8 @@ def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> Pla
     )
 
 
-def _check_same_topic(before: LoadedPartition, log: Sequence[LogPartition]) -> None:
+def check_same_topic(before: LoadedPartition, log: Sequence[LogPartition]) -> None:
+    """Raises `UserError` when the table was loaded from another topic, or an earlier one."""
     for now in log:
         if now.topic != before.topic:
             raise UserError(

@@ -1,0 +1,15 @@
+"""Audits as tests make them: of the log and the table that lie beside each other."""
+
+from pathlib import Path
+
+from ottla.spark.audit import audit
+from ottla.spark.audit_report import AuditReport
+from ottla.spark.log_source import open_log, source_options
+from ottla.spark.options import parse_options
+from ottla.spark.table import TableDirectory
+
+
+def audited(path: Path, *, compare_all: bool = True) -> AuditReport:
+    """Of the topic `orders` in `log`, and `table`."""
+    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": "orders"}))
+    return audit(TableDirectory(str(path / "table")), log, "orders", compare_all=compare_all)

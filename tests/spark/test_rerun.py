@@ -1,0 +1,149 @@
+"""Reruns with a real Spark: ranges that are read again, whatever happens on the way."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.cli.main import main
+from ottla.spark.load import LoadPlace, LoadReport, Progress, Step, load
+from ottla.spark.manifest import Action
+from ottla.spark.rerun import rerun
+from ottla.spark.rerun_plan import AtTime, RerunRange
+from ottla.spark.session import LocalSession
+from ottla.spark.table import TableDirectory, table_files
+from tests.spark.auditing import audited
+from tests.spark.topics import append, log_rows, table_rows
+
+BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
+
+
+class Stopped(BaseException):
+    """Ends a rerun on the spot, as a kill does, but leaves the process."""
+
+
+def forge(path: str) -> None:
+    """Values that were never produced, in a file that looks as before otherwise."""
+    rows = pq.read_table(path)
+    values = pa.array([b"forged"] * rows.num_rows, pa.binary())
+    pq.write_table(rows.set_column(rows.schema.get_field_index("value"), "value", values), path)
+    # Spark would find out by the checksum that it keeps beside the file.
+    (Path(path).parent / f".{Path(path).name}.crc").unlink(missing_ok=True)
+
+
+def run_again(path: Path, session: LocalSession, wanted: RerunRange) -> LoadReport:
+    place = LoadPlace(str(path / "log"), "orders", str(path / "table"))
+    return rerun(place, wanted, spark=session.spark)
+
+
+def test_a_range_is_read_again_and_rows_beside_it_stay(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    before = table_rows(local_session.spark, loaded / "table")
+    for path in table_files(str(loaded / "table")):
+        forge(path)
+    report = run_again(loaded, local_session, RerunRange(begin={0: 333}, end={0: 720}))
+    assert [(one.partition, one.from_offset, one.until_offset) for one in report.partitions] == [
+        (0, 333, 720)
+    ]
+    assert report.partitions[0].carried_count > 0
+    after = table_rows(local_session.spark, loaded / "table")
+    is_new = [row[0] == 0 and 333 <= row[1] < 720 for row in after]
+    assert [row for row, new in zip(after, is_new, strict=True) if new] == before[333:720]
+    assert {row[3] for row, new in zip(after, is_new, strict=True) if not new} == {b"forged"}
+    assert [row[:2] for row in after] == [row[:2] for row in before]
+    entry = TableDirectory(str(loaded / "table")).entries()[-1]
+    assert (entry.action, len(entry.replaces) > 1) == (Action.RERUN, True)
+
+
+def test_a_table_read_again_whole_equals_its_log_and_loads_go_on(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    for path in table_files(str(loaded / "table")):
+        forge(path)
+    report = run_again(loaded, local_session, RerunRange())
+    assert (report.commit_id, report.row_count) == (2, 780)
+    assert audited(loaded).differences == []
+    append(loaded / "log", {0: 10})
+    load(str(loaded / "log"), "orders", str(loaded / "table"), spark=local_session.spark)
+    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    found = audited(loaded)
+    assert (found.differences, found.reruns, found.rows) == ([], 1, 790)
+
+
+def test_reruns_of_parts_of_reruns_still_add_up(loaded: Path, local_session: LocalSession) -> None:
+    for begin, end in ((100, 500), (400, 710), (450, 460)):
+        run_again(loaded, local_session, RerunRange(begin={0: begin}, end={0: end}))
+    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    report = audited(loaded)
+    assert report.differences == []
+    assert report.rows_counted == report.rows_compared == 780
+
+
+def test_times_mean_the_first_offset_that_is_as_late(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    wanted = RerunRange(
+        begin=AtTime(timestamp_ms=1_700_000_000_010), end=AtTime(timestamp_ms=1_700_000_000_025)
+    )
+    report = run_again(loaded, local_session, wanted)
+    assert [(one.from_offset, one.until_offset) for one in report.partitions] == [
+        (10, 25),
+        (10, 25),
+    ]
+    assert audited(loaded).is_equal
+    with pytest.raises(UserError, match="nothing to read again"):
+        run_again(loaded, local_session, RerunRange(begin=AtTime(timestamp_ms=2_000_000_000_000)))
+
+
+@pytest.mark.parametrize("step", BEFORE_THE_COMMIT, ids=lambda step: step.name.lower())
+def test_a_rerun_that_stops_leaves_readers_the_table_as_it_was(
+    loaded: Path, local_session: LocalSession, step: Step
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.step is step:
+            raise Stopped
+
+    table = loaded / "table"
+    files = table_files(str(table))
+    with pytest.raises(Stopped):
+        rerun(
+            LoadPlace(str(loaded / "log"), "orders", str(table)),
+            RerunRange(begin=20, end=600),
+            spark=local_session.spark,
+            progress=stop,
+        )
+    assert table_files(str(table)) == files
+    assert audited(loaded).is_equal
+    assert run_again(loaded, local_session, RerunRange(begin=20, end=600)).commit_id == 2
+    assert audited(loaded).is_equal
+    replaced = set(files) - set(table_files(str(table)))
+    in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
+    assert in_data == set(table_files(str(table))) | replaced
+
+
+def test_where_no_table_is_none_is_made(tmp_path: Path, local_session: LocalSession) -> None:
+    append(tmp_path / "log", {0: 5})
+    with pytest.raises(UserError, match="holds no table"):
+        run_again(tmp_path, local_session, RerunRange())
+    assert not (tmp_path / "table").exists()
+
+
+def test_the_command_tells_what_was_read_again(
+    loaded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(loaded / "log"), "--topic", "orders", "--into", str(loaded / "table")]
+    time = datetime.fromtimestamp(1_700_000_000.030, UTC).isoformat()
+    with pytest.raises(SystemExit) as end:
+        main(["load", *arguments, "--rerun", "--from", "0:20", "--to", time])
+    assert not end.value.code
+    told = capsys.readouterr().out
+    assert "Reran orders" in told
+    assert "10 rows read again" in told
+    with pytest.raises(SystemExit) as refused:
+        main(["load", *arguments, "--from", "20"])
+    assert refused.value.code == 2
+    assert "--from and --to belong to --rerun" in capsys.readouterr().err
