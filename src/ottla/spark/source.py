@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
+    from ottla.spark.stream import OttlaStreamReader
+
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -38,6 +40,11 @@ class OttlaSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: "StructType") -> "OttlaReader":
         kind = FilteringReader if _takes_filters() else OttlaReader
         return kind(parse_options(self.options), schema)
+
+    def streamReader(self, schema: "StructType") -> "OttlaStreamReader":  # noqa: N802
+        from ottla.spark.stream import OttlaStreamReader
+
+        return OttlaStreamReader(parse_options(self.options), schema)
 
 
 class OttlaReader(DataSourceReader):  # type: ignore[misc]

@@ -5,9 +5,11 @@ asked otherwise. The client joins no group; `group_commits.py` is what commits o
 """
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,12 @@ ANSWER_SECONDS = 10.0
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
+
+_NOT_THERE = (-140, -139, 1)
+"""No offset to go on from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
+
+_TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
+"""The client tells where a log parts from what it was, but only in its words."""
 _NO_TIMESTAMP = -1
 
 _CONSUMER_SETTINGS = {
@@ -93,7 +101,7 @@ class BrokerLog:
 
     def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         """Found by the client itself, which asks the leader before it fetches (KIP-320)."""
-        client = _client_module()
+        client = client_module()
         with self._reading(place) as consumer:
             wanted = client.TopicPartition(
                 place.topic, place.partition, position, leader_epoch=epoch
@@ -117,7 +125,7 @@ class BrokerLog:
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        client = _client_module()
+        client = client_module()
         with self._reading(split.place) as consumer:
             consumer.assign(
                 [client.TopicPartition(split.place.topic, split.place.partition, split.from_offset)]
@@ -137,17 +145,20 @@ class BrokerLog:
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        client = _client_module()
+        with as_user_errors(client_module(), self._address):
+            yield self._admin
+
+    @cached_property
+    def _admin(self) -> Any:
         from confluent_kafka import admin
 
-        with _as_user_errors(client, self._address):
-            settings = {name: value for name, value in self._client.items() if name != "group.id"}
-            yield admin.AdminClient({**settings, "logger": logger})
+        settings = {name: value for name, value in self._client.items() if name != "group.id"}
+        return admin.AdminClient({**settings, "logger": logger})
 
     @contextmanager
     def _reading(self, place: TopicPartition) -> Iterator[Any]:
-        client = _client_module()
-        with _as_user_errors(client, f"{self._address}/{place}"):
+        client = client_module()
+        with as_user_errors(client, f"{self._address}/{place}"):
             consumer = client.Consumer(
                 {
                     "group.id": _DEFAULT_GROUP,
@@ -261,10 +272,7 @@ def _check_error(message: Any, consumer: Any, client: Any, split: Split, next_of
     error = message.error()
     if error is None or error.code() == client.KafkaError._PARTITION_EOF:
         return
-    if error.code() in (
-        client.KafkaError._AUTO_OFFSET_RESET,
-        client.KafkaError.OFFSET_OUT_OF_RANGE,
-    ):
+    if error.code() in _NOT_THERE:
         place = client.TopicPartition(split.place.topic, split.place.partition)
         start, _ = consumer.get_watermark_offsets(place, ANSWER_SECONDS)
         if start > next_offset:
@@ -281,11 +289,13 @@ def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
         error = message.error()
         if error is None or error.code() == client.KafkaError._PARTITION_EOF:
             return None
-        if error.code() == client.KafkaError._LOG_TRUNCATION:
-            return int(message.offset())
-        if error.code() == client.KafkaError._AUTO_OFFSET_RESET:
-            return None  # Below the log's start, or above its end: both show in its offsets.
-        raise client.KafkaException(error)
+        if error.code() not in _NOT_THERE:
+            raise client.KafkaException(error)
+        if (told := _TRUNCATION.search(error.str())) is not None:
+            return int(told[1])
+        if "truncation" in error.str():
+            raise client.KafkaException(error)
+        return None  # Below the log's start, or above its end: both show in its offsets.
     return None
 
 
@@ -334,7 +344,7 @@ def _uuid(told: Any) -> Uuid | None:
     return None if uuid == ZERO_UUID else uuid
 
 
-def _client_module() -> Any:
+def client_module() -> Any:
     try:
         import confluent_kafka
     except ImportError as error:
@@ -345,7 +355,7 @@ def _client_module() -> Any:
 
 
 @contextmanager
-def _as_user_errors(client: Any, place: str) -> Iterator[None]:
+def as_user_errors(client: Any, place: str) -> Iterator[None]:
     try:
         yield
     except client.KafkaException as error:

@@ -1,12 +1,13 @@
 """What the data source may be asked, and what it answers to anything else."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.spark.log_source import LogSource
-from ottla.spark.options import COLUMN_TYPES, Isolation, parse_options
+from ottla.spark.options import COLUMN_TYPES, OPTIONS, Isolation, parse_options
 from ottla.spark.plan import LogPartition, TopicPartition
 from ottla.spark.ranges import resolve_ranges
 
@@ -229,3 +230,8 @@ def test_a_stream_has_no_end() -> None:
     options = parse_options({**FILES, "endingTimestamp": "1"})
     with pytest.raises(UserError, match="a stream has no end: leave out option endingTimestamp"):
         assert options.stream_start
+
+
+def test_every_option_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    assert [name for name in OPTIONS if f"`{name}`" not in text] == []

@@ -1,0 +1,215 @@
+"""The streaming side of the data source: `spark.readStream.format("ottla")`.
+
+Spark keeps one reader for a query, which is asked for offsets and partitions, and makes another one
+for the tasks; nothing in memory is relied on to survive. Where a batch ends stands in Spark's
+checkpoint (`stream_offset.py`), and what it reads is worked out from that and the log
+(`stream_plan.py`).
+
+Spark asks for the latest offset only when the batch before is done, and names its end. So that is
+what is committed to the group then; Spark's own `commit` comes a batch late, and never for the
+last one.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import UserError
+from ottla.spark.continuity import Continuation, Position, report
+from ottla.spark.group_commits import GroupCommits
+from ottla.spark.log_source import LogSource, open_log
+from ottla.spark.options import ReadOptions
+from ottla.spark.plan import LogPartition, TopicPartition
+from ottla.spark.ranges import resolve_bound
+from ottla.spark.reading import SplitPartition, check_schema, read_partition, task_wishes
+from ottla.spark.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
+from ottla.spark.stream_plan import ends_of, go_on, is_due, plan_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+LOOK_INTERVAL_MS = 100
+"""An idle query asks for the latest offset every dozen milliseconds; the log is asked this often.
+"""
+
+MISSING_SECONDS = 0.2
+"""A partition that moves to another directory is in none of them for a moment."""
+
+logger = logging.getLogger(__name__)
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """One query's reader. All its errors are `UserError`, and end the query."""
+
+    def __init__(
+        self, options: ReadOptions, schema: "StructType", clock: Clock | None = None
+    ) -> None:
+        check_schema(schema)
+        self._start = options.stream_start
+        self._options = options
+        self._spark_schema = schema
+        self._clock = clock or SystemClock()
+        self._log: LogSource | None = None
+        self._seen: tuple[float, list[LogPartition]] | None = None
+        self._pinned: list[LogPartition] | None = None
+        self._first: Positions | None = None
+        self._last_batch_ms: float | None = None
+        self._commits: GroupCommits | None = None
+        self._committed: Mapping[TopicPartition, Position] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return dict(INITIAL)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """One limit is all that Spark can be told; the other one of two is kept in mind."""
+        limits = self._options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        if limits.min_offsets is not None:
+            return ReadMinRows(limits.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._pinned = self._source().partitions(may_lack=True)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends; `start` itself when there is none to be made."""
+        if start == INITIAL:
+            return self._first_end(limit)
+        known = parse_stream_offset(start).positions
+        there = self._look(known)
+        begins = go_on(known, there, self._source())
+        if self._options.fail_on_data_loss:
+            report([one.loss for one in begins.values() if one.loss], fail=True)
+        self._commit(begins, there)
+        end = self._end(begins, there, limit)
+        return start if end is None or end == known else StreamOffset(positions=end).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """What there was at the last look, for Spark's reports of progress."""
+        if self._seen is None:
+            return None
+        ends = {one.place: Position(offset=one.end_offset) for one in self._seen[1]}
+        return StreamOffset(positions=ends).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
+        """The tasks of a batch; `end` was settled earlier, perhaps by a process that is gone."""
+        until = parse_stream_offset(end)
+        known = until.start if start == INITIAL else parse_stream_offset(start).positions
+        log = self._source()
+        plan = plan_batch(known, until, self._there(until.positions), log)
+        report(plan.losses, fail=self._options.fail_on_data_loss)
+        return [
+            SplitPartition(split) for split in log.splits(plan.ranges, task_wishes(self._options))
+        ]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        yield from read_partition(self._options, partition, self._spark_schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: see the head of this file."""
+
+    def stop(self) -> None:
+        if self._commits is not None:
+            self._commits.close()
+
+    def _source(self) -> LogSource:
+        if self._log is None:
+            self._log = open_log(self._options)
+        return self._log
+
+    def _look(self, known: Positions) -> list[LogPartition]:
+        if self._pinned is not None:
+            return self._pinned
+        now_ms = self._clock.monotonic_ms()
+        if self._seen is None or now_ms - self._seen[0] >= LOOK_INTERVAL_MS:
+            self._seen = now_ms, self._there(known)
+        return self._seen[1]
+
+    def _there(self, known: Positions) -> list[LogPartition]:
+        """What is there now; what is known and is missing is looked for twice."""
+        there = self._source().partitions(may_lack=True)
+        if set(known) <= {one.place for one in there}:
+            return there
+        time.sleep(MISSING_SECONDS)
+        return self._source().partitions(may_lack=True)
+
+    def _first_end(self, limit: ReadLimit) -> dict[str, Any]:
+        """The first batch's end, which says where the query starts, even if that is all it has."""
+        log = self._source()
+        if self._first is None:
+            present = log.partitions()
+            offsets = resolve_bound(self._start, log, present, self._options.no_match)
+            self._first = {
+                one.place: Position(offset=offsets[one.place], topic_id=one.topic_id)
+                for one in present
+            }
+        there = [one for one in self._look(self._first) if one.place in self._first]
+        begins = go_on(self._first, there, log)
+        losses = [one.loss for one in begins.values() if one.loss]
+        report(losses, fail=self._options.fail_on_data_loss)
+        self._commit(begins, there)
+        end = self._end(begins, there, limit) or ends_of(begins, there, 0)
+        started = {place: one.offset for place, one in begins.items() if one.offset is not None}
+        return StreamOffset(positions=end, started=started).to_json()
+
+    def _end(
+        self,
+        begins: Mapping[TopicPartition, Continuation],
+        there: Sequence[LogPartition],
+        limit: ReadLimit,
+    ) -> dict[TopicPartition, Position] | None:
+        """`None` while there is too little for a batch."""
+        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        now_ms = self._clock.monotonic_ms()
+        if not isinstance(limit, ReadAllAvailable) and self._pinned is None:
+            now = {one.place: one for one in there}
+            count = sum(
+                max(0, now[place].end_offset - one.offset)
+                for place, one in begins.items()
+                if one.offset is not None
+            )
+            if not is_due(count, self._options.limits, now_ms, self._last_batch_ms):
+                return None
+        self._last_batch_ms = now_ms
+        return ends_of(begins, there, max_offsets)
+
+    def _commit(
+        self, begins: Mapping[TopicPartition, Continuation], there: Sequence[LogPartition]
+    ) -> None:
+        """Tells the group how far all batches so far have come.
+
+        The first commit must succeed, for a mistake to be seen; a later one is tried again.
+        """
+        if self._options.group_id is None:
+            return
+        epochs = {one.place: one.leader_epoch for one in there}
+        reached = {
+            place: Position(offset=one.offset, leader_epoch=epochs.get(place))
+            for place, one in begins.items()
+            if one.offset is not None
+        }
+        if reached == self._committed:
+            return
+        if self._commits is None:
+            self._commits = GroupCommits(self._options.client, self._options.group_id)
+        try:
+            self._commits.commit(reached)
+        except UserError as error:
+            if self._committed is None:
+                raise
+            logger.warning("%s; committed again with the next look", error)
+        else:
+            self._committed = reached
