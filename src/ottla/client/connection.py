@@ -1,9 +1,11 @@
-"""One connection to a broker: a request, then its response, in the newest version both know.
+"""One connection to a broker: requests and their responses, in the newest version both know.
 
-Kafka's counterpart: `NetworkClient`, of which a question at a time needs little.
+Kafka's counterpart: `NetworkClient`, of which few questions at a time need little.
 """
 
 import socket
+from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -26,17 +28,22 @@ class UnreachableError(UserError):
 class Connection:
     """Use it in a `with` statement. Whatever goes wrong on the way is an `UnreachableError`."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, host: str, port: int, *, timeout_s: float = 10.0, client_id: str = CLIENT_ID
+    ) -> None:
         """Connects, and asks what the broker answers; raises `UnreachableError`."""
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._client_id = client_id
         self._correlation_id = 0
+        self._unanswered: deque[RequestHeader] = deque()
+        self._answers: dict[int, Any] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except OSError as error:
             raise self._error(error) from error
         try:
-            answer = self._ask(ApiVersionsRequest(), 0)
+            answer = self._receive(self._send(ApiVersionsRequest(), 0))
         except BaseException:
             self.close()
             raise
@@ -64,9 +71,13 @@ class Connection:
 
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
         """The response to a request, in version `newest` at the most; raises `UserError`."""
+        return self.send(request, newest=newest)()
+
+    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
+        """The same in two steps: what is returned waits for the answer, with others in between."""
         assert request.API_KEY is not None
-        version = self.version_of(request.API_KEY, newest=newest)
-        return self._ask(request, version)
+        header = self._send(request, self.version_of(request.API_KEY, newest=newest))
+        return lambda: self._receive(header)
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
         """The newest version of an API that both know, `newest` at the most; raises `UserError`."""
@@ -80,27 +91,44 @@ class Connection:
             )
         return version
 
-    def _ask(self, request: Message, version: int) -> Any:
+    def _send(self, request: Message, version: int) -> RequestHeader:
         assert request.API_KEY is not None
         self._correlation_id += 1
         output = Output()
-        header = RequestHeader(request.API_KEY, version, self._correlation_id, CLIENT_ID)
+        header = RequestHeader(request.API_KEY, version, self._correlation_id, self._client_id)
         encode_request(header, request, output)
         try:
             self._socket.sendall(output.read_all())
-            size = int.from_bytes(self._receive(4), "big")
+        except OSError as error:
+            raise self._error(error) from error
+        self._unanswered.append(header)
+        return header
+
+    def _receive(self, header: RequestHeader) -> Any:
+        while header.correlation_id not in self._answers:
+            if not self._unanswered:
+                raise self._error(ProtocolError("the connection was closed"))
+            oldest = self._unanswered.popleft()
+            self._answers[oldest.correlation_id] = self._next_answer(oldest)
+        return self._answers.pop(header.correlation_id)
+
+    def _next_answer(self, header: RequestHeader) -> Any:
+        """The next answer that comes, which is that to the oldest request without one."""
+        version = header.api_version
+        try:
+            size = int.from_bytes(self._read(4), "big")
             if size > MAX_FRAME_SIZE:
                 raise ProtocolError(f"a frame of {size} bytes")
-            frame = self._receive(size)
-            correlation_id, position = read_response_header(frame, request.API_KEY, version)
-            if correlation_id != self._correlation_id:
+            frame = self._read(size)
+            correlation_id, position = read_response_header(frame, header.api_key, version)
+            if correlation_id != header.correlation_id:
                 raise ProtocolError("the answer to another question")
-            response, _ = reader(response_class(request.API_KEY), version)(frame, position)
+            response, _ = reader(response_class(header.api_key), version)(frame, position)
         except (OSError, ProtocolError, ApiError) as error:
             raise self._error(error) from error
         return response
 
-    def _receive(self, size: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         parts = bytearray()
         while len(parts) < size:
             part = self._socket.recv(size - len(parts))

@@ -1,16 +1,22 @@
-"""What groups have committed, asked of the brokers that coordinate them."""
+"""What groups have committed, asked of the brokers that coordinate them, and written there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 LAST_VERSION_WITH_NAMES = 9
 FIRST_VERSION_OF_MANY = 8
+NO_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +62,31 @@ def committed_by(connection: Connection, group: str) -> Iterator[Committed]:
                     leader_epoch=one.committed_leader_epoch,
                     metadata=one.metadata or "",
                 )
+
+
+def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) -> None:
+    """Commits offsets of one group and topic without being a member; all, or none and `ApiError`.
+
+    To be asked of the group's coordinator.
+    """
+    request = OffsetCommitRequest(
+        group_id=offsets[0].group,
+        generation_id_or_member_epoch=NO_GENERATION,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=offsets[0].topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=one.partition,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=one.leader_epoch,
+                        committed_metadata=one.metadata,
+                    )
+                    for one in offsets
+                ],
+            )
+        ],
+    )
+    answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
+    for one in answer.topics[0].partitions:
+        check(one.error_code)

@@ -36,7 +36,7 @@ class BrokerSource:
 
     def __init__(self, host: str, port: int, *, sleep: Callable[[float], None]) -> None:
         """Raises `UnreachableError`."""
-        self._cluster = Cluster(host, port, sleep=sleep)
+        self._cluster = Cluster([(host, port)], sleep=sleep)
         self._sleep = sleep
         self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

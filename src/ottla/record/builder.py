@@ -6,6 +6,7 @@ Format page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBui
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from ottla.base.files import Buffer
 from ottla.codec.compression import Compression, compress
 from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint, write_varlong
@@ -107,7 +108,7 @@ class RecordBatchBuilder:
         return offset
 
     def append_packed(
-        self, records: bytes, count: int, *, base_timestamp_ms: int, max_timestamp_ms: int
+        self, records: Buffer, count: int, *, base_timestamp_ms: int, max_timestamp_ms: int
     ) -> None:
         """Adds encoded records of a batch of the same base offset, as the first ones.
 

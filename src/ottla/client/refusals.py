@@ -1,0 +1,40 @@
+"""What a broker refuses for good, as a person is told it: what it was about, and the mend."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+
+_TAKEN_OVER = (
+    "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
+)
+
+MENDS = {
+    ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
+    ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,
+    ErrorCode.PRODUCER_FENCED: _TAKEN_OVER,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "set transaction.timeout.ms to the broker's "
+    "transaction.max.timeout.ms at the most",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "raise the broker's offset.metadata.max.bytes to 4096",
+}
+
+
+class RefusedError(UserError):
+    """The broker will not do it, however often it is asked."""
+
+    def __init__(self, what: str, error: ApiError) -> None:
+        mend = MENDS.get(error.code)
+        reason = f"{error.code.name}: {error.message}"
+        super().__init__(f"{what}: {reason}" + (f" {mend}" if mend else ""))
+        self.code = error.code
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """An `ApiError` on the way becomes a `RefusedError` about `what`."""
+    try:
+        yield
+    except ApiError as error:
+        raise RefusedError(what, error) from error

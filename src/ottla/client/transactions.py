@@ -1,0 +1,168 @@
+"""A producer's id, and what it says to the coordinator of its transactions.
+
+Transactions are those of version 1: partitions are added before they are written to, and the epoch
+changes with `init_producer` alone. So a transaction can be ended by another process than the one
+that wrote it, and the end be asked for again. Kafka's counterpart: `TransactionManager`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from ottla.base.error_codes import ErrorCode
+from ottla.client.cluster import Cluster, CoordinatorKind, check
+from ottla.client.connection import Connection
+from ottla.client.groups import Committed
+from ottla.client.refusals import RefusedError, refusals
+from ottla.protocol.messages.add_offsets_to_transaction import AddOffsetsToTransactionRequest
+from ottla.protocol.messages.add_partitions_to_transaction import (
+    AddPartitionsTopic,
+    AddPartitionsToTransactionRequest,
+)
+from ottla.protocol.messages.end_transaction import EndTransactionRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.transaction_offset_commit import (
+    TransactionOffsetCommitRequest,
+    TransactionOffsetCommitRequestPartition,
+    TransactionOffsetCommitRequestTopic,
+)
+
+LAST_VERSION = 3
+"""Of all requests below, the last one for clients whose transactions are of version 1."""
+
+_HAS_ENDED_OTHERWISE = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdentity:
+    """Who writes. Without a transactional id ("") a producer is idempotent, and nothing more."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+def init_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
+    """A new epoch: shuts out who had the id, and aborts what that left open.
+
+    This and what follows raise `RefusedError` and `UnreachableError`.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id or None, transaction_timeout_ms=timeout_ms
+    )
+
+    def ask(broker: Connection) -> ProducerIdentity:
+        answer = broker.ask(request, newest=LAST_VERSION)
+        check(answer.error_code)
+        return ProducerIdentity(
+            transactional_id=transactional_id,
+            producer_id=answer.producer_id,
+            epoch=answer.producer_epoch,
+        )
+
+    with refusals(f"producer {transactional_id or 'without a name'}"):
+        if not transactional_id:
+            return cluster.ask_any(ask)
+        return cluster.ask_coordinator(CoordinatorKind.TRANSACTION, transactional_id, ask)
+
+
+def add_partitions(
+    cluster: Cluster, who: ProducerIdentity, partitions: Iterable[TopicPartition]
+) -> None:
+    """Makes partitions part of the transaction, which begins with the first of them."""
+    topics = [
+        AddPartitionsTopic(name=name, partitions=[number for _, number in several])
+        for name, several in groupby(sorted(partitions), lambda one: one[0])
+    ]
+    request = AddPartitionsToTransactionRequest(
+        v3_and_below_transactional_id=who.transactional_id,
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.epoch,
+        v3_and_below_topics=topics,
+    )
+
+    def ask(broker: Connection) -> None:
+        answer = broker.ask(request, newest=LAST_VERSION)
+        codes = [
+            one.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        ]
+        # One refusal refuses all; the others then say only that they were not attempted.
+        for code in sorted(codes, key=lambda code: code == ErrorCode.OPERATION_NOT_ATTEMPTED):
+            check(code)
+
+    _ask_coordinator(cluster, who, ask)
+
+
+def commit_offset(cluster: Cluster, who: ProducerIdentity, what: Committed) -> None:
+    """Commits an offset together with the transaction: it counts when that commits."""
+    adding = AddOffsetsToTransactionRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        group_id=what.group,
+    )
+    _ask_coordinator(
+        cluster, who, lambda broker: check(broker.ask(adding, newest=LAST_VERSION).error_code)
+    )
+    partition = TransactionOffsetCommitRequestPartition(
+        partition_index=what.partition,
+        committed_offset=what.offset,
+        committed_leader_epoch=what.leader_epoch,
+        committed_metadata=what.metadata,
+    )
+    request = TransactionOffsetCommitRequest(
+        transactional_id=who.transactional_id,
+        group_id=what.group,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        topics=[TransactionOffsetCommitRequestTopic(name=what.topic, partitions=[partition])],
+    )
+
+    def ask(broker: Connection) -> None:
+        answer = broker.ask(request, newest=LAST_VERSION)
+        check(answer.topics[0].partitions[0].error_code)
+
+    with refusals(f"group {what.group}"):
+        cluster.ask_coordinator(CoordinatorKind.GROUP, what.group, ask)
+
+
+def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool) -> bool:
+    """Whether it has ended so, now or before; false when it ended otherwise, or no one knows.
+
+    Any process may ask, and may ask again, as long as nobody has initialized the producer anew.
+    """
+    request = EndTransactionRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        committed=is_commit,
+    )
+    try:
+        _ask_coordinator(
+            cluster, who, lambda broker: check(broker.ask(request, newest=LAST_VERSION).error_code)
+        )
+    except RefusedError as error:
+        if error.code in _HAS_ENDED_OTHERWISE:
+            return False
+        raise
+    return True
+
+
+def _ask_coordinator(
+    cluster: Cluster, who: ProducerIdentity, ask: Callable[[Connection], None]
+) -> None:
+    assert who.transactional_id, "there is no transaction to speak of"
+    with refusals(f"transaction {who.transactional_id}"):
+        cluster.ask_coordinator(CoordinatorKind.TRANSACTION, who.transactional_id, ask)

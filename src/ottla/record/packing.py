@@ -1,0 +1,232 @@
+"""Arrow columns as the records of v2 batches, without a Python object per record.
+
+`pack_records` is the way back from `columns`. The varints of all records are computed column by
+column in numpy, and Arrow joins them with keys, values and headers in one pass. A batch's header is
+`RecordBatchBuilder`'s matter. numpy and pyarrow are imported when a function is called. Format
+page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ottla.record.batch import HEADER
+from ottla.record.builder import MAX_RECORD_OVERHEAD
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Integers: TypeAlias = "NDArray[np.int64]"
+
+_VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28)
+_NULL = 1
+"""How -1, a null's length, stands in zigzag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordColumns:
+    """Rows to pack: `key` and `value` are binary arrays, nulls are nulls; `headers` a list of
+    structs of a string `key` and a binary `value`. `None` stands for nulls, and for no headers."""
+
+    key: Any
+    value: Any
+    headers: Any = None
+
+    def take(self, rows: Any) -> "RecordColumns":
+        return RecordColumns(
+            key=_taken(self.key, rows),
+            value=_taken(self.value, rows),
+            headers=_taken(self.headers, rows),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedRecords:
+    """What lies behind the header of one batch: `count` records, all with timestamp delta 0.
+
+    `first_row` is the place of the first one among the rows handed in.
+    """
+
+    partition: int
+    count: int
+    payload: memoryview
+    first_row: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch, if it is not compressed."""
+        return HEADER.size + len(self.payload)
+
+
+def pack_records(
+    columns: RecordColumns, partitions: "NDArray[Any]", max_size: int
+) -> list[PackedRecords]:
+    """Batches of at most `max_size` bytes, partition by partition, rows in their order.
+
+    A record that is larger stands alone. `ValueError` for a header without a name.
+    """
+    import numpy as np
+
+    rows = np.argsort(partitions, kind="stable")
+    if (np.diff(partitions) < 0).any():
+        columns, partitions = columns.take(rows), partitions[rows]
+    row_count = len(partitions)
+    keys, values = _Field.of(columns.key, row_count), _Field.of(columns.value, row_count)
+    tail, tail_sizes = _tail(columns.headers, row_count)
+    body_sizes = keys.sizes + values.sizes + tail_sizes
+    starts = _batch_starts(partitions, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER.size)
+    counts = np.diff(np.append(starts, row_count))
+    offset_delta = np.arange(row_count) - np.repeat(starts, counts)
+    packed = _joined(keys, values, (tail, body_sizes), offset_delta)
+    return [
+        PackedRecords(
+            partition=int(partitions[start]),
+            count=int(count),
+            payload=packed.between(int(start), int(start + count)),
+            first_row=int(rows[start]),
+        )
+        for start, count in zip(starts, counts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A key, a value or a header's part of each row; a null has no bytes."""
+
+    data: Any
+    sizes: Integers
+    prefix: Integers
+    """The length as it stands before the bytes, in zigzag."""
+
+    @staticmethod
+    def of(array: Any, row_count: int) -> "_Field":
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if array is None:
+            nothing = np.zeros(row_count, np.int64)
+            return _Field(None, nothing, nothing + _NULL)
+        sizes = pc.binary_length(array).fill_null(-1).to_numpy().astype(np.int64)
+        if not array.null_count:
+            return _Field(array, sizes, sizes * 2)
+        prefix = np.where(sizes < 0, _NULL, sizes * 2)
+        return _Field(array.fill_null(b""), np.maximum(sizes, 0), prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Strings:
+    """A binary array's bytes, and where each row begins."""
+
+    data: memoryview
+    bounds: "NDArray[Any]"
+
+    @staticmethod
+    def of(array: Any) -> "_Strings":
+        import numpy as np
+
+        _, offsets, data = array.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+        return _Strings(memoryview(data if data is not None else b""), bounds)
+
+    def between(self, first: int, end: int) -> memoryview:
+        return self.data[self.bounds[first] : self.bounds[end]]
+
+
+def _joined(
+    keys: _Field, values: _Field, rest: tuple[Any, Integers], offset_delta: Integers
+) -> _Strings:
+    """Each record: size, attributes, two deltas, key, value, and behind them the headers."""
+    import numpy as np
+
+    tail, body_sizes = rest
+    zero = np.zeros_like(offset_delta)
+    fixed = (zero, zero, offset_delta * 2, keys.prefix)
+    sizes = body_sizes + _varint_sizes(values.prefix) + sum(map(_varint_sizes, fixed))
+    start = _varints((sizes * 2, *fixed))
+    return _Strings.of(_join(start, keys.data, _varints((values.prefix,)), values.data, tail))
+
+
+def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
+    """The headers of each row as they stand in a record, and their sizes."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if headers is None:
+        return b"\0", np.ones(row_count, np.int64)
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy().astype(np.int64)
+    flat = headers.flatten()
+    names, values = (flat.field(place).cast(pa.binary()) for place in (0, 1))
+    if flat.null_count or names.null_count:
+        raise ValueError("a header has no name")
+    name, value = _Field.of(names, len(flat)), _Field.of(values, len(flat))
+    each = _Strings.of(
+        _join(_varints((name.prefix,)), name.data, _varints((value.prefix,)), value.data)
+    )
+    bounds = each.bounds[np.append(0, np.cumsum(counts))].astype(np.int32)
+    of_rows = pa.BinaryArray.from_buffers(
+        pa.binary(), row_count, [None, pa.py_buffer(bounds), pa.py_buffer(each.data)]
+    )
+    return _join(_varints((counts * 2,)), of_rows), np.diff(bounds) + _varint_sizes(counts * 2)
+
+
+def _batch_starts(partitions: "NDArray[Any]", sizes: Integers, max_size: int) -> "NDArray[Any]":
+    """Where a batch begins: with each partition, and where the one before would grow too large."""
+    import numpy as np
+
+    ends = np.cumsum(sizes)
+    edges = [*(np.flatnonzero(np.diff(partitions)) + 1), len(partitions)]
+    starts = []
+    start = 0
+    for edge in edges:
+        while start < edge:
+            starts.append(start)
+            filled = np.searchsorted(ends, ends[start] - sizes[start] + max_size, "right")
+            start = min(max(int(filled), start + 1), int(edge))
+    return np.array(starts, np.int64)
+
+
+def _varint_sizes(values: Integers) -> Integers:
+    import numpy as np
+
+    sizes = np.ones(len(values), np.int64)
+    largest = values.max(initial=0)
+    for step in _VARINT_STEPS:
+        if largest >= step:
+            sizes += values >= step
+    return sizes
+
+
+def _varints(fields: Sequence[Integers]) -> Any:
+    """Of each row the varints of all fields, one behind the other, as a binary array."""
+    import numpy as np
+    import pyarrow as pa
+
+    sizes = [_varint_sizes(field) for field in fields]
+    bounds = np.append(0, np.cumsum(sum(sizes)))
+    out = np.empty(bounds[-1], np.uint8)
+    position = bounds[:-1].copy()
+    for field, size in zip(fields, sizes, strict=True):
+        for place in range(int(size.max(initial=0))):
+            rows = np.flatnonzero(size > place) if place else slice(None)
+            more = (size[rows] > place + 1) << 7
+            out[position[rows] + place] = ((field[rows] >> (7 * place)) & 0x7F) | more
+        position += size
+    return pa.BinaryArray.from_buffers(
+        pa.binary(),
+        len(position),
+        [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(out)],
+    )
+
+
+def _join(*parts: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(*(part for part in parts if part is not None), b"")
+
+
+def _taken(array: Any, rows: Any) -> Any:
+    import pyarrow as pa
+
+    return None if array is None else array.take(pa.array(rows))
