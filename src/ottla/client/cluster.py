@@ -92,7 +92,8 @@ class Cluster:
     ) -> None:
         """Asks one broker for the others; raises `UnreachableError`. `sleep` takes seconds.
 
-        Without `topics` all are asked for; otherwise those, and what `topic` is asked for later.
+        Without `topics` all are asked for. Otherwise nothing is before it is needed: those, and
+        what `topic` is called for.
         """
         self.settings = settings
         self._bootstrap = tuple(bootstrap)
@@ -102,7 +103,8 @@ class Cluster:
         self._places: dict[int, Address] = {}
         self._topics: dict[str, ClusterTopic] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
-        self.refresh()
+        if topics is None:
+            self.refresh()
 
     def __enter__(self) -> "Cluster":
         return self
@@ -175,7 +177,7 @@ class Cluster:
 
     def ask_any(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question that every broker can answer."""
-        return self.again(lambda: question(self._connection(min(self._places))))
+        return self.again(lambda: question(self._anyone()))
 
     def ask_leader(self, topic: str, partition: int, question: Callable[[Connection], T]) -> T:
         """The answer to a question that only the partition's leader can answer.
@@ -216,8 +218,7 @@ class Cluster:
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
             request = FindCoordinatorRequest(key=key, key_type=kind)
-            anyone = self._connection(min(self._places))
-            answer = anyone.ask(request, newest=LAST_SINGLE_KEY_VERSION)
+            answer = self._anyone().ask(request, newest=LAST_SINGLE_KEY_VERSION)
             check(answer.error_code, answer.error_message)
             node_id = self._coordinators[kind, key] = answer.node_id
             self._places[node_id] = (answer.host, answer.port)
@@ -236,6 +237,11 @@ class Cluster:
         if connection is None:
             connection = self._connections[node_id] = self._connect(self._places[node_id])
         return connection
+
+    def _anyone(self) -> Connection:
+        if not self._places:
+            self.refresh()
+        return self._connection(min(self._places))
 
     def _connect(self, address: Address) -> Connection:
         settings = self.settings

@@ -63,6 +63,10 @@ OPTIONS = (
 )
 """All but those for the client, which begin with `kafka.`."""
 
+SINK_OPTIONS = ("topic", "exactlyOnce", "checkpointLocation")
+OF_TABLES = ("provider", *SINK_OPTIONS)
+"""What CREATE TABLE adds, and what is there for INSERT: a read passes it over."""
+
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
 
@@ -162,7 +166,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower() for name in OPTIONS}
+    known = {name.lower() for name in (*OPTIONS, *OF_TABLES)}
     for name in options:
         if name not in known and not name.startswith(CLIENT_PREFIX):
             raise UserError(f"ottla has no option {name!r}; there are {', '.join(OPTIONS)}")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.spark.stream import OttlaStreamReader
+    from ottla.spark.writer import OttlaStreamWriter, OttlaWriter
 
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -45,6 +46,18 @@ class OttlaSource(DataSource):  # type: ignore[misc]
         from ottla.spark.stream import OttlaStreamReader
 
         return OttlaStreamReader(parse_options(self.options), schema)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "OttlaWriter":
+        from ottla.spark.writer import OttlaWriter
+
+        return OttlaWriter(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> "OttlaStreamWriter":
+        from ottla.spark.writer import OttlaStreamWriter
+
+        return OttlaStreamWriter(self.options, schema, overwrite)
 
 
 class OttlaReader(DataSourceReader):  # type: ignore[misc]

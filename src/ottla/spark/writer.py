@@ -1,0 +1,138 @@
+"""The sink `ottla` as Spark calls it: `df.write`, `df.writeStream` and INSERT INTO.
+
+Spark makes a writer where it plans, hands copies of it to the tasks, and for streams makes another
+one to commit with; nothing is shared but what a task's `TaskMessage` carries. A task learns the
+query and the batch from properties that Spark sets for every job of a stream. Options:
+`sink_options.py`; what is done: `sink.py`.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ottla.base.errors import UserError
+from ottla.spark.sink import (
+    Job,
+    Step,
+    TaskWrite,
+    abort,
+    commit_batch,
+    commit_write,
+    connected,
+    ignore,
+)
+from ottla.spark.sink_options import check_columns, parse_sink_options
+from ottla.spark.sink_state import TaskReport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+PREFIX = "ottla-sink-"
+"""Of transactional ids and groups."""
+
+QUERY_PROPERTY = "sql.streaming.queryId"
+BATCH_PROPERTY = "streaming.sql.batchId"
+
+
+class TaskMessage(WriterCommitMessage):  # type: ignore[misc]
+    """What a task tells the driver."""
+
+    def __init__(self, job: Job, report: TaskReport) -> None:
+        self.job = job
+        self.report = report
+
+
+Messages = Sequence[TaskMessage | None]
+
+
+class _Writing:
+    """What both writers share: checked options, and a cluster to work with."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: "StructType",
+        overwrite: bool,
+        on_step: Callable[[Step], None] = ignore,
+    ) -> None:
+        if overwrite:
+            raise UserError("a log can only be appended to; write with mode append")
+        self._options = parse_sink_options(options)
+        self._on_step = on_step
+        types = {field.name: field.dataType.simpleString() for field in schema.fields}
+        check_columns(types, self._options)
+
+    def _write(self, job: Job, batches: "Iterator[pa.RecordBatch]") -> TaskMessage:
+        task = TaskContext.get().partitionId()
+        with connected(self._options) as cluster:
+            write = TaskWrite(cluster, self._options, job, task, self._on_step)
+            return TaskMessage(job, write.run(batches))
+
+    def _abort(self, job: Job, messages: Messages) -> None:
+        if self._options.is_exactly_once:
+            with connected(self._options) as cluster:
+                abort(cluster, job, [message and message.report for message in messages])
+
+
+class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
+    """One batch write: visible as a whole at its end, and not at all when it fails."""
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: "StructType",
+        overwrite: bool,
+        on_step: Callable[[Step], None] = ignore,
+    ) -> None:
+        super().__init__(options, schema, overwrite, on_step)
+        self._job = Job(sink=PREFIX + str(uuid.uuid4()))
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
+        return self._write(self._job, iterator)
+
+    def commit(self, messages: Messages) -> None:
+        if self._options.is_exactly_once:
+            with connected(self._options) as cluster:
+                commit_write(cluster, self._job, _reports(messages), self._on_step)
+
+    def abort(self, messages: Messages) -> None:
+        self._abort(self._job, messages)
+
+
+class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """A stream's batches, each of them once."""
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
+        context = TaskContext.get()
+        query, batch = map(context.getLocalProperty, (QUERY_PROPERTY, BATCH_PROPERTY))
+        if query is None or batch is None:
+            raise UserError("Spark does not tell which batch of which query this is")
+        return self._write(Job(sink=PREFIX + query, batch=int(batch)), iterator)
+
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        job = _job(messages)
+        if job is not None and self._options.is_exactly_once:
+            with connected(self._options) as cluster:
+                commit_batch(cluster, job, _reports(messages), self._on_step)
+
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        job = _job(messages)
+        if job is not None:
+            self._abort(job, messages)
+
+
+def _job(messages: Messages) -> Job | None:
+    """`None` when no task could say: then what they left is the next run's to abort."""
+    return next((message.job for message in messages if message is not None), None)
+
+
+def _reports(messages: Messages) -> list[TaskReport]:
+    return [message.report for message in messages if message is not None]
