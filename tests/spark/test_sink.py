@@ -54,11 +54,14 @@ def consumed(address: str, topic: str, count: int) -> list[Any]:
         {
             "bootstrap.servers": address,
             "group.id": "readers",
-            "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
         }
     )
-    consumer.subscribe([topic])
+    starts = [
+        confluent.TopicPartition(topic, number, confluent.OFFSET_BEGINNING)
+        for number in range(PARTITIONS)
+    ]
+    consumer.assign(starts)
     messages: list[Any] = []
     while len(messages) < count:
         messages += consumer.consume(count - len(messages), timeout=1.0)
@@ -146,12 +149,16 @@ def test_sql_inserts_into_a_table(served: Served, local_session: LocalSession) -
     spark = local_session.spark
     spark.sql(
         f"CREATE TABLE sink_orders USING ottla "
-        f"OPTIONS (`{SERVERS}` '{served.address}', subscribe 'orders')"
+        f"OPTIONS (`{SERVERS}` '{served.address}', subscribe 'orders', columns 'key,value')"
     )
     try:
-        spark.sql("INSERT INTO sink_orders SELECT 'k' AS key, 'inserted' AS value")
+        with pytest.raises(Exception, match=r"INSERT INTO \.\.\. WITH \(`kafka"):
+            spark.sql("INSERT INTO sink_orders VALUES (binary('k'), binary('v'))")
+        spark.sql(
+            f"INSERT INTO sink_orders WITH (`{SERVERS}` = '{served.address}', topic = 'orders') "
+            f"VALUES (binary('k'), binary('inserted'))"
+        )
         assert [row[1:3] for row in served.rows()] == [(b"k", b"inserted")]
-        assert spark.sql("SELECT value FROM sink_orders").collect()[0].value == b"inserted"
     finally:
         spark.sql("DROP TABLE sink_orders")
 

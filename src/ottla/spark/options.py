@@ -63,9 +63,11 @@ OPTIONS = (
 )
 """All but those for the client, which begin with `kafka.`."""
 
-SINK_OPTIONS = ("topic", "exactlyOnce", "checkpointLocation")
-OF_TABLES = ("provider", *SINK_OPTIONS)
-"""What CREATE TABLE adds, and what is there for INSERT: a read passes it over."""
+_OF_CATALOG = frozenset(
+    {"provider", "owner", "comment", "collation", "location", "external", "is_managed_location"}
+)
+_TABLE_PREFIX = "option."
+"""Under which a catalog hands over a table's options, beside their own names or instead."""
 
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
@@ -137,7 +139,7 @@ class ReadOptions:
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Options as Spark hands them over, names in any case; raises `UserError`."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = given_options(given)
     _check_names(options)
     isolation = _parse_isolation(options)
     client = parse_client_options(options)
@@ -165,8 +167,23 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     )
 
 
+def given_options(given: Mapping[str, str]) -> dict[str, str]:
+    """What a person gave, names in lower case, without what Spark's catalog adds to a table's."""
+    options = {name.lower(): value for name, value in given.items()}
+    of_table = {
+        name.removeprefix(_TABLE_PREFIX): value
+        for name, value in options.items()
+        if name.startswith(_TABLE_PREFIX)
+    }
+    return of_table | {
+        name: value
+        for name, value in options.items()
+        if name not in _OF_CATALOG and not name.startswith(_TABLE_PREFIX)
+    }
+
+
 def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower() for name in (*OPTIONS, *OF_TABLES)}
+    known = {name.lower() for name in OPTIONS}
     for name in options:
         if name not in known and not name.startswith(CLIENT_PREFIX):
             raise UserError(f"ottla has no option {name!r}; there are {', '.join(OPTIONS)}")

@@ -13,7 +13,7 @@ from ottla.client.cluster import ClientSettings
 from ottla.codec.compression import Compression
 from ottla.config.listeners import Address
 from ottla.spark.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
-from ottla.spark.options import COLUMN_TYPES, OF_TABLES, OPTIONS, SINK_OPTIONS
+from ottla.spark.options import COLUMN_TYPES, given_options
 
 BATCH_SIZE = 1_000_000
 """Bytes of a batch at the most: just under Kafka's default of `max.message.bytes`."""
@@ -40,6 +40,8 @@ COLUMNS = {
 _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
 """What the source has beside these: passed over, so that what was read can be written again."""
 
+OPTIONS = ("topic", "exactlyOnce")
+_OF_SPARK = ("checkpointLocation",)
 _SECURITY = ("security.", "sasl.", "ssl.")
 _TRUTHS = {"true": True, "false": False}
 
@@ -60,20 +62,18 @@ class SinkOptions:
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Options as Spark hands them over, names in any case; raises `UserError`."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = given_options(given)
     client = {
         name.removeprefix(CLIENT_PREFIX): options.pop(name)
         for name in sorted(options)
         if name.startswith(CLIENT_PREFIX)
     }
     _check_place(options, client)
-    # A table has one set of options, for reads and for writes.
-    known = {name.lower() for name in (*OF_TABLES, *OPTIONS)}
+    known = {name.lower() for name in (*OPTIONS, *_OF_SPARK)}
     for name in options:
         if name not in known:
-            shown = _names(SINK_OPTIONS)
-            raise UserError(f"the sink ottla has no option {name!r}; there are {shown}")
-    topic = options.get("topic", options.get("subscribe"))
+            raise UserError(f"the sink ottla has no option {name!r}; there are {_names(OPTIONS)}")
+    topic = options.get("topic")
     if topic is not None and (not topic or "," in topic):
         raise UserError("option topic takes the name of one topic")
     exactly_once = options.get("exactlyonce", "true").lower()
@@ -105,7 +105,10 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
             f"`ottla serve --data-dir {options['path']}`, and give {BOOTSTRAP_OPTION} for path"
         )
     if "bootstrap.servers" not in client:
-        raise UserError(f"the sink ottla writes through a broker; give option {BOOTSTRAP_OPTION}")
+        raise UserError(
+            f"the sink ottla writes through a broker; give option {BOOTSTRAP_OPTION}, in SQL with "
+            f"INSERT INTO ... WITH (`{BOOTSTRAP_OPTION}` = 'HOST:PORT', topic = 'NAME')"
+        )
 
 
 def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:

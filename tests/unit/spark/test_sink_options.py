@@ -1,0 +1,76 @@
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.codec.compression import Compression
+from ottla.spark.sink_options import check_columns, parse_sink_options
+
+SERVERS = "kafka.bootstrap.servers"
+PLACE = {SERVERS: "a:1, [::1]:9092"}
+
+
+def test_options_are_kafkas_and_sparks_in_any_case() -> None:
+    found = parse_sink_options(
+        {
+            "Kafka.Bootstrap.Servers": "a:1, [::1]:9092",
+            "TOPIC": "orders",
+            "exactlyonce": "False",
+            "kafka.compression.type": "zstd",
+            "kafka.batch.size": "5000",
+            "kafka.delivery.timeout.ms": "1500",
+            "kafka.transaction.timeout.ms": "60000",
+            "kafka.acks": "all",
+            "kafka.security.protocol": "plaintext",
+            "checkpointLocation": "/c",
+        }
+    )
+    assert found.bootstrap == (("a", 1), ("::1", 9092))
+    assert (found.topic, found.is_exactly_once) == ("orders", False)
+    assert (found.compression, found.batch_size) == (Compression.ZSTD, 5000)
+    assert found.client.patience_s == 1.5
+    assert sum(found.client.pauses()) == pytest.approx(1.5)
+    assert found.transaction_timeout_ms == 60_000
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"path": "d"}, "run `ottla serve --data-dir d`"),
+        ({"topic": "t"}, "writes through a broker; give option kafka.bootstrap.servers"),
+        ({SERVERS: "nowhere"}, "takes HOST:PORT, not 'nowhere'"),
+        ({**PLACE, "topik": "t"}, "has no option 'topik'; there are topic, exactlyOnce"),
+        ({**PLACE, "topic": "a,b"}, "takes the name of one topic"),
+        ({**PLACE, "exactlyOnce": "maybe"}, "takes true or false, not 'maybe'"),
+        ({**PLACE, "kafka.acks": "1"}, "kafka.acks=all only"),
+        ({**PLACE, "kafka.sasl.mechanism": "PLAIN"}, "speaks PLAINTEXT only; give a PLAINTEXT"),
+        ({**PLACE, "kafka.ssl.ca.location": "x"}, "speaks PLAINTEXT only"),
+        ({**PLACE, "kafka.batch.size": "0"}, "kafka.batch.size takes a number above 0, not '0'"),
+        ({**PLACE, "kafka.compression.type": "rar"}, "takes none, gzip, snappy, lz4, zstd, not"),
+        ({**PLACE, "kafka.linger.ms": "5"}, "has no option 'kafka.linger.ms'; there are kafka."),
+    ],
+)
+def test_options_that_are_wrong_are_told_with_the_mend(options: dict[str, str], told: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse_sink_options(options)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("types", "told"),
+    [
+        ({"value": "int"}, "column value must be binary or string, not int; cast it"),
+        ({"value": "string", "partition": "bigint"}, "partition must be int, not bigint"),
+        ({"value": "string", "color": "int"}, "there are key, value, headers, topic, partition"),
+        ({"key": "string"}, "there is no column value"),
+    ],
+)
+def test_columns_that_cannot_be_written_are_told(types: dict[str, str], told: str) -> None:
+    with pytest.raises(UserError) as raised:
+        check_columns(types, parse_sink_options({**PLACE, "topic": "t"}))
+    assert told in str(raised.value)
+
+
+def test_the_topic_comes_from_the_option_or_from_the_rows() -> None:
+    without = parse_sink_options(PLACE)
+    check_columns({"value": "binary", "topic": "string", "offset": "bigint"}, without)
+    with pytest.raises(UserError, match="needs an option topic, or a column topic"):
+        check_columns({"value": "binary"}, without)
