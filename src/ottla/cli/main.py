@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
     "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
     "load": ("ottla.cli.load:load_command", "Load a topic into Parquet with Spark."),
+    "table": ("ottla.cli.table:table_group", "Read a table, and keep its files in order."),
     "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
     "compact": ("ottla.cli.compact:compact_command", "Compact a topic now, here or on Spark."),
     "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),

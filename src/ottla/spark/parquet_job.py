@@ -24,13 +24,13 @@ from ottla.spark.table import spark_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SQL_SETTINGS = {
+SQL_SETTINGS = {
     # Spark's default, INT96, has no statistics and is deprecated in Parquet itself.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     "spark.sql.session.timeZone": "UTC",
 }
-_WRITE_OPTIONS = {
+WRITE_OPTIONS = {
     # Offsets never repeat and values seldom do: their dictionaries are built to be thrown away.
     "parquet.enable.dictionary#offset": "false",
     "parquet.enable.dictionary#value": "false",
@@ -63,7 +63,7 @@ class ParquetJob:
 
         try:
             if hasattr(spark, "_jsparkSession"):
-                _run_watched(spark, lambda: self._write(spark.newSession()), on_tasks)
+                run_watched(spark, lambda: self._write(spark.newSession()), on_tasks)
             else:
                 # Spark Connect: there is nothing to watch, and no session beside this one.
                 self._write(spark)
@@ -72,23 +72,14 @@ class ParquetJob:
 
     def files(self) -> tuple[DataFile, ...]:
         """What was written, from the footers; files without rows are left out."""
-        whole = os.path.join(self.table_path, self.directory)
-        found = [
-            read_footer(
-                self.table_path, os.path.relpath(os.path.join(place, name), self.table_path)
-            )
-            for place, _, names in sorted(os.walk(whole))
-            for name in sorted(names)
-            if name.endswith(".parquet") and not name.startswith(".")
-        ]
-        return tuple(file for file in found if file is not None)
+        return written_files(self.table_path, self.directory)
 
     def _write(self, spark: "SparkSession") -> None:
         from pyspark.sql.functions import col, date_format
 
         from ottla.spark.load_source import TASK_OPTION, LoadSource
 
-        for name, value in _SQL_SETTINGS.items():
+        for name, value in SQL_SETTINGS.items():
             spark.conf.set(name, value)
         spark.dataSource.register(LoadSource)
         rows = (
@@ -104,8 +95,20 @@ class ParquetJob:
         else:
             writer = rows.write
         # Tasks may have put records aside there already, under names that Spark does not give.
-        writer = writer.mode("append").options(compression=self.compression, **_WRITE_OPTIONS)
+        writer = writer.mode("append").options(compression=self.compression, **WRITE_OPTIONS)
         writer.parquet(spark_path(os.path.join(self.table_path, self.directory)))
+
+
+def written_files(table_path: str, directory: str) -> tuple[DataFile, ...]:
+    """The data files below a directory (relative to the table) that have rows."""
+    whole = os.path.join(table_path, directory)
+    found = [
+        read_footer(table_path, os.path.relpath(os.path.join(place, name), table_path))
+        for place, _, names in sorted(os.walk(whole))
+        for name in sorted(names)
+        if name.endswith(".parquet") and not name.startswith(".")
+    ]
+    return tuple(file for file in found if file is not None)
 
 
 def read_footer(table_path: str, path: str) -> DataFile | None:
@@ -158,7 +161,7 @@ def _bounds(footer: Any, column: str, path: str) -> tuple[int, int]:
     return min(one.min for one in statistics), max(one.max for one in statistics)
 
 
-def _run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
+def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
     """Runs a job in a thread of its own, so that this one can tell how far it is, or cancel it."""
     from pyspark import InheritableThread
 

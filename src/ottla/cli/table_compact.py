@@ -1,0 +1,60 @@
+"""`ottla table compact`: few large files of many small ones, with Spark."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import ApiError, CorruptionError
+
+if TYPE_CHECKING:
+    from ottla.spark.table_compaction import CompactReport
+
+MEGABYTE = 1024 * 1024
+
+
+@click.command("compact")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option(
+    "--target-mb",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="How large files may become.",
+)
+def compact_command(path: str, target_mb: int) -> None:
+    """Put the small files of a table together. Rows stay as they are, offsets and all.
+
+    Readers see the old files or the new ones, never both; a compaction that is killed leaves the
+    table as it was. The old files leave with: ottla table vacuum.
+    """
+    from rich.console import Console
+
+    from ottla.cli.load import ProgressLine
+    from ottla.spark.parquet_job import TaskError
+    from ottla.spark.session import SessionSettings
+    from ottla.spark.table_compaction import CompactOptions, compact
+
+    console = Console()
+    options = CompactOptions(
+        target_size=target_mb * MEGABYTE, session=SessionSettings(log_level="OFF")
+    )
+    try:
+        with ProgressLine(console, "the table's files") as line:
+            report = compact(path, progress=line.show, options=options)
+    except (ApiError, CorruptionError, TaskError) as error:
+        raise click.ClickException(str(error)) from error
+    console.print(_text(report), soft_wrap=True, highlight=False)
+
+
+def _text(report: "CompactReport") -> str:
+    from rich.filesize import decimal
+
+    if report.commit_id is None:
+        return f"nothing to do: {report.table} has no small files that could go together"
+    rows = sum(file.row_count for file in report.after)
+    before, after = (sum(file.size for file in some) for some in (report.before, report.after))
+    return (
+        f"{len(report.before)} files of {decimal(before)} are {len(report.after)} of "
+        f"{decimal(after)} now, {rows:,} rows, in {report.seconds:.1f} s; the old ones leave "
+        f"with: ottla table vacuum {report.table}"
+    )

@@ -1,0 +1,72 @@
+"""`ottla table files`: the paths that another engine is given."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import CorruptionError
+
+if TYPE_CHECKING:
+    from ottla.spark.manifest import DataFile
+
+
+@click.command("files")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option("--quarantine", is_flag=True, help="Those with records that could not be decoded.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="A line for people of each.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> None:
+    """Print the paths of the files that are the table now, one a line.
+
+    What else lies in the directory is of commits that were killed, or was replaced: a reader that
+    takes all of data/ can see rows twice. To DuckDB, for one: read_parquet([these paths]).
+    """
+    import ottla.table
+    from ottla.spark.manifest import FileRole
+    from ottla.spark.table import TableDirectory
+
+    role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
+    try:
+        chosen = ottla.table.data_files(path, role)
+    except CorruptionError as error:
+        raise click.ClickException(str(error)) from error
+    if is_long:
+        _show(chosen)
+        return
+    place = TableDirectory(path).path
+    for file in chosen:
+        click.echo(json.dumps(_fields(place, file)) if as_json else f"{place}/{file.path}")
+
+
+def _fields(place: str, file: "DataFile") -> dict[str, object]:
+    return {
+        "path": f"{place}/{file.path}",
+        "size": file.size,
+        "row_count": file.row_count,
+        "partition": file.partition,
+        "first_offset": file.first_offset,
+        "last_offset": file.last_offset,
+        "values": dict(file.values),
+    }
+
+
+def _show(chosen: "list[DataFile]") -> None:
+    from rich.console import Console
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    shown = Table("partition", "offsets", "rows", "size", "file", caption_justify="left")
+    for name in ("rows", "size"):
+        next(column for column in shown.columns if column.header == name).justify = "right"
+    for file in chosen:
+        shown.add_row(
+            str(file.partition),
+            f"{file.first_offset:,} to {file.last_offset:,}",
+            f"{file.row_count:,}",
+            decimal(file.size),
+            file.path,
+        )
+    rows, size = sum(file.row_count for file in chosen), sum(file.size for file in chosen)
+    shown.caption = f"{len(chosen)} files, {rows:,} rows, {decimal(size)}"
+    Console().print(shown)

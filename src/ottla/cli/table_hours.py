@@ -1,0 +1,75 @@
+"""`ottla table hours`: until when a table has all that was appended."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import CorruptionError, UserError
+
+if TYPE_CHECKING:
+    from ottla.spark.completeness import CompleteHour
+
+EXIT_INCOMPLETE = 1
+HOURS_SHOWN = 24
+
+
+@click.command("hours")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option(
+    "--hour", metavar="2026-07-20T13", help="Exit with 0 if this hour (UTC) is complete, else 1."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for every hour.")
+def hours_command(path: str, hour: str | None, as_json: bool) -> None:
+    """Say for which hours the table is complete: all that was appended in them is there.
+
+    Each such hour has a file in _ottla/hours, too, for programs that wait for one.
+    """
+    import ottla.table
+
+    try:
+        hours = ottla.table.complete_hours(path)
+    except CorruptionError as error:
+        raise click.ClickException(str(error)) from error
+    if hour is not None:
+        _answer(hour, hours)
+    elif as_json:
+        for one in hours:
+            click.echo(json.dumps(_fields(one)))
+    elif hours:
+        _show(hours)
+    else:
+        click.echo("no hour is complete yet: no load has come up to the log's end")
+
+
+def _answer(wanted: str, hours: "list[CompleteHour]") -> None:
+    try:
+        asked = datetime.strptime(wanted, "%Y-%m-%dT%H").replace(tzinfo=UTC)
+    except ValueError:
+        raise UserError(f"--hour takes an hour such as 2026-07-20T13, not {wanted}") from None
+    is_complete = bool(hours) and asked.timestamp() * 1000 <= hours[-1].start_ms
+    click.echo(f"{wanted} is {'complete' if is_complete else 'NOT complete'}")
+    if not is_complete:
+        sys.exit(EXIT_INCOMPLETE)
+
+
+def _fields(hour: "CompleteHour") -> dict[str, object]:
+    return {
+        "hour": f"{hour.name}:00:00Z",
+        "commit_id": hour.commit_id,
+        "until_offsets": {str(number): end for number, end in hour.until_offsets.items()},
+    }
+
+
+def _show(hours: "list[CompleteHour]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table("hour (UTC)", "complete up to offsets", "by commit")
+    for one in hours[-HOURS_SHOWN:]:
+        ends = ", ".join(f"{number}: {end:,}" for number, end in sorted(one.until_offsets.items()))
+        shown.add_row(one.name, ends, str(one.commit_id))
+    shown.caption = "and all hours before the first"
+    Console().print(shown)

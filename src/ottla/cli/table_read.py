@@ -1,0 +1,89 @@
+"""`ottla table read`: rows of a table on the screen, or for another program."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import click
+
+from ottla.base.errors import CorruptionError, UserError
+
+ROWS_SHOWN = 20
+
+
+@click.command("read")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option(
+    "--columns", help="Which ones, with commas between them; all without it.", metavar="A,B,..."
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), help=f"How many rows; {ROWS_SHOWN} on a screen."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; bytes in base64.")
+def read_command(path: str, columns: str | None, limit: int | None, as_json: bool) -> None:
+    """Print rows of a table, by partition and offset as its files have them.
+
+    Needs neither Spark nor Java.
+    """
+    import ottla.table
+
+    try:
+        rows = ottla.table.dataset(path)
+    except CorruptionError as error:
+        raise click.ClickException(str(error)) from error
+    names = [name.strip() for name in columns.split(",")] if columns else rows.schema.names
+    for name in names:
+        if name not in rows.schema.names:
+            there = ", ".join(rows.schema.names)
+            raise UserError(f"{path} has no column {name!r}; it has {there}")
+    if as_json:
+        for row in _rows(rows, names, limit):
+            click.echo(json.dumps({name: _plain(value) for name, value in row.items()}))
+    else:
+        _show(names, _rows(rows, names, limit or ROWS_SHOWN), rows.count_rows())
+
+
+def _rows(rows: Any, names: list[str], limit: int | None) -> Iterator[dict[str, Any]]:
+    count = 0
+    for batch in rows.to_batches(columns=names, use_threads=False):
+        for row in batch.to_pylist():
+            if limit is not None and count >= limit:
+                return
+            count += 1
+            yield row
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, int | float | str | bool | None) else str(value)
+
+
+def _show(names: list[str], rows: Iterator[dict[str, Any]], row_count: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(*names)
+    for row in rows:
+        shown.add_row(*(Text(_text(row[name])) for name in names))
+    shown.caption = f"{shown.row_count:,} of {row_count:,} rows"
+    Console().print(shown)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, list | dict):
+        return json.dumps(_plain(value))
+    return value.isoformat(timespec="milliseconds") if hasattr(value, "hour") else str(value)

@@ -1,0 +1,56 @@
+"""`ottla table vacuum`: files that reruns and compactions replaced, removed."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import CorruptionError
+
+if TYPE_CHECKING:
+    from ottla.spark.vacuum import VacuumReport
+
+
+@click.command("vacuum")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.option(
+    "--keep-hours",
+    type=click.FloatRange(min=0),
+    default=24.0,
+    show_default=True,
+    help="Leave what was replaced since: somebody may be reading it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
+    """Remove the files that reruns and compactions have replaced, and what killed commits left.
+
+    Never a file that is the table's now, and none that ottla did not write.
+    """
+    from ottla.base.clock import SystemClock
+    from ottla.spark.vacuum import HOUR_MS, vacuum
+
+    try:
+        report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
+    except CorruptionError as error:
+        raise click.ClickException(str(error)) from error
+    if dry_run:
+        for each in report.removed_paths:
+            click.echo(f"{report.table}/{each}")
+    click.echo(_text(report, dry_run))
+
+
+def _text(report: "VacuumReport", dry_run: bool) -> str:
+    from rich.filesize import decimal
+
+    files = _files(len(report.removed_paths))
+    parts = [f"{'would remove' if dry_run else 'removed'} {files} that had been replaced"]
+    if report.removed_paths:
+        parts[0] += f" ({decimal(report.removed_size)})"
+    if report.leftover_count:
+        parts.append(f"{_files(report.leftover_count)} of commits that were killed")
+    if report.kept_paths:
+        parts.append(f"{_files(len(report.kept_paths))} stay for readers (--keep-hours)")
+    return "; ".join(parts)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,74 @@
+"""A table that `ottla load` filled, for readers of any kind: which files it is, and until when.
+
+    import ottla.table
+
+    ottla.table.files("table/")                        # for any engine: DuckDB, polars, pandas, ...
+    ottla.table.dataset("table/")                      # a pyarrow dataset, if pyarrow is there
+    ottla.table.complete_hours("table/")[-1].name      # "2026-07-20T13"
+
+Needs neither Spark nor Java. What is returned is one moment of the table: commits that follow do
+not change it, and its files stay until `ottla table vacuum` finds them replaced long enough ago.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.spark.completeness import CompleteHour
+from ottla.spark.completeness import complete_hours as _complete_hours
+from ottla.spark.manifest import DataFile, FileRole
+from ottla.spark.table import TableDirectory
+
+if TYPE_CHECKING:
+    import pyarrow.dataset
+
+__all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset", "files"]
+
+
+def files(path: str) -> list[str]:
+    """The absolute paths of the Parquet files with rows; raises `UserError` without a table."""
+    return [f"{TableDirectory(path).path}/{file.path}" for file in data_files(path)]
+
+
+def data_files(path: str, role: FileRole = FileRole.ROWS) -> list[DataFile]:
+    """The same with what the manifest says of each, by partition and offset."""
+    found = [file for file in TableDirectory(path).current_files() if file.role is role]
+    return sorted(found, key=lambda file: (file.partition, file.first_offset))
+
+
+def dataset(path: str) -> "pyarrow.dataset.Dataset":
+    """All rows, lazily; columns in the names of directories (`day=2026-01-31`) are there too.
+
+    Where a schema has grown, older rows have nulls in the new columns.
+    """
+    import pyarrow.dataset
+
+    table = TableDirectory(path)
+    chosen = data_files(path)
+    paths = [f"{table.path}/{file.path}" for file in chosen]
+    has_values = any(file.values for file in chosen)
+    return pyarrow.dataset.dataset(
+        paths,
+        schema=_schema(table, chosen),
+        format="parquet",
+        partitioning=pyarrow.dataset.partitioning(flavor="hive") if has_values else None,
+        partition_base_dir=table.path if has_values else None,
+    )
+
+
+def complete_hours(path: str) -> list[CompleteHour]:
+    """The hours of which the table has all that was appended; see the load manifest's page."""
+    return _complete_hours(TableDirectory(path).entries())
+
+
+def _schema(table: TableDirectory, chosen: list[DataFile]) -> "pyarrow.Schema":
+    """Of all commits together: the files of one have one schema."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    one_of_each = {file.path.split("/")[1]: file for file in chosen}
+    schemas = [
+        pq.read_schema(f"{table.path}/{file.path}").remove_metadata()
+        for file in one_of_each.values()
+    ]
+    names = sorted({name for file in chosen for name in file.values})
+    schemas.append(pa.schema([(name, pa.string()) for name in names]))
+    return pa.unify_schemas(schemas, promote_options="permissive")

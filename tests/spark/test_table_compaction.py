@@ -1,0 +1,196 @@
+"""Small files put together with a real Spark, and the old ones removed, whatever happens."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.cli.main import main
+from ottla.spark.load import LoadPlace, Progress, Step, load
+from ottla.spark.merge_job import MergeJob
+from ottla.spark.parquet_job import TaskError
+from ottla.spark.rerun import rerun
+from ottla.spark.rerun_plan import RerunRange
+from ottla.spark.session import LocalSession
+from ottla.spark.table import TableDirectory, table_files
+from ottla.spark.table_compaction import CompactOptions, CompactReport, compact
+from ottla.spark.vacuum import HOUR_MS, vacuum
+from ottla.testing import FakeClock
+from tests.spark.auditing import audited
+from tests.spark.topics import append, log_rows, table_rows
+
+BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
+
+
+class Stopped(BaseException):
+    """Ends work on the spot, as a kill does, but leaves the process."""
+
+
+def compacted(
+    path: Path,
+    session: LocalSession,
+    progress: Callable[[Progress], None] = lambda _: None,
+    target_size: int = 2**27,
+) -> CompactReport:
+    return compact(
+        str(path / "table"),
+        spark=session.spark,
+        progress=progress,
+        options=CompactOptions(target_size=target_size),
+    )
+
+
+def test_a_compacted_table_has_the_same_rows_in_one_file_for_each_partition(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    files = table_files(str(loaded / "table"))
+    report = compacted(loaded, local_session)
+    assert len(files) > len(report.after) == 2
+    assert [file.row_count for file in report.after] == [741, 39]
+    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    found = audited(loaded)
+    assert (found.differences, found.compactions, found.files) == ([], 1, 2)
+    assert found.rows_counted == found.rows_compared == 780
+    assert compacted(loaded, local_session).commit_id is None
+
+
+def test_files_grow_no_larger_than_the_target(loaded: Path, local_session: LocalSession) -> None:
+    sizes = [file.size for file in TableDirectory(str(loaded / "table")).current_files()]
+    report = compacted(loaded, local_session, target_size=2 * max(sizes) + 1)
+    by_partition = [file.partition for file in report.after]
+    assert 2 < len(report.after) < len(sizes)
+    assert by_partition.count(0) >= 2
+    assert audited(loaded).is_equal
+
+
+def test_loads_and_reruns_go_on_after_a_compaction(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    compacted(loaded, local_session)
+    place = LoadPlace(str(loaded / "log"), "orders", str(loaded / "table"))
+    again = rerun(place, RerunRange(begin={0: 100}, end={0: 200}), spark=local_session.spark)
+    assert again.partitions[0].carried_count == 641
+    append(loaded / "log", {0: 10})
+    load(str(loaded / "log"), "orders", str(loaded / "table"), spark=local_session.spark)
+    compacted(loaded, local_session)
+    assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
+    found = audited(loaded)
+    assert found.differences == []
+    assert (found.loads, found.reruns, found.compactions, found.files) == (3, 1, 2, 2)
+
+
+@pytest.mark.parametrize("step", BEFORE_THE_COMMIT, ids=lambda step: step.name.lower())
+def test_a_compaction_that_stops_leaves_readers_the_table_as_it_was(
+    loaded: Path, local_session: LocalSession, step: Step
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.step is step:
+            raise Stopped
+
+    files = table_files(str(loaded / "table"))
+    with pytest.raises(Stopped):
+        compacted(loaded, local_session, stop)
+    assert table_files(str(loaded / "table")) == files
+    assert audited(loaded).is_equal
+    assert compacted(loaded, local_session).commit_id == 2
+    assert audited(loaded).is_equal
+    in_data = {str(path) for path in (loaded / "table" / "data").rglob("*.parquet")}
+    assert in_data == set(files) | set(table_files(str(loaded / "table")))
+
+
+def test_rows_that_got_lost_on_the_way_stop_a_compaction(
+    loaded: Path, local_session: LocalSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = MergeJob.run
+
+    def run(self: MergeJob, *arguments: object) -> object:
+        files = written(self, *arguments)  # type: ignore[arg-type]
+        return files[:-1]
+
+    monkeypatch.setattr(MergeJob, "run", run)
+    with pytest.raises(TaskError, match="the rows written are not those read"):
+        compacted(loaded, local_session)
+    assert audited(loaded).is_equal
+
+
+def vacuumed(path: Path, hours: float, **given: bool) -> tuple[int, int]:
+    now_ms = TableDirectory(str(path / "table")).entries()[-1].committed_ms
+    clock = FakeClock(now_ms + HOUR_MS)
+    report = vacuum(str(path / "table"), clock, kept_ms=round(hours * HOUR_MS), **given)
+    return len(report.removed_paths), len(report.kept_paths)
+
+
+def test_replaced_files_stay_for_readers_and_then_go(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    files = [Path(path) for path in table_files(str(loaded / "table"))]
+    compacted(loaded, local_session)
+    assert vacuumed(loaded, 2) == (0, len(files))
+    assert vacuumed(loaded, 0.5, is_dry=True) == (len(files), 0)
+    assert all(path.exists() for path in files)
+    assert vacuumed(loaded, 0.5) == (len(files), 0)
+    assert not any(path.parent.exists() for path in files)
+    assert vacuumed(loaded, 0.5) == (0, 0)
+    in_data = {str(path) for path in (loaded / "table" / "data").rglob("*.parquet")}
+    assert in_data == set(table_files(str(loaded / "table")))
+    assert audited(loaded).is_equal
+
+
+def test_a_vacuum_that_stops_between_files_is_finished_by_the_next(
+    loaded: Path, local_session: LocalSession
+) -> None:
+    compacted(loaded, local_session)
+    count = len(TableDirectory(str(loaded / "table")).entries()[-1].replaces)
+    for number in range(count):
+        asked = 0
+
+        def stop(_: str, number: int = number) -> None:
+            nonlocal asked
+            asked += 1
+            if asked > 1:
+                raise Stopped
+
+        clock = FakeClock(2**42)
+        if number < count - 1:
+            with pytest.raises(Stopped):
+                vacuum(str(loaded / "table"), clock, on_removal=stop)
+        else:
+            vacuum(str(loaded / "table"), clock, on_removal=stop)
+        assert audited(loaded).is_equal
+    assert vacuumed(loaded, 0) == (0, 0)
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["table", *arguments])
+    return end.value.code if isinstance(end.value.code, int) else 0
+
+
+@pytest.mark.usefixtures("local_session")
+def test_the_commands_say_what_became_of_the_files(
+    loaded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = str(loaded / "table")
+    count = len(table_files(table))
+    assert run("compact", table) == 0
+    assert f"{count} files of" in capsys.readouterr().out
+    assert run("compact", table) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert run("vacuum", table) == 0
+    assert f"{count} files stay for readers" in capsys.readouterr().out
+    assert run("vacuum", table, "--keep-hours", "0", "--dry-run") == 0
+    assert f"would remove {count} files" in capsys.readouterr().out
+    assert run("vacuum", table, "--keep-hours", "0") == 0
+    assert f"removed {count} files that had been replaced (" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["compact", "vacuum", "files", "read", "hours"])
+def test_where_there_is_no_table_none_is_made(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command, str(tmp_path / "nowhere")) == 2
+    assert "holds no table that ottla loaded" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+    with pytest.raises(UserError):
+        TableDirectory(str(tmp_path / "nowhere")).entries()
