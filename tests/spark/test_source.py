@@ -105,3 +105,39 @@ def test_the_running_session_is_used_and_left_running(local_session: LocalSessio
     running = running_session()
     assert running is not None
     assert running.range(3).count() == 3
+
+
+def test_filters_rule_out_partitions_and_offsets_when_spark_hands_them_on(
+    local_session: LocalSession, log: Path
+) -> None:
+    switch = "spark.sql.python.filterPushdown.enabled"
+    wanted = "partition = 0 and offset >= 290 and timestamp > '2023-11-14 22:13:20.291'"
+    whole = read(local_session, log, minPartitions="8").where(wanted)
+    assert sorted(row.offset for row in whole.collect()) == list(range(292, 300))
+    whole_count = whole.rdd.getNumPartitions()
+    local_session.spark.conf.set(switch, "true")
+    try:
+        pruned = read(local_session, log, minPartitions="8").where(wanted)
+        assert sorted(row.offset for row in pruned.collect()) == list(range(292, 300))
+        assert pruned.rdd.getNumPartitions() < whole_count
+        nothing = read(local_session, log).where("offset > 1000")
+        assert nothing.count() == 0
+        assert read(local_session, log).count() == 320
+    finally:
+        local_session.spark.conf.unset(switch)
+
+
+def test_several_topics_are_read_between_times(local_session: LocalSession, log: Path) -> None:
+    append(log, {0: 30}, topic="returns")
+    base_ms = 1_700_000_000_000
+    reader = local_session.spark.read.format("ottla").options(
+        assign='{"orders": [0], "returns": [0]}',
+        startingTimestamp=str(base_ms + 10),
+        endingTimestamp=str(base_ms + 20),
+        maxRecordsPerPartition="4",
+    )
+    rows = reader.load(str(log)).select("topic", "offset")
+    assert sorted(tuple(row) for row in rows.collect()) == [
+        (topic, offset) for topic in ("orders", "returns") for offset in range(10, 20)
+    ]
+    assert rows.rdd.getNumPartitions() == 6

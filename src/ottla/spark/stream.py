@@ -122,8 +122,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """Nothing: see the head of this file."""
 
     def stop(self) -> None:
-        if self._commits is not None:
-            self._commits.close()
+        """Nothing: Spark may never call it."""
 
     def _source(self) -> LogSource:
         if self._log is None:

@@ -7,14 +7,14 @@ asked otherwise. The client joins no group; `group_commits.py` is what commits o
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.record.columns import schema as decoded_schema
 from ottla.spark.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.manifest import OffsetRange
@@ -72,7 +72,7 @@ class BrokerLog:
 
     def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
         with self._asking() as admin:
-            ids = self._described(admin, may_lack=may_lack)
+            ids = self._chosen(admin, may_lack=may_lack)
             starts = self._listed(admin, dict.fromkeys(ids, _spec("earliest")))
             ends = self._listed(admin, dict.fromkeys(ids, _spec("latest")))
             log_ends = self._listed(
@@ -119,8 +119,15 @@ class BrokerLog:
             max_offsets=wishes.max_offsets,
         )
         stretches = {place: _stretches(wanted) for place, wanted in ranges.items()}
+        with self._asking() as admin:
+            ids = self._described(admin, {place.topic for place in ranges}, may_lack=True)
         return [
-            Split(place=place, from_offset=part.from_offset, until_offset=part.until_offset)
+            Split(
+                place=place,
+                from_offset=part.from_offset,
+                until_offset=part.until_offset,
+                topic_id=ids.get(place),
+            )
             for place, part in split_ranges(stretches, rule)
         ]
 
@@ -132,12 +139,23 @@ class BrokerLog:
             )
             for messages in _batches(consumer, client, split, self._silence_s):
                 yield _decoded(messages, columns)
+        self._check_same_topic(split)
 
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> None:
         """A broker tells offsets, not how many records lie between them."""
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> None:
         """The client checks the batches' CRCs, and shows records only."""
+
+    def _check_same_topic(self, split: Split) -> None:
+        """Asked at the end: had the topic been made anew before, its id would be another one."""
+        with self._asking() as admin:
+            there = self._described(admin, [split.place.topic], may_lack=True)
+        if split.topic_id is not None and split.topic_id != there.get(split.place):
+            raise UserError(
+                f"{split.place}: the topic was deleted, or made anew, since the read was planned "
+                f"(its id was {uuid_text(split.topic_id)}); run it again"
+            )
 
     @property
     def _address(self) -> str:
@@ -150,10 +168,7 @@ class BrokerLog:
 
     @cached_property
     def _admin(self) -> Any:
-        from confluent_kafka import admin
-
-        settings = {name: value for name, value in self._client.items() if name != "group.id"}
-        return admin.AdminClient({**settings, "logger": logger})
+        return admin_client(self._client)
 
     @contextmanager
     def _reading(self, place: TopicPartition) -> Iterator[Any]:
@@ -171,45 +186,43 @@ class BrokerLog:
             with closing(consumer):
                 yield consumer
 
-    def _described(self, admin: Any, *, may_lack: bool) -> dict[TopicPartition, Uuid | None]:
+    def _chosen(self, admin: Any, *, may_lack: bool) -> dict[TopicPartition, Uuid | None]:
         """The chosen partitions, and the ids of their topics."""
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
-
         names = self._choice.named
         if names is None:
             names = tuple(self._choice.topics(admin.list_topics(timeout=ANSWER_SECONDS).topics))
             if not names and not may_lack:
                 raise UserError(f"{self._address}: no topic fits subscribePattern")
-        found: dict[TopicPartition, Uuid | None] = {}
+        there = self._described(admin, names, may_lack=may_lack)
+        found = {place: there[place] for place in there if self._choice.takes(place)}
+        for place in self._choice.assigned:
+            if place not in found and not may_lack:
+                raise UserError(f"{self._address} has no partition {place}")
+        return found
+
+    def _described(
+        self, admin: Any, topics: Iterable[str], *, may_lack: bool
+    ) -> dict[TopicPartition, Uuid | None]:
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        names = list(topics)
         if not names:
-            return found
-        futures = admin.describe_topics(
-            TopicCollection(list(names)), request_timeout=ANSWER_SECONDS
-        )
+            return {}
+        found: dict[TopicPartition, Uuid | None] = {}
+        futures = admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS)
         for topic, future in futures.items():
             try:
                 told = future.result()
             except KafkaException as error:
-                code = error.args[0].code()
-                if may_lack and code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue
-                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    fault = error.args[0].str()
-                    raise UserError(f"{self._address}/{topic}: {fault}") from error
-                raise
-            for one in told.partitions:
-                place = TopicPartition(topic, one.id)
-                if self._choice.takes(place):
-                    found[place] = _uuid(told.topic_id)
-        self._check_assigned(found, may_lack=may_lack)
+                fault = error.args[0]
+                if fault.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                if not may_lack:
+                    raise UserError(f"{self._address}/{topic}: {fault.str()}") from error
+            else:
+                topic_id = _uuid(told.topic_id)
+                found.update({TopicPartition(topic, one.id): topic_id for one in told.partitions})
         return found
-
-    def _check_assigned(
-        self, found: Mapping[TopicPartition, Uuid | None], *, may_lack: bool
-    ) -> None:
-        for place in self._choice.assigned:
-            if place not in found and not may_lack:
-                raise UserError(f"{self._address} has no partition {place}")
 
     def _listed(
         self,
@@ -231,6 +244,14 @@ class BrokerLog:
             TopicPartition(one.topic, one.partition): future.result()
             for one, future in futures.items()
         }
+
+
+def admin_client(client: Mapping[str, str]) -> Any:
+    """A client that asks, with a consumer's settings; raises the client's own error."""
+    from confluent_kafka import admin
+
+    settings = {name: value for name, value in client.items() if name != "group.id"}
+    return admin.AdminClient({**settings, "logger": logger})
 
 
 def _spec(name: str, *arguments: int) -> Any:
