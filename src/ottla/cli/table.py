@@ -9,6 +9,7 @@ COMMANDS = {
     "read": ("ottla.cli.table_read:read_command", "Print rows."),
     "hours": ("ottla.cli.table_hours:hours_command", "Say for which hours it is complete."),
     "compact": ("ottla.cli.table_compact:compact_command", "Make few large files of many small."),
+    "publish": ("ottla.cli.table_publish:publish_command", "Copy it to an object store."),
     "vacuum": ("ottla.cli.table_vacuum:vacuum_command", "Remove files that were replaced."),
 }
 

@@ -1,0 +1,32 @@
+"""`ottla table publish`: a table copied into an object store."""
+
+import click
+
+from ottla.base.errors import CorruptionError
+
+
+@click.command("publish")
+@click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
+@click.argument("url")
+def publish_command(path: str, url: str) -> None:
+    """Copy what is new of TABLE to URL, such as s3://bucket/tables/orders.
+
+    Commits appear there whole, and each of them is put on the condition that nobody else has put
+    it. Run it again after each load; one that was killed is carried on. Needs fsspec and its
+    package for the store: s3fs, gcsfs, adlfs.
+    """
+    from rich.filesize import decimal
+
+    from ottla.spark.object_table import publish
+
+    try:
+        report = publish(path, url)
+    except (CorruptionError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if not report.new_commit_count:
+        click.echo(f"nothing new: {url} has all {report.commit_count} commits")
+        return
+    click.echo(
+        f"{report.new_commit_count} new commits, {report.uploaded_count} files of "
+        f"{decimal(report.uploaded_size)}; {url} has {report.commit_count} commits now"
+    )
