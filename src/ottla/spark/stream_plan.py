@@ -6,7 +6,7 @@ they were.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.spark.continuity import (
     Continuation,
@@ -111,7 +111,7 @@ def _planned(
             losses=[_lost(place, LossKind.RECREATED, before.offset, end.offset, now.start_offset)],
         )
     found = _continued(place, before, now, log)
-    losses = [] if found.loss is None else [found.loss]
+    losses = [] if found.loss is None else _up_to(found.loss, end.offset)
     assert found.offset is not None
     log_end = now.end_offset if now.log_end_offset is None else now.log_end_offset
     until = min(end.offset, log_end)
@@ -148,6 +148,16 @@ def _is_later_epoch(before: Position, now: LogPartition) -> bool:
         return False
     same_topic = not is_recreated(before.topic_id, now.topic_id)
     return same_topic and before.leader_epoch < now.leader_epoch
+
+
+def _up_to(loss: Loss, end_offset: int) -> list[Loss]:
+    """A loss as far as it is of this batch: the next one begins at its end, and tells the rest."""
+    assert loss.until_offset is None or loss.from_offset < loss.until_offset
+    if loss.until_offset is None or loss.until_offset <= end_offset:
+        return [loss]
+    if loss.from_offset >= end_offset:
+        return []
+    return [replace(loss, until_offset=end_offset)]
 
 
 def _lost(

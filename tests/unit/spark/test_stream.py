@@ -72,9 +72,12 @@ class Query:
 
     def read(self) -> Rows:
         """What the last batch in the checkpoint reads."""
+        return [(row["topic"], row["partition"], row["offset"]) for row in self.read_rows()]
+
+    def read_rows(self) -> list[dict[str, Any]]:
         start, end = (json.loads(one) for one in self.checkpoint[-2:])
         return [
-            (row["topic"], row["partition"], row["offset"])
+            row
             for split in self.reader.partitions(start, end)
             for batch in self.reader.read(split)
             for row in batch.to_pylist()
@@ -89,15 +92,22 @@ class Query:
 
 
 def schema() -> Any:
-    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-
-    return StructType(
-        [
-            StructField("topic", StringType()),
-            StructField("partition", IntegerType()),
-            StructField("offset", LongType()),
-        ]
+    from pyspark.sql.types import (
+        BinaryType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
     )
+
+    kinds = {
+        "topic": StringType(),
+        "partition": IntegerType(),
+        "offset": LongType(),
+        "value": BinaryType(),
+    }
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])
 
 
 @pytest.fixture

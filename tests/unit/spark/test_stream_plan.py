@@ -141,6 +141,13 @@ def test_a_removed_range_costs_no_other_partition_its_place() -> None:
     assert found == ({A0: (4, 9), A1: (5, 9)}, [(LossKind.REMOVED, 2, 4)])
 
 
+def test_what_was_removed_behind_a_batchs_end_is_told_by_the_next_one() -> None:
+    log = there(A0, 8, 9)
+    assert planned({A0: at(2)}, {A0: at(5)}, log) == ({}, [(LossKind.REMOVED, 2, 5)])
+    assert planned({A0: at(5)}, {A0: at(5)}, log) == ({}, [])
+    assert planned({A0: at(5)}, {A0: at(9)}, log) == ({A0: (8, 9)}, [(LossKind.REMOVED, 5, 8)])
+
+
 def test_a_log_cut_and_grown_again_is_known_by_its_epoch() -> None:
     log = there(A0, 0, 60, leader_epoch=2)
     assert ends({A0: at(40)}, [log]) == {A0: 60}
