@@ -10,7 +10,7 @@ from types import TracebackType
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration, ConfigChange
@@ -55,7 +55,12 @@ class Target:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.broker.close()
+        """Closes well after errors of ours, which come between two steps; else as a crash would."""
+        if error is None or isinstance(error, OttlaError):
+            self.broker.close()
+            return
+        for directory in self.broker.directories:
+            directory.abandon()
 
     # Topics
 

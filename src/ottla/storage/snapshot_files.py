@@ -45,9 +45,12 @@ class SnapshotFiles:
     def path(self, offset: int) -> str:
         return join(self._directory, producer_snapshot_file_name(offset))
 
-    def paths(self, above_offset: int, until_offset: int) -> list[str]:
-        """Those that a flush from the one offset to the other has to make durable."""
-        return [self.path(one) for one in self.offsets if above_offset < one <= until_offset]
+    def paths(self, from_offset: int, until_offset: int) -> list[str]:
+        """Those that a flush from the one offset to the other has to make durable.
+
+        The first offset is one of them: a roll right after a flush takes its snapshot there.
+        """
+        return [self.path(one) for one in self.offsets if from_offset <= one <= until_offset]
 
     def take(self, state: ProducerState, *, durably: bool = True) -> None:
         """Writes the state at its end, unless a snapshot says as much already.

@@ -145,6 +145,19 @@ def test_the_flush_after_a_roll_makes_its_producer_snapshot_durable() -> None:
         assert entry.producer_id == 7
 
 
+def test_a_snapshot_of_a_roll_right_after_a_flush_is_durable_with_the_next_one() -> None:
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    fill(log, 2)
+    log.flush()
+    log.roll(NOW_MS)
+    assert log.snapshots.offsets == [4]
+    fill(log, 1)
+    log.flush()
+    after = file_system.crash(CrashMode.STRICT)
+    assert read_snapshot(after, log.snapshots.path(4)) == []
+
+
 def test_a_snapshot_that_a_power_failure_took_is_made_again_from_the_log() -> None:
     file_system = FakeFileSystem()
     log = open_log(file_system)
