@@ -15,7 +15,15 @@ from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.broker.internal_topic import batches_of
 from ottla.mirror.target import Target
-from ottla.testing import CrashMode, FakeFileSystem, FaultPlan, FaultyFileSystem, every_crash_point
+from ottla.testing import (
+    CrashMode,
+    Effect,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    SimulatedCrash,
+    every_crash_point,
+)
 from tests.mirroring import (
     SOURCE,
     SourceLog,

@@ -10,17 +10,20 @@ Kafka's counterparts: `ReplicaFetcherThread`, as which this reads; `MirrorMaker`
 without new offsets.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.client.groups import Committed
+from ottla.config.topic import TopicConfig
 from ottla.mirror.plan import Copy, Gap, Refusal, TargetState, check_identity, check_last, plan_copy
 from ottla.mirror.source import Bounds, Selection, Source, SourceTopic
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.storage import time_index
 
 REPLANS = 3
 """How often a partition is planned anew in a round when retention overtakes its copying."""
@@ -74,6 +77,21 @@ class RoundReport:
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkCopy:
+    """[from_offset, until_offset) of a partition, to be appended where the target's log ends now.
+
+    `segment_size` is the most bytes that a segment may have.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    target_end: int
+    segment_size: int
+
+
 OnProgress = Callable[[PartitionReport], None]
 
 
@@ -122,6 +140,40 @@ class Mirror:
         if unknown:
             report.unknown_settings[topic.name] = unknown
         return True
+
+    def plan_bulk(self) -> list["BulkCopy"]:
+        """What of a first round others may copy, into files that the target then adopts.
+
+        Topics are made, and logs that begin later are begun. What is refused, or missing, is left
+        to a round, which says so.
+        """
+        report = RoundReport()
+        found = []
+        for topic in self._source.topics():
+            if self._options.selection.takes(topic.name) and self._prepare(topic, report):
+                for index in range(topic.partition_count):
+                    with contextlib.suppress(ApiError, CorruptionError, InvalidBatchError):
+                        found += self._plan_bulk_partition(topic, index)
+        return found
+
+    def _plan_bulk_partition(self, topic: SourceTopic, index: int) -> list["BulkCopy"]:
+        bounds = self._source.bounds(topic.name, index)
+        plan = self._plan(topic, index, bounds)
+        if isinstance(plan, Refusal) or plan.gap or plan.from_offset >= plan.until_offset:
+            return []
+        if plan.begins:
+            self._target.begin(topic.name, index, bounds.first_batch)
+        log = self._target.log(topic.name, index)
+        return [
+            BulkCopy(
+                topic=topic.name,
+                partition=index,
+                from_offset=plan.from_offset,
+                until_offset=plan.until_offset,
+                target_end=log.log_end_offset,
+                segment_size=segment_size(log.config),
+            )
+        ]
 
     # One partition
 
@@ -208,6 +260,12 @@ class Mirror:
         report.commit_count = self._target.commit(covered)
 
 
+def segment_size(config: TopicConfig) -> int:
+    """What a segment may hold so that its time index, of one entry an interval, has room."""
+    entries = config.segment_index_bytes // time_index.ENTRY.size - 1
+    return min(config.segment_bytes, entries * config.index_interval_bytes)
+
+
 def batches_in(source: Source, topic: str, partition: int, offsets: tuple[int, int]) -> list[Batch]:
     """The batches that reach into [offsets[0], offsets[1])."""
     found: list[Batch] = []
@@ -218,13 +276,3 @@ def batches_in(source: Source, topic: str, partition: int, offsets: tuple[int, i
             if batch.last_offset >= offsets[0]:
                 found.append(batch)
     return found
-
-
-def follow(
-    mirror: Mirror, wait: Callable[[], bool], on_round: Callable[[RoundReport], None]
-) -> None:
-    """Round after round; `wait` lets some time go by, and tells whether to go on."""
-    while True:
-        on_round(mirror.run_round())
-        if not wait():
-            return

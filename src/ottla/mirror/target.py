@@ -25,6 +25,7 @@ from ottla.coordinator.group.requests import MemberClaim
 from ottla.embedded.log import open_broker
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
+from ottla.mirror.staging import discard_staging
 from ottla.record.batch import LENGTH_END, OFFSET_AND_LENGTH, Batch
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.truncation import (
@@ -44,7 +45,9 @@ class Target:
     @classmethod
     def open(cls, path: str, clock: Clock) -> "Target":
         """Claims the directory, made if it is missing; raises `UserError` when it is in use."""
-        return cls(open_broker([path], with_local_defaults({}), clock=clock), clock)
+        broker = open_broker([path], with_local_defaults({}), clock=clock)
+        discard_staging(path)
+        return cls(broker, clock)
 
     def __enter__(self) -> "Target":
         return self

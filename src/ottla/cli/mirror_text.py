@@ -1,0 +1,149 @@
+"""What `ottla mirror` says: a line while it copies, a table of topics, and what was refused."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.mirror.mirror import PartitionReport, RoundReport
+    from ottla.mirror.plan import Gap
+
+EXIT_REFUSED = 1
+
+
+class ProgressLine:
+    """One line that says what is being copied; nothing where output is no screen."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        self._line = self._bar.add_task("looking at the source", total=None)
+
+    def __enter__(self) -> "ProgressLine":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, words: str) -> None:
+        self._bar.update(self._line, description=words)
+
+    def show(self, report: "PartitionReport") -> None:
+        from rich.filesize import decimal
+
+        self.say(
+            f"{report.name}: offset {report.until_offset:,} of {report.source_end:,}, "
+            f"{decimal(report.size)}"
+        )
+
+
+@dataclass(slots=True)
+class TopicTotal:
+    """What was done for one topic since the mirror began; ends are summed over its partitions."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    offset_count: int = 0
+    size: int = 0
+    gaps: "list[tuple[int, Gap]]" = field(default_factory=list)
+
+
+class Totals:
+    """Adds rounds up. While following, each round that copied something is a line."""
+
+    def __init__(self, console: "Console", target: str, *, is_following: bool) -> None:
+        self._console = console
+        self._target = target
+        self._is_following = is_following
+        self._began = time.monotonic()
+        self._topics: dict[str, TopicTotal] = {}
+        self._said: set[str] = set()
+        self._refusals: dict[str, str] = {}
+        self._commit_count = 0
+        self._held_back = 0
+        self.was_stopped = False
+        """Whether somebody ended it in the middle of a round."""
+
+    def add(self, report: "RoundReport") -> None:
+        for one in report.partitions:
+            self._add_partition(one)
+        self._commit_count += report.commit_count
+        self._held_back = report.held_back
+        self._refusals = report.refusals
+        for topic, names in report.unknown_settings.items():
+            self.say_once(f"topic {topic}: settings that are not known here: {', '.join(names)}")
+        for place, reason in report.refusals.items():
+            self.say_once(f"{place}: {reason}")
+        if self._is_following and report.size:
+            self._console.print(_round_line(report), soft_wrap=True, highlight=False)
+
+    def _add_partition(self, one: "PartitionReport") -> None:
+        topic = self._topics.setdefault(one.topic, TopicTotal())
+        topic.ends[one.partition] = one.until_offset
+        topic.offset_count += one.until_offset - one.from_offset
+        topic.size += one.size
+        for gap in one.gaps:
+            topic.gaps.append((one.partition, gap))
+            self.say_once(
+                f"{one.name}: offsets {gap.from_offset:,} to {gap.until_offset - 1:,} had been "
+                "removed from the source; the copy starts behind them"
+            )
+
+    def say_once(self, text: str) -> None:
+        """Tells a person, on standard error, what they have not been told yet."""
+        if text not in self._said:
+            self._said.add(text)
+            click.echo(f"ottla: {text}", err=True)
+
+    def finish(self) -> None:
+        """The table and a last line; leaves with 1 when something is refused, or was cut short."""
+        from rich.table import Table
+
+        table = Table("topic", "partitions", "new offsets", "bytes", "ends at")
+        for name, topic in sorted(self._topics.items()):
+            ends = ", ".join(f"{end:,}" for _, end in sorted(topic.ends.items())[:6])
+            table.add_row(
+                name,
+                f"{len(topic.ends):,}",
+                f"{topic.offset_count:,}",
+                f"{topic.size:,}",
+                ends + (", …" if len(topic.ends) > 6 else ""),
+            )
+        self._console.print(table)
+        self._console.print(self._last_line(), soft_wrap=True, highlight=False)
+        if self._refusals or (self.was_stopped and not self._is_following):
+            sys.exit(EXIT_REFUSED)
+
+    def _last_line(self) -> str:
+        from rich.filesize import decimal
+
+        seconds = time.monotonic() - self._began
+        size = sum(one.size for one in self._topics.values())
+        words = [f"{decimal(size)} in {seconds:.1f} s into {self._target}"]
+        if self._commit_count:
+            words.append(f"{self._commit_count} committed offsets")
+        if self._held_back:
+            words.append(f"{self._held_back} committed offsets are ahead of what was copied")
+        if self._refusals:
+            words.append(f"{len(self._refusals)} refused")
+        if self.was_stopped:
+            words.append("stopped; run it again to go on")
+        return "; ".join(words)
+
+
+def _round_line(report: "RoundReport") -> str:
+    from rich.filesize import decimal
+
+    moved = [one for one in report.partitions if one.size]
+    names = ", ".join(f"{one.name} to {one.until_offset:,}" for one in moved[:4])
+    more = f" and {len(moved) - 4} more" if len(moved) > 4 else ""
+    return f"{time.strftime('%H:%M:%S')} {decimal(report.size)}: {names}{more}"

@@ -1,0 +1,237 @@
+"""Records sent anew to any Kafka cluster, each committed one of them once; offsets change.
+
+One transaction holds some records of a partition and, as an offset that the mirror's group commits
+with them, where the source goes on. A mirror that dies in the middle leaves a transaction that its
+successor, under the same name, has aborted before it asks the group where to go on (KIP-447). Keys,
+values, headers, timestamps and partitions are kept; batches, producers and leader epochs are not.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport
+from ottla.mirror.plan import Gap
+from ottla.mirror.source import Selection, Source, SourceTopic
+from ottla.mirror.throttle import Throttle
+from ottla.record.record import Record
+
+ANSWER_S = 30.0
+RECORDS_PER_TRANSACTION = 10_000
+SIZE_PER_TRANSACTION = 8 << 20
+NO_OFFSET = -1001
+"""What librdkafka says where a group has committed nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproduceOptions:
+    """`name` is the group that keeps the place and the transactional id: one mirror each.
+
+    `client` are more settings for librdkafka, such as those of TLS.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    allow_gaps: bool = False
+    name: str = "ottla-mirror"
+    client: dict[str, str] = field(default_factory=dict)
+
+
+class Reproducer:
+    """Use it in a `with` statement. `confluent-kafka` must be there."""
+
+    def __init__(
+        self,
+        source: Source,
+        bootstrap: str,
+        options: ReproduceOptions,
+        *,
+        throttle: Throttle,
+        on_progress: OnProgress = lambda _: None,
+    ) -> None:
+        """Becomes the only mirror of its name; raises `UserError` when no broker answers."""
+        self._source = source
+        self._options = options
+        self._throttle = throttle
+        self._on_progress = on_progress
+        self._place = bootstrap
+        self._kafka = _client_module()
+        client = {"bootstrap.servers": bootstrap, **options.client}
+        with self._as_user_errors():
+            self._producer = self._kafka.Producer(
+                {**client, "transactional.id": options.name, "compression.type": "lz4"}
+            )
+            self._group = self._kafka.Consumer(
+                {**client, "group.id": options.name, "enable.auto.commit": False}
+            )
+            self._admin = _admin_module().AdminClient(client)
+            self._producer.init_transactions(ANSWER_S)
+
+    def __enter__(self) -> "Reproducer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group.close()
+
+    def run_round(self) -> RoundReport:
+        """Sends what is new of each partition, up to the last stable offset that it had."""
+        report = RoundReport()
+        topics = [one for one in self._source.topics() if self._options.selection.takes(one.name)]
+        for topic in self._prepared(topics, report):
+            for index in range(topic.partition_count):
+                report.partitions.append(self._send_partition(topic.name, index))
+        return report
+
+    # Topics
+
+    def _prepared(self, topics: list[SourceTopic], report: RoundReport) -> Iterator[SourceTopic]:
+        """Those whose topic is there, made where it was missing."""
+        with self._as_user_errors():
+            known = self._admin.list_topics(timeout=ANSWER_S).topics
+        for topic in topics:
+            there = known.get(topic.name)
+            if there is None:
+                self._create(topic)
+            elif len(there.partitions) < topic.partition_count:
+                report.refused_topics[topic.name] = (
+                    f"the target has {len(there.partitions)} partitions, the source "
+                    f"{topic.partition_count}; give the target as many"
+                )
+                continue
+            yield topic
+
+    def _create(self, topic: SourceTopic) -> None:
+        new = _admin_module().NewTopic(
+            topic.name,
+            num_partitions=topic.partition_count,
+            config=dict(topic.overrides or {}),
+        )
+        with self._as_user_errors():
+            self._admin.create_topics([new], request_timeout=ANSWER_S)[topic.name].result()
+
+    # Partitions
+
+    def _send_partition(self, topic: str, index: int) -> PartitionReport:
+        report = PartitionReport(topic=topic, partition=index)
+        try:
+            self._bring_up(report)
+        except (ApiError, CorruptionError) as error:
+            report.refusal = str(error)
+        return report
+
+    def _bring_up(self, report: PartitionReport) -> None:
+        bounds = self._source.bounds(report.topic, report.partition)
+        report.source_end = bounds.stable
+        offset = self._committed(report.topic, report.partition)
+        if offset is not None and offset < bounds.start:
+            gap = Gap(offset, bounds.start)
+            if not self._options.allow_gaps:
+                report.from_offset = report.until_offset = offset
+                report.refusal = (
+                    f"offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were removed from "
+                    "the source before they were sent; --allow-gaps goes on without them"
+                )
+                return
+            report.gaps.append(gap)
+        start = bounds.start if offset is None else max(offset, bounds.start)
+        report.from_offset = report.until_offset = start
+        if start < bounds.stable:
+            self._send(report, bounds.stable)
+
+    def _committed(self, topic: str, index: int) -> int | None:
+        with self._as_user_errors():
+            asked = [self._kafka.TopicPartition(topic, index)]
+            (found,) = self._group.committed(asked, timeout=ANSWER_S)
+        return None if found.offset == NO_OFFSET else int(found.offset)
+
+    def _send(self, report: PartitionReport, until: int) -> None:
+        records = self._source.committed_records(
+            report.topic, report.partition, report.until_offset, until
+        )
+        while report.until_offset < until:
+            some = list(islice(up_to_size(records, SIZE_PER_TRANSACTION), RECORDS_PER_TRANSACTION))
+            next_offset = some[-1].offset + 1 if some else until
+            self._send_together(report, some, next_offset)
+            report.size += sum(map(size_of, some))
+            report.until_offset = next_offset
+            self._on_progress(report)
+            self._throttle.take(sum(map(size_of, some)))
+
+    def _send_together(
+        self, report: PartitionReport, records: list[Record], next_offset: int
+    ) -> None:
+        """One transaction: the records, and where the source goes on behind them."""
+        with self._as_user_errors():
+            self._producer.begin_transaction()
+            for record in records:
+                self._produce(report, record)
+            place = self._kafka.TopicPartition(report.topic, report.partition, next_offset)
+            group = self._group.consumer_group_metadata()
+            self._producer.send_offsets_to_transaction([place], group, ANSWER_S)
+            self._producer.commit_transaction(ANSWER_S)
+
+    def _produce(self, report: PartitionReport, record: Record) -> None:
+        extra = {} if record.timestamp_ms < 0 else {"timestamp": record.timestamp_ms}
+        while True:
+            try:
+                self._producer.produce(
+                    report.topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=list(record.headers),
+                    partition=report.partition,
+                    **extra,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            return
+
+    @contextmanager
+    def _as_user_errors(self) -> Iterator[None]:
+        """What a transaction had begun is aborted by the next mirror of the name, or in time."""
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            fault = error.args[0]
+            if fault.code() == self._kafka.KafkaError._FENCED:
+                reason = (
+                    f"another mirror named {self._options.name} has taken over; run only one, or "
+                    "give this one another --name"
+                )
+            else:
+                reason = f"{fault.str()}; run it again to go on where it stopped"
+            raise UserError(f"{self._place}: {reason}") from error
+
+
+def up_to_size(records: Iterator[Record], size: int) -> Iterator[Record]:
+    """Takes records until they come to a size; at least one."""
+    taken = 0
+    for record in records:
+        yield record
+        taken += size_of(record)
+        if taken >= size:
+            return
+
+
+def size_of(record: Record) -> int:
+    """Bytes of key and value."""
+    return len(record.key or b"") + len(record.value or b"")
+
+
+def _client_module() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise UserError(
+            "sending to a cluster needs a client; run: pip install confluent-kafka"
+        ) from error
+    return confluent_kafka
+
+
+def _admin_module() -> Any:
+    from confluent_kafka import admin
+
+    return admin

@@ -1,0 +1,165 @@
+"""Segments written beside the logs they are to become part of, by as many tasks as there are logs.
+
+A task writes one partition's batches into log files of its own, in a directory of its own, so that
+a task that is tried again, or twice at once, disturbs nobody. Whoever owns the target then renames
+the files into the partition, the first one first, and has recovery do the rest: it checks every
+batch, builds the indexes, and brings leader epochs, producers and transactions to the new end.
+
+A crash before the renames leaves files that nobody reads, which the next mirror removes; between
+them it leaves a log that ends sooner. The target must have been closed; nobody else may open it
+meanwhile.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import OsFileSystem, join
+from ottla.config.setting import INT32_MAX
+from ottla.mirror.mirror import BulkCopy
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.storage.clean_shutdown import remove_clean_shutdown
+from ottla.storage.filenames import CLEAN_SHUTDOWN, LOCK, log_file_name, partition_directory_name
+from ottla.storage.reader import open_for_reading
+
+STAGING = ".mirror-staging"
+"""Its name is no partition's, so a broker passes it over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What a task has written: log files by base offset, ascending, all of them durable."""
+
+    copy: BulkCopy
+    directory: str
+    base_offsets: Sequence[int]
+    end_offset: int
+    size: int
+
+
+class StagedLog:
+    """Writes the segments of one partition; `finish` makes them durable."""
+
+    def __init__(self, target: str, copy: BulkCopy) -> None:
+        name = partition_directory_name(copy.topic, copy.partition)
+        self._copy = copy
+        self._directory = join(target, STAGING, f"{name}.{uuid.uuid4().hex}")
+        os.makedirs(self._directory)
+        self._base_offsets: list[int] = []
+        self._file: int | None = None
+        self._file_size = 0
+        self._size = 0
+        self._end_offset = copy.target_end
+
+    def append(self, records: memoryview, place: str) -> None:
+        """Whole batches, each checked; raises `CorruptionError` naming the place."""
+        start = position = 0
+        try:
+            for batch in iter_batches(records):
+                batch.check()
+                self._check_order(batch, place)
+                if self._is_full(batch, position - start):
+                    self._write(records[start:position])
+                    start = position
+                    self._roll()
+                self._end_offset = batch.last_offset + 1
+                position += batch.size
+        except InvalidBatchError as error:
+            raise CorruptionError(place, position, str(error)) from error
+        self._write(records[start:position])
+
+    def _check_order(self, batch: Batch, place: str) -> None:
+        if batch.base_offset < self._end_offset:
+            raise CorruptionError(
+                place, 0, f"offset {batch.base_offset} follows {self._end_offset - 1}"
+            )
+
+    def _is_full(self, batch: Batch, waiting: int) -> bool:
+        """Whether a batch needs another segment, with so many bytes still to be written to this."""
+        if self._file is None:
+            self._roll()
+            return False
+        is_large = self._file_size + waiting + batch.size > self._copy.segment_size
+        is_far = batch.last_offset - self._base_offsets[-1] > INT32_MAX
+        return (is_large or is_far) and self._file_size + waiting > 0
+
+    def _roll(self) -> None:
+        """A segment begins where the one before ended, so that no hole lies between the two."""
+        self._close_file()
+        self._base_offsets.append(self._end_offset)
+        path = join(self._directory, log_file_name(self._end_offset))
+        self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        self._file_size = 0
+
+    def _write(self, records: memoryview) -> None:
+        assert self._file is not None or not len(records)
+        while self._file is not None and len(records):
+            written = os.write(self._file, records)
+            records = records[written:]
+            self._file_size += written
+            self._size += written
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def finish(self) -> Staged:
+        self._close_file()
+        OsFileSystem().sync_directory(self._directory)
+        return Staged(
+            copy=self._copy,
+            directory=self._directory,
+            base_offsets=tuple(self._base_offsets),
+            end_offset=self._end_offset,
+            size=self._size,
+        )
+
+
+def adopt(target: str, staged: Iterable[Staged]) -> None:
+    """Makes staged segments part of their logs; recovery must open the directory next.
+
+    Raises `UserError` when a log is not where its copy was planned.
+    """
+    files = OsFileSystem()
+    with _locked(files, target):
+        # First, or segments that nobody has indexed would be taken for what a clean stop left.
+        remove_clean_shutdown(files, join(target, CLEAN_SHUTDOWN))
+        for one in staged:
+            _adopt_one(files, target, one)
+
+
+def _adopt_one(files: OsFileSystem, target: str, staged: Staged) -> None:
+    copy = staged.copy
+    log = open_for_reading(target).partition(copy.topic, copy.partition)
+    if log.log_end_offset != copy.target_end:
+        raise UserError(
+            f"{log.path} ends at offset {log.log_end_offset}, no more at {copy.target_end}: "
+            "somebody else wrote to the target; run the mirror again when nobody does"
+        )
+    for base_offset in staged.base_offsets:
+        name = log_file_name(base_offset)
+        files.rename(join(staged.directory, name), join(log.path, name))
+        # One by one: what a power failure leaves has no segment without those before it.
+        files.sync_directory(log.path)
+
+
+@contextmanager
+def _locked(files: OsFileSystem, target: str) -> Iterator[None]:
+    lock = files.lock(join(target, LOCK))
+    if lock is None:
+        raise UserError(f"{target} is in use by another process; stop it, and run the mirror again")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def discard_staging(target: str) -> None:
+    """Removes what earlier mirrors left, which nobody needs."""
+    shutil.rmtree(join(target, STAGING), ignore_errors=True)
