@@ -22,6 +22,7 @@ SUBJECTS = {
     "recovery": "mending an unclean segment, opening many partitions",
     "retention": "deleting many segments, and an idle broker of many partitions",
     "compaction": "compacting a log, and what clients notice of it",
+    "mirror": "mirroring a log, beside a plain copy of its files",
     "sending": "a fetch's answer, copied or by sendfile",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",

@@ -14,6 +14,7 @@ SHOWN = {
     "recovery": "opening after a clean stop",
     "retention": "of one core",
     "compaction": "beside the cleaner",
+    "mirror": "mirror over the wire",
     "sending": "sendfile over copied",
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",

@@ -18,7 +18,16 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.client.groups import Committed
 from ottla.config.topic import TopicConfig
-from ottla.mirror.plan import Copy, Gap, Refusal, TargetState, check_identity, check_last, plan_copy
+from ottla.mirror.plan import (
+    BulkCopy,
+    Copy,
+    Gap,
+    Refusal,
+    TargetState,
+    check_identity,
+    check_last,
+    plan_copy,
+)
 from ottla.mirror.source import Bounds, Selection, Source, SourceTopic
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
@@ -77,21 +86,6 @@ class RoundReport:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkCopy:
-    """[from_offset, until_offset) of a partition, to be appended where the target's log ends now.
-
-    `segment_size` is the most bytes that a segment may have.
-    """
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
-    target_end: int
-    segment_size: int
-
-
 OnProgress = Callable[[PartitionReport], None]
 
 
@@ -141,7 +135,7 @@ class Mirror:
             report.unknown_settings[topic.name] = unknown
         return True
 
-    def plan_bulk(self) -> list["BulkCopy"]:
+    def plan_bulk(self) -> list[BulkCopy]:
         """What of a first round others may copy, into files that the target then adopts.
 
         Topics are made, and logs that begin later are begun. What is refused, or missing, is left
@@ -156,7 +150,7 @@ class Mirror:
                         found += self._plan_bulk_partition(topic, index)
         return found
 
-    def _plan_bulk_partition(self, topic: SourceTopic, index: int) -> list["BulkCopy"]:
+    def _plan_bulk_partition(self, topic: SourceTopic, index: int) -> list[BulkCopy]:
         bounds = self._source.bounds(topic.name, index)
         plan = self._plan(topic, index, bounds)
         if isinstance(plan, Refusal) or plan.gap or plan.from_offset >= plan.until_offset:

@@ -46,6 +46,21 @@ class Copy:
     gap: Gap | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkCopy:
+    """[from_offset, until_offset) of a partition, to be appended where the target's log ends now.
+
+    `segment_size` is the most bytes that a segment may have.
+    """
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    target_end: int
+    segment_size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Nothing is done; the text says why, and what a person can do."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem, join
 from ottla.config.setting import INT32_MAX
-from ottla.mirror.mirror import BulkCopy
+from ottla.mirror.plan import BulkCopy
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.storage.clean_shutdown import remove_clean_shutdown
 from ottla.storage.filenames import CLEAN_SHUTDOWN, LOCK, log_file_name, partition_directory_name

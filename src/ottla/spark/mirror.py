@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
-from ottla.mirror.mirror import BulkCopy, Mirror, MirrorOptions
+from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
+from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle

@@ -1,0 +1,118 @@
+"""Mirroring a log: from its files and over the wire, beside a plain copy of the same files."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from benchmarks.brokers import Ottla
+from benchmarks.logs import CHANCE, now_ms
+from benchmarks.measuring import MEGABYTE, Scale, seconds_of
+from benchmarks.report import Report, add_figure, figures_report
+from ottla.base.clock import SystemClock
+from ottla.broker.topics import NewTopic
+from ottla.embedded.log import open_broker
+from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.mirror import Mirror, MirrorOptions
+from ottla.mirror.places import open_source
+from ottla.mirror.target import Target
+from ottla.mirror.throttle import Throttle
+from ottla.mirror.verify import Verification, VerifyOptions
+from ottla.record.builder import RecordBatchBuilder
+
+LOG_SIZE = 1_000_000_000
+TOPIC = "mirrored"
+PARTITIONS = 2
+BATCHES = {"16 KB": (16, 1000), "1 KB": (1, 1000)}
+"""Records in a batch, and the bytes of each."""
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    for name, (count, record_size) in BATCHES.items():
+        size = scale.of(LOG_SIZE, 100_000)
+        with scale.data_directory() as directory:
+            source = directory / "source"
+            size = fill(source, size, count, record_size)
+            report = figures_report(
+                f"A log of {size:,} bytes in batches of {name}, {PARTITIONS} partitions, to the "
+                "disk: one process"
+            )
+            with Ottla().start(copied(source, directory / "served")) as broker:
+                address = f"{broker.host}:{broker.port}"
+                target = directory / "target"
+                contestants: dict[str, Callable[[], float]] = {
+                    "plain copy and fsync": lambda: size / seconds(lambda: copy(source, target)),
+                    "mirror from files": lambda: size / seconds(lambda: mirror(source, target)),
+                    "mirror over the wire": lambda: size / seconds(lambda: mirror(address, target)),
+                    "verify two directories": lambda: size / seconds(lambda: verify(source)),
+                }
+                for what, samples in scale.sampled(
+                    {key: cleared(action, target) for key, action in contestants.items()}
+                ).items():
+                    add_figure(report, what, samples, "MB/s")
+            yield report
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """In which so many bytes make so many megabytes a second."""
+    return seconds_of(action) * MEGABYTE
+
+
+def cleared(action: Callable[[], float], target: Path) -> Callable[[], float]:
+    def measured() -> float:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(target)
+        return action()
+
+    return measured
+
+
+def fill(directory: Path, size: int, count: int, record_size: int) -> int:
+    """Writes a source of about so many bytes; returns how many."""
+    broker = open_broker([str(directory)], {}, clock=SystemClock())
+    broker.create_topic(NewTopic(name=TOPIC, partition_count=PARTITIONS))
+    logs = [one.log for one in broker.topics.get(TOPIC).partitions.values()]
+    builder = RecordBatchBuilder()
+    for _ in range(count):
+        builder.append(b"key", CHANCE.randbytes(record_size), now_ms())
+    batch = builder.build()
+    for number in range(size // len(batch)):
+        log = logs[number % PARTITIONS]
+        log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=now_ms())
+        log.write_out()
+    written = sum(log.size for log in logs)
+    broker.close()
+    return written
+
+
+def copied(source: Path, target: Path) -> Path:
+    shutil.copytree(source, target)
+    return target
+
+
+def copy(source: Path, target: Path) -> None:
+    """What no mirror can be faster than: nothing is looked at."""
+    shutil.copytree(source, target)
+    for path in target.rglob("*.log"):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+
+def mirror(source: Path | str, target: Path) -> None:
+    clock = SystemClock()
+    with (
+        closing(open_source(str(source), sleep=time.sleep)) as opened,
+        Target.open(str(target), clock) as copy,
+    ):
+        throttle = Throttle(None, clock, time.sleep)
+        report = Mirror(opened, copy, MirrorOptions(), throttle=throttle).run_round()
+    assert not report.refusals
+
+
+def verify(source: Path) -> None:
+    """Both sides are read, and their checksums computed."""
+    sides = DirectorySource(str(source)), DirectorySource(str(source))
+    assert not Verification(*sides, VerifyOptions()).run().differences
