@@ -31,42 +31,38 @@ BATCHES = {"16 KB": (16, 1000), "1 KB": (1, 1000)}
 
 def run(scale: Scale) -> Iterator[Report]:
     for name, (count, record_size) in BATCHES.items():
-        size = scale.of(LOG_SIZE, 100_000)
         with scale.data_directory() as directory:
-            source = directory / "source"
-            size = fill(source, size, count, record_size)
+            size = fill(directory / "source", scale.of(LOG_SIZE, 100_000), count, record_size)
             report = figures_report(
-                f"A log of {size:,} bytes in batches of {name}, {PARTITIONS} partitions, to the "
-                "disk: one process"
+                f"A log of {size:,} bytes in batches of {name}, {PARTITIONS} partitions"
             )
-            with Ottla().start(copied(source, directory / "served")) as broker:
+            served = shutil.copytree(directory / "source", directory / "served")
+            with Ottla().start(served) as broker:
                 address = f"{broker.host}:{broker.port}"
-                target = directory / "target"
-                contestants: dict[str, Callable[[], float]] = {
-                    "plain copy and fsync": lambda: size / seconds(lambda: copy(source, target)),
-                    "mirror from files": lambda: size / seconds(lambda: mirror(source, target)),
-                    "mirror over the wire": lambda: size / seconds(lambda: mirror(address, target)),
-                    "verify two directories": lambda: size / seconds(lambda: verify(source)),
-                }
-                for what, samples in scale.sampled(
-                    {key: cleared(action, target) for key, action in contestants.items()}
-                ).items():
+                contestants = contestants_of(directory, address, size)
+                for what, samples in scale.sampled(contestants).items():
                     add_figure(report, what, samples, "MB/s")
             yield report
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """In which so many bytes make so many megabytes a second."""
-    return seconds_of(action) * MEGABYTE
+def contestants_of(directory: Path, address: str, size: int) -> dict[str, Callable[[], float]]:
+    """What makes an empty directory a copy, and the check that it is one, in MB/s."""
+    source, target = directory / "source", directory / "target"
 
+    def rate(action: Callable[[], object]) -> Callable[[], float]:
+        def measured() -> float:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(target)
+            return size / MEGABYTE / seconds_of(action)
 
-def cleared(action: Callable[[], float], target: Path) -> Callable[[], float]:
-    def measured() -> float:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(target)
-        return action()
+        return measured
 
-    return measured
+    return {
+        "plain copy and fsync": rate(lambda: copy(source, target)),
+        "mirror from files": rate(lambda: mirror(source, target)),
+        "mirror over the wire": rate(lambda: mirror(address, target)),
+        "verify two directories": rate(lambda: verify(source)),
+    }
 
 
 def fill(directory: Path, size: int, count: int, record_size: int) -> int:
@@ -85,11 +81,6 @@ def fill(directory: Path, size: int, count: int, record_size: int) -> int:
     written = sum(log.size for log in logs)
     broker.close()
     return written
-
-
-def copied(source: Path, target: Path) -> Path:
-    shutil.copytree(source, target)
-    return target
 
 
 def copy(source: Path, target: Path) -> None:
