@@ -119,7 +119,7 @@ def assert_goes_on(source: GrowingSource, file_system: FakeFileSystem, promised:
             assert target.log("t", 0).log_end_offset >= promised
         report = mirror_round(source.last, target, allow_gaps=True)
         assert report.refusals == {}
-    assert_is_mirrored(source.last, file_system)
+    assert_is_mirrored(source.last, file_system, after_power_failure=True)
 
 
 STRIDE = 12
