@@ -1,0 +1,1 @@
+"""A project for Spark Declarative Pipelines whose source is a log."""
