@@ -1,5 +1,6 @@
 """The examples do what they say: what Spark finds is what plain Python finds in the same input."""
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -7,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from examples import activity, changes
+from examples import activity, changes, metrics
 from examples.activity_data import Request, made_up_requests, parse_request, read_requests
 
+import ottla
 from ottla.spark.session import LocalSession
 from tests.cli.support import ENVIRONMENT
 from tests.support import SHARED
@@ -134,3 +136,29 @@ def test_an_example_says_how_it_is_used() -> None:
         )
         assert result.returncode == 0, result.stderr
         assert "--data-dir" in result.stdout
+
+
+def test_averages_of_each_second_are_those_of_the_figures_in_the_log(
+    local_session: LocalSession, tmp_path: Path
+) -> None:
+    watched = metrics.watch(local_session.spark, tmp_path, 5.0)
+    with ottla.open(tmp_path / "log") as log:
+        records = list(log.read(metrics.TOPIC))
+    late, taken = records[-1], records[:-1]
+    assert watched.late_count == 1
+    assert late.timestamp_ms < min(one.timestamp_ms for one in taken)
+    by_second: dict[tuple[str, int], list[float]] = {}
+    for one in taken:
+        figure = json.loads(one.value or b"")
+        by_second.setdefault((figure["name"], one.timestamp_ms // 1000), []).append(figure["value"])
+    seconds = sorted({second for _, second in by_second})
+    assert len(watched.seconds) >= 2, "the watermark has passed a second of both figures"
+    wanted = [
+        (name, by_second[name, second])
+        for second in seconds
+        for name in ("cpu %", "memory %")
+        if (name, second) in by_second
+    ]
+    for told, (name, values) in zip(watched.seconds, wanted, strict=False):
+        assert (told.name, told.samples, told.largest) == (name, len(values), max(values))
+        assert told.average == pytest.approx(sum(values) / len(values))
