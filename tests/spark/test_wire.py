@@ -7,6 +7,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
 from ottla.spark.load import load
 from ottla.spark.log_source import LogSource, open_log, source_options
@@ -64,3 +65,50 @@ def test_a_topic_that_the_broker_lacks_is_named(tmp_path: Path) -> None:
         address = log.listen("127.0.0.1:0").address
         with pytest.raises(UserError, match=f"{address}/sales: .*Unknown topic"):
             opened(address, "sales").partitions()
+
+
+def test_a_task_refuses_a_topic_that_was_made_anew_under_its_hands(tmp_path: Path) -> None:
+    append(tmp_path, {0: 50})
+    with ottla.open(tmp_path) as log:
+        wire = opened(log.listen("127.0.0.1:0").address)
+        place = TopicPartition("orders", 0)
+        (split,) = wire.splits({place: OffsetRange(from_offset=0, until_offset=50)})
+        log.delete_topic("orders")
+        log.create_topic("orders")
+        log.append_batch("orders", 0, batch_of(60))
+        with pytest.raises(UserError, match="orders-0: the topic was deleted, or made anew, since"):
+            list(wire.read(split, COLUMNS))
+
+
+def test_uncommitted_records_and_single_partitions_are_offered_as_by_the_files(
+    tmp_path: Path,
+) -> None:
+    append(tmp_path, {0: 30, 1: 5})
+    with ottla.open(tmp_path) as log:
+        sources = [str(tmp_path), log.listen("127.0.0.1:0").address]
+        given = {"assign": '{"orders": [1]}', "isolation.level": "read_uncommitted"}
+        files, wire = (open_log(parse_options({**source_options(one), **given})) for one in sources)
+        assert [one.end_offset for one in wire.partitions()] == [5]
+        assert wire.partitions() == files.partitions()
+        missing = {**given, "assign": '{"orders": [1, 7]}'}
+        for one in sources:
+            with pytest.raises(UserError, match=r"no partition (7 of topic orders|orders-7)"):
+                open_log(parse_options({**source_options(one), **missing})).partitions()
+
+
+def test_an_offset_is_found_by_its_time_as_in_the_files(tmp_path: Path) -> None:
+    append(tmp_path, {0: 100})
+    place = TopicPartition("orders", 0)
+    with ottla.open(tmp_path) as log:
+        wire, files = opened(log.listen("127.0.0.1:0").address), opened(str(tmp_path))
+        for time_ms in (0, 1_700_000_000_042, 1_700_000_000_100):
+            found = wire.offsets_for_times({place: time_ms})
+            assert found == files.offsets_for_times({place: time_ms})
+        assert wire.offsets_for_times({place: 1_700_000_000_042}) == {place: 42}
+
+
+def batch_of(count: int) -> RecordBatchBuilder:
+    builder = RecordBatchBuilder()
+    for number in range(count):
+        builder.append(None, b"v", number)
+    return builder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
-from ottla.base.ids import uuid_text
+from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
 from ottla.record.batch import InvalidBatchError, RecordBatch, iter_batches
 from ottla.record.columns import iter_columns
@@ -58,6 +58,7 @@ class LogFiles:
         self._paths = tuple(paths)
         self._choice = choice
         self._is_committed = isolation is Isolation.READ_COMMITTED
+        self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
@@ -218,7 +219,19 @@ class LogFiles:
 
     def _end(self, log: ReadOnlyLog) -> int:
         end = log.log_end_offset if _is_never_replicated(log) else log.high_watermark
-        return min(end, log.last_stable_offset) if self._is_committed else end
+        return min(end, self._last_stable_offset(log)) if self._is_committed else end
+
+    def _last_stable_offset(self, log: ReadOnlyLog) -> int:
+        """Looked for again when the log has grown: markers are appended, as all else is.
+
+        Finding it takes a walk over the batches behind the recovery point, and a stream asks often.
+        """
+        place = TopicPartition(log.topic, log.partition)
+        known = self._stable.get(place)
+        if known is None or known[:2] != (log.topic_id, log.log_end_offset):
+            known = (log.topic_id, log.log_end_offset, log.last_stable_offset)
+            self._stable[place] = known
+        return known[2]
 
     def _aborted(self, log: ReadOnlyLog, part: OffsetRange) -> list[AbortedTransaction]:
         if not self._is_committed:
