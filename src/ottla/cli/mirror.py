@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ottla.cli.mirror_text import Totals
     from ottla.mirror.mirror import PartitionReport, RoundReport
 
+GROUPS_EVERY_S = 10.0
+"""While following: how often groups are asked what they have committed."""
+
 UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
 
@@ -141,7 +144,7 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
     from ottla.mirror.places import check_apart, open_source, target_directory
     from ottla.mirror.source import Selection
     from ottla.mirror.target import Target
-    from ottla.mirror.throttle import Throttle
+    from ottla.mirror.throttle import Every, Throttle
 
     directory = target_directory(target)
     check_apart(source, directory)
@@ -169,7 +172,8 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
 
         throttle = Throttle(wishes.throttle, clock, stop.sleep)
         mirror = Mirror(opened, copy, options, throttle=throttle, on_progress=on_progress)
-        run(mirror.run_round, wishes, stop, totals)
+        groups = Every(GROUPS_EVERY_S, clock)
+        run(lambda: mirror.run_round(with_groups=groups.is_due()), wishes, stop, totals)
     totals.finish()
 
 

@@ -107,10 +107,14 @@ class Mirror:
         self._throttle = throttle
         self._on_progress = on_progress
 
-    def run_round(self) -> RoundReport:
-        """Raises `UserError` and `StorageError` for what concerns all partitions."""
+    def run_round(self, *, with_groups: bool = True) -> RoundReport:
+        """Raises `UserError` and `StorageError` for what concerns all partitions.
+
+        To ask for all that groups have committed takes long; a round may leave it to another.
+        """
         report = RoundReport()
-        committed = self._source.committed_offsets() if self._options.with_groups else []
+        with_groups = with_groups and self._options.with_groups
+        committed = self._source.committed_offsets() if with_groups else []
         for topic in self._source.topics():
             if self._options.selection.takes(topic.name) and self._prepare(topic, report):
                 for index in range(topic.partition_count):

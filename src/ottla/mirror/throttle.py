@@ -1,4 +1,4 @@
-"""A rate that is kept on the average: whoever is ahead of it waits."""
+"""How fast, and how often: a rate that is kept on the average, and what is due now and then."""
 
 from collections.abc import Callable
 
@@ -26,3 +26,20 @@ class Throttle:
         self._free_ms = max(self._free_ms, now_ms - 1000) + size * 1000 / self._rate
         if self._free_ms > now_ms:
             self._sleep((self._free_ms - now_ms) / 1000)
+
+
+class Every:
+    """Something that is due at once, and then again when so many seconds have passed."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._interval_ms = seconds * 1000
+        self._clock = clock
+        self._due_ms = clock.monotonic_ms()
+
+    def is_due(self) -> bool:
+        """Whether it is; it counts as done then."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._due_ms:
+            return False
+        self._due_ms = now_ms + self._interval_ms
+        return True

@@ -5,11 +5,15 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.coordinator.group.requests import MemberClaim
+from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.mirror import Mirror, MirrorOptions
+from ottla.mirror.throttle import Throttle
 from ottla.storage.partition_log import Isolation
 from ottla.storage.truncation import truncate_to
-from ottla.testing import FakeFileSystem
+from ottla.testing import FakeClock, FakeFileSystem
 from tests.brokers import NOW_MS, at, batch
 from tests.mirroring import (
+    SOURCE,
     SourceLog,
     assert_is_mirrored,
     damage,
@@ -260,6 +264,16 @@ def test_groups_offsets_are_committed_once(source: SourceLog, target: FakeFileSy
         committed = found["t", 0].committed
         assert committed is not None
         assert (committed.offset, committed.metadata) == (8, "m")
+
+
+def test_a_round_may_leave_the_groups_to_another(source: SourceLog, target: FakeFileSystem) -> None:
+    source.commit("g", {("t", 0): 0})
+    throttle = Throttle(None, FakeClock(), lambda _: None)
+    with target_on(target) as opened:
+        sides = DirectorySource(SOURCE, source.files), opened
+        mirror = Mirror(*sides, MirrorOptions(), throttle=throttle)
+        assert mirror.run_round(with_groups=False).commit_count == 0
+        assert mirror.run_round().commit_count == 1
 
 
 def test_offsets_of_a_refused_partition_are_not_committed(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.mirror.throttle import Throttle
+from ottla.mirror.throttle import Every, Throttle
 from ottla.testing import FakeClock
 
 
@@ -36,3 +36,13 @@ def test_without_a_rate_nobody_waits() -> None:
     clock = FakeClock()
     throttle_of(None, clock).take(1 << 40)
     assert clock.monotonic_ms() == 0
+
+
+def test_what_is_due_now_and_then_is_due_at_once_and_then_after_its_time() -> None:
+    clock = FakeClock()
+    every = Every(10, clock)
+    assert [every.is_due(), every.is_due()] == [True, False]
+    clock.advance(9999)
+    assert not every.is_due()
+    clock.advance(1)
+    assert [every.is_due(), every.is_due()] == [True, False]
