@@ -1,0 +1,110 @@
+"""Tables of decoded values, parted by time, some records aside: read again, compacted, audited."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import ottla.table
+from ottla.spark.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.spark.load import LoadOptions, LoadPlace
+from ottla.spark.manifest import FileRole
+from ottla.spark.quarantine import OnError
+from ottla.spark.rerun import rerun
+from ottla.spark.rerun_plan import RerunRange
+from ottla.spark.session import LocalSession
+from ottla.spark.table import TableDirectory
+from ottla.spark.table_compaction import compact
+from ottla.spark.values.decoder import Decoding, ValueFormat
+from tests.spark.auditing import audited
+from tests.spark.test_decoded_load import HOUR_MS, append_values, load_into, rows
+
+SCHEMA = "id bigint, tags struct<n: string>"
+HOURLY = LayoutWishes(
+    decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMA),
+    partitioning=Partitioning(unit=PartitionUnit.HOUR),
+)
+STEP_MS = HOUR_MS // 20
+
+
+def values(count: int) -> list[bytes | None]:
+    """Every seventh one cannot be decoded."""
+    return [
+        b"broken" if number % 7 == 3 else json.dumps({"id": number, "tags": {"n": "x"}}).encode()
+        for number in range(count)
+    ]
+
+
+def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    for _ in range(2):
+        append_values(tmp_path / "log", values(60), step_ms=STEP_MS)
+        load_into(tmp_path, local_session, HOURLY, on_error=OnError.QUARANTINE, min_partitions=4)
+    before = rows(tmp_path, local_session)
+    assert 0 < len(before) < 120
+    path = str(tmp_path / "table")
+    report = compact(path, spark=local_session.spark)
+    assert len(report.after) < len(report.before)
+    assert {file.role for file in report.after} == set(FileRole)
+    assert rows(tmp_path, local_session) == before
+    assert audited(tmp_path).differences == []
+
+    place = LoadPlace(str(tmp_path / "log"), "orders", path)
+    again = rerun(
+        place,
+        RerunRange(begin={0: 25}, end={0: 75}),
+        spark=local_session.spark,
+        options=LoadOptions(on_error=OnError.QUARANTINE),
+    )
+    assert again.partitions[0].record_count == 50
+    assert again.partitions[0].carried_count > 0
+    compact(path, spark=local_session.spark)
+    found = audited(tmp_path)
+    assert found.differences == []
+    assert (found.rows, found.quarantined) == (len(before), 120 - len(before))
+    kept = [{**row, "commit_id": None} for row in rows(tmp_path, local_session)]
+    assert kept == [{**row, "commit_id": None} for row in before]
+
+
+def test_the_dataset_has_the_columns_that_directories_are_named_by(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append_values(tmp_path / "log", values(60), step_ms=STEP_MS)
+    load_into(tmp_path, local_session, HOURLY, on_error=OnError.QUARANTINE)
+    append_values(tmp_path / "log", [b'{"id": 1, "more": 5}'])
+    grown = Decoding(format=ValueFormat.JSON, schema=f"{SCHEMA}, more bigint")
+    load_into(tmp_path, local_session, LayoutWishes(decoding=grown), on_error=OnError.QUARANTINE)
+    found = ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset").to_pylist()
+    assert {row["day"] for row in found} == {"2023-11-14", "2023-11-15"}
+    assert len({row["hour"] for row in found}) == 3
+    assert found[0]["value"]["id"] == 0
+    assert found[0]["value"]["more"] is None
+    assert found[-1]["value"]["more"] == 5
+
+
+def test_a_quarantined_record_that_is_a_row_too_is_found(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append_values(tmp_path / "log", values(20))
+    wishes = LayoutWishes(decoding=HOURLY.decoding)
+    load_into(tmp_path, local_session, wishes, on_error=OnError.QUARANTINE)
+    table = TableDirectory(str(tmp_path / "table"))
+    (aside,) = [file for file in table.current_files() if file.role is FileRole.QUARANTINE]
+    place = tmp_path / "table" / aside.path
+    with pq.ParquetFile(place) as opened:
+        changed = opened.read()
+    offsets = changed["offset"].to_pylist()
+    index = changed.schema.get_field_index("offset")
+    pq.write_table(
+        changed.set_column(index, changed.schema.field(index), [[4, *offsets[1:]]]), place
+    )
+    entry = next((tmp_path / "table" / "_ottla" / "manifest").glob("*.json"))
+    fields = json.loads(entry.read_text())
+    for file in fields["files"]:
+        if file.get("role") == "quarantine":
+            file["size"] = place.stat().st_size
+            file["first_offset"] = 4
+    entry.write_text(json.dumps(fields))
+    (found,) = audited(tmp_path).differences
+    assert (found.kind, "some are there twice" in found.text) == ("overlap", True)
