@@ -148,4 +148,4 @@ def test_the_command_tells_what_was_read_again(
     with pytest.raises(SystemExit) as refused:
         main(["load", *arguments, "--from", "20"])
     assert refused.value.code == 2
-    assert "--from and --to belong to --rerun" in capsys.readouterr().err
+    assert "--from is for a table's first load" in capsys.readouterr().err

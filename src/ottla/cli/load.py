@@ -1,180 +1,131 @@
-"""`ottla load`: what is new in a topic, into a directory of Parquet files, with Spark."""
+"""`ottla load`: what is new in topics, into directories of Parquet files, with Spark."""
 
-from contextlib import ExitStack
+import os
+import signal
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.cli.load_options import (
+    check_load_options,
+    follow_rule,
+    load_options,
+    with_load_options,
+)
+from ottla.cli.load_text import ProgressLine, commit_line, show_report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.spark.load import LoadReport, Progress
+    from ottla.spark.load import LoadPlace, Progress, Sessions, TableLoad
+
+_LOOK_S = 0.1
 
 
 @click.command("load")
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
-@click.option("--topic", "-t", required=True, help="What to load.")
-@click.option(
-    "--into",
-    required=True,
-    type=click.Path(file_okay=False),
-    metavar="PATH",
-    help="The table's directory; made when it is not there.",
-)
-@click.option(
-    "--allow-gaps",
-    is_flag=True,
-    help="Load on although retention removed records unread; the table's manifest names them.",
-)
-@click.option(
-    "--rerun",
-    is_flag=True,
-    help="Read again what the table has, from --from up to --to, and put it in its rows' place.",
-)
-@click.option(
-    "--from",
-    "begin",
-    metavar="OFFSET|P:OFFSET,...|TIME",
-    help="Where a rerun begins: 1200 in every partition, 0:1200,2:900, or 2026-07-20T13:00 (UTC).",
-)
-@click.option("--to", "end", metavar="OFFSET|...", help="Where it ends; itself not read again.")
-@click.option("--min-partitions", type=click.IntRange(min=1), help="At least so many Spark tasks.")
-def load_command(source: str, topic: str, into: str, **given: Any) -> None:
-    """Load what is new in a topic into Parquet, each record exactly once.
+@with_load_options
+def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
+    """Load what is new in topics into Parquet, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
-    again to load what has come since; a load that was killed leaves the table as it was.
+    again to load what has come since, or let it --follow; a load that was killed leaves the table
+    as it was.
 
     With --rerun, what is loaded already is read again, all of it or a range. Readers see the old
     rows or the new ones, never both.
     """
     from rich.console import Console
 
-    from ottla.cli.rerun import rerun_range, show_rerun
-    from ottla.spark.load import LoadOptions, LoadPlace, load
+    from ottla.spark.load import LoadPlace, Sessions
     from ottla.spark.parquet_job import TaskError
-    from ottla.spark.rerun import rerun
-    from ottla.spark.session import SessionSettings
 
+    check_load_options(topics, given)
     console = Console()
-    options = LoadOptions(
-        allow_gaps=given["allow_gaps"],
-        min_partitions=given["min_partitions"],
-        # What goes wrong in a task is told in one line, by us.
-        session=SessionSettings(log_level="OFF"),
-    )
     try:
-        with ProgressLine(console, topic) as line:
+        session = load_options(given, topics[0]).session
+        with ProgressLine(console, ", ".join(topics)) as line, Sessions(None, session) as sessions:
             if given["rerun"]:
-                wanted = rerun_range(given["begin"], given["end"])
-                again = rerun(
-                    LoadPlace(source, topic, into), wanted, progress=line.show, options=options
-                )
+                (topic,) = topics
+                _rerun(console, LoadPlace(source, topic, given["into"]), sessions, line.show, given)
+                return
+            loads = [
+                table_load(source, topic, topics, sessions, line.show, given)
+                for topic in dict.fromkeys(topics)
+            ]
+            if given["follow"]:
+                _follow(console, loads, given)
             else:
-                _refuse_range(given)
-                report = load(source, topic, into, progress=line.show, options=options)
+                _load(console, loads)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
-    if given["rerun"]:
-        show_rerun(console, again)
-    else:
-        show_report(console, report)
 
 
-def _refuse_range(given: dict[str, Any]) -> None:
-    if given["begin"] is not None or given["end"] is not None:
-        raise UserError("--from and --to belong to --rerun; a load begins where the last one ended")
+def table_load(
+    source: str,
+    topic: str,
+    topics: tuple[str, ...],
+    sessions: "Sessions",
+    show: Callable[["Progress"], None],
+    given: dict[str, Any],
+) -> "TableLoad":
+    """The load of one topic: of several, each has a directory of its own."""
+    from ottla.spark.load import LoadPlace, TableLoad
+
+    into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
+    return TableLoad(LoadPlace(source, topic, into), sessions, show, load_options(given, topic))
 
 
-class ProgressLine:
-    """One line that says what is going on, while it goes on; nothing where output is no screen."""
+def _rerun(
+    console: "Console",
+    place: "LoadPlace",
+    sessions: "Sessions",
+    show: Callable[["Progress"], None],
+    given: dict[str, Any],
+) -> None:
+    from ottla.cli.rerun import rerun_range, show_rerun
+    from ottla.spark.rerun import Rerun
 
-    def __init__(self, console: "Console", topic: str) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[tasks]}"),
-            TimeElapsedColumn(),
-        )
-        self._bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._line = self._bar.add_task(f"looking at {topic}", total=None, tasks="")
-        self._stack = ExitStack()
-
-    def __enter__(self) -> "ProgressLine":
-        self._stack.enter_context(self._bar)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def show(self, progress: "Progress") -> None:
-        from ottla.spark.load import Step
-
-        match progress.step:
-            case Step.PLANNED if progress.offset_count:
-                self._say(f"starting Spark for {progress.offset_count:,} records")
-            case Step.WRITING:
-                self._say(f"loading {progress.offset_count:,} records", progress)
-            case Step.WRITTEN:
-                self._say("checking what was written")
-            case _:
-                pass
-
-    def _say(self, words: str, progress: "Progress | None" = None) -> None:
-        changes: dict[str, Any] = {"description": words, "total": None, "tasks": ""}
-        if progress is not None and progress.task_count:
-            changes["total"] = progress.task_count
-            changes["completed"] = progress.tasks_done
-            changes["tasks"] = f"{progress.tasks_done}/{progress.task_count} tasks"
-        self._bar.update(self._line, **changes)
+    wanted = rerun_range(given["start"], given["end"])
+    again = Rerun(place, sessions, show, load_options(given, place.topic))
+    show_rerun(console, again.run_range(wanted))
 
 
-def show_report(console: "Console", report: "LoadReport") -> None:
-    """What came of it: offsets for each partition, then rows, time and place in a line."""
-    from rich.table import Table
-
-    if report.nothing_new:
-        ends = ", ".join(str(partition.until_offset) for partition in report.partitions)
-        console.print(
-            f"nothing new in {report.topic}: {report.into} has all of it (up to {ends})",
-            soft_wrap=True,
-            highlight=False,
-        )
-        return
-    table = Table("partition", "from offset", "to offset", "rows", title=f"Loaded {report.topic}")
-    for partition in report.partitions:
-        table.add_row(
-            str(partition.partition),
-            f"{partition.from_offset:,}",
-            f"{partition.until_offset:,}",
-            f"{partition.row_count:,}",
-        )
-    console.print(table)
-    for partition in report.partitions:
-        if partition.lost is not None:
-            console.print(
-                f"partition {partition.partition}: offsets {partition.lost.from_offset:,} to "
-                f"{partition.lost.until_offset - 1:,} had been removed unread",
-                soft_wrap=True,
-            )
-    console.print(summary(report), soft_wrap=True, highlight=False)
+def _load(console: "Console", loads: list["TableLoad"]) -> None:
+    for one in loads:
+        with one.claimed():
+            show_report(console, one.load_new())
 
 
-def summary(report: "LoadReport") -> str:
-    """Rows, time, throughput and place. The rate is that of reading and writing, not of starting
-    Spark."""
-    from rich.filesize import decimal
+def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any]) -> None:
+    from ottla.spark.follow import follow
 
-    files = "1 Parquet file" if len(report.files) == 1 else f"{len(report.files)} Parquet files"
-    rate = ""
-    if report.write_seconds:
-        rate = f", {report.row_count / report.write_seconds:,.0f} rows/s while writing"
-    return (
-        f"{report.row_count:,} rows in {report.seconds:.1f} s{rate}; "
-        f"{files} of {decimal(report.size)} in {report.into}"
-    )
+    rule = follow_rule(given)
+    stop = SignalStop()
+    for report in follow(loads, rule, stop):
+        console.print(commit_line(report), soft_wrap=True, highlight=False)
+    console.print("stopped: all that was there is loaded", highlight=False)
+
+
+class SignalStop:
+    """Set by SIGTERM or SIGINT; the second one ends the process as it would have at once."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(_LOOK_S, left))
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._is_set = True
+        signal.signal(number, signal.default_int_handler)

@@ -16,8 +16,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import UserError
+from ottla.spark.bounds import Bound, NoMatch
 from ottla.spark.completeness import begins_a_new_hour, last_asked_ms
 from ottla.spark.layout import RAW, LayoutWishes, TableLayout, first_layout, next_layout
+from ottla.spark.load_bounds import bounded
 from ottla.spark.load_task import LoadTask
 from ottla.spark.log_source import LogSource, open_log, source_options
 from ottla.spark.manifest import (
@@ -30,8 +33,9 @@ from ottla.spark.manifest import (
 )
 from ottla.spark.options import parse_options
 from ottla.spark.parquet_job import ParquetJob
-from ottla.spark.plan import PlannedRange, plan_load
+from ottla.spark.plan import LogPartition, PlannedRange, TopicPartition, plan_load
 from ottla.spark.quarantine import QUARANTINE_DIRECTORY, OnError
+from ottla.spark.ranges import resolve_bound
 from ottla.spark.sampling import parquet_row_size, row_size_of, sample_of, with_inferred_schema
 from ottla.spark.session import SessionSettings, spark_session
 from ottla.spark.sizing import TARGET_SIZE, offset_count, rows_per_task
@@ -77,6 +81,9 @@ class LoadOptions:
     """What a load may be asked for besides from where to where."""
 
     allow_gaps: bool = False
+    starting: Bound | None = None
+    """Where a table's first load begins; `None`: where the log does."""
+    ending: Bound | None = None
     layout: LayoutWishes = field(default_factory=LayoutWishes)
     on_error: OnError = OnError.FAIL
     target_size: int = TARGET_SIZE
@@ -214,6 +221,8 @@ class TableLoad:
         self._row_size: float | None = None
         self._asked_ms = 0
         """When the log was asked where it ends."""
+        self._starts: dict[TopicPartition, int] | None = None
+        self._ends: dict[TopicPartition, int] | None = None
         self._last_asked_ms: int | None = None
         """The same, as of the last commit."""
 
@@ -224,7 +233,8 @@ class TableLoad:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Keeps other loads out; raises before the directory is touched where that can be known."""
-        self._open_log().partitions()
+        log = self._open_log()
+        offered = log.partitions()
         with self._table.claim():
             entries = self._table.entries()
             self._table.remove_leftovers(entries)
@@ -233,6 +243,7 @@ class TableLoad:
             self._last_asked_ms = last_asked_ms(entries)
             self._row_size = row_size_of(entries)
             self._layout = self._chosen_layout()
+            self._settle_bounds(log, offered)
             self._progress(Progress(step=Step.CLAIMED))
             yield
 
@@ -240,24 +251,27 @@ class TableLoad:
         """What is new in the log now; raises `UserError` when it cannot continue the table."""
         self._asked_ms = self._options.clock.now_ms()
         offered = self._open_log().partitions()
-        return plan_load(self._loaded, offered, allow_gaps=self._options.allow_gaps)
+        plan = plan_load(self._loaded, offered, allow_gaps=self._options.allow_gaps)
+        return bounded(plan, None if self._loaded else self._starts, self._ends)
 
     def size_of(self, plan: Sequence[PlannedRange]) -> float:
         """About how many bytes of Parquet a plan is, going by what was loaded last."""
         return offset_count(plan) * (self._row_size or 0.0)
 
     def load_new(self) -> LoadReport:
-        """Loads all that is new; tries again when the log changes under it (compaction)."""
-        for attempt in range(ATTEMPTS):
-            try:
-                return self.carry_out(self.plan())
-            except LogChangedError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-        raise AssertionError("an attempt ends one way or the other")
+        """Loads all that is new."""
+        return self.load_plan(self.plan())
 
-    def carry_out(self, plan: Sequence[PlannedRange]) -> LoadReport:
-        """Loads what is planned, and commits it."""
+    def load_plan(self, plan: Sequence[PlannedRange]) -> LoadReport:
+        """Loads what is planned; plans and tries again when the log changes under it."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._carry_out(plan)
+            except LogChangedError:
+                plan = self.plan()
+        return self._carry_out(plan)
+
+    def _carry_out(self, plan: Sequence[PlannedRange]) -> LoadReport:
         started = time.monotonic()
         log = self._open_log()
         files: tuple[DataFile, ...] = ()
@@ -272,7 +286,8 @@ class TableLoad:
             write_seconds = time.monotonic() - write_started
         loaded = verify_files(plan, files, log, self._table.path)
         commit_id = None
-        if count or any(one.lost for one in plan):
+        is_begun = self._starts is not None and not self._loaded
+        if count or is_begun or any(one.lost for one in plan):
             commit_id = self._publish(loaded, files)
         elif begins_a_new_hour(self._last_asked_ms, self._asked_ms):
             # Nothing new, and that is news: the hour is over, and the table complete for it.
@@ -296,6 +311,20 @@ class TableLoad:
             return next_layout(self._table.layout(), wishes, self._commit_id)
         # What a load pinned that was killed before its first commit holds nobody.
         return first_layout(wishes)
+
+    def _settle_bounds(self, log: LogSource, offered: Sequence[LogPartition]) -> None:
+        """Asks the log once where the bounds lie: `latest` is what it is now."""
+        starting, ending = self._options.starting, self._options.ending
+        if starting is not None:
+            if self._loaded:
+                ends = ", ".join(f"{one.until_offset:,}" for one in self._loaded.values())
+                raise UserError(
+                    f"--from is for a table's first load; {self._table.path} has offsets below "
+                    f"{ends} already, and goes on from there: leave --from out"
+                )
+            self._starts = resolve_bound(starting, log, offered, NoMatch.LATEST)
+        if ending is not None:
+            self._ends = resolve_bound(ending, log, offered, NoMatch.LATEST)
 
     def _prepare(self, plan: Sequence[PlannedRange], log: LogSource) -> None:
         """Settles what only a look at the records can tell, and pins the layout."""

@@ -1,0 +1,238 @@
+"""The options of `ottla load`, and what they come to."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UserError
+
+if TYPE_CHECKING:
+    from ottla.spark.follow import FollowRule
+    from ottla.spark.layout import LayoutWishes
+    from ottla.spark.load import LoadOptions
+    from ottla.spark.values.decoder import Decoding
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+OPTIONS = (
+    click.option(
+        "--topic",
+        "-t",
+        "topics",
+        multiple=True,
+        required=True,
+        help="What to load. Given several times, each topic has a table of its own, PATH/TOPIC.",
+    ),
+    click.option(
+        "--into",
+        required=True,
+        type=click.Path(file_okay=False),
+        metavar="PATH",
+        help="The table's directory; made when it is not there.",
+    ),
+    click.option(
+        "--from",
+        "start",
+        metavar="PLACE",
+        help="Where a table's first load begins, or a rerun: earliest (default), latest, an offset, "
+        "PARTITION:OFFSET,..., @MILLISECONDS, or a time like 2026-01-31T13:00 (UTC).",
+    ),
+    click.option(
+        "--to", "end", metavar="PLACE", help="Where the load ends, the offset itself left out."
+    ),
+    click.option(
+        "--rerun",
+        is_flag=True,
+        help="Read again what the table has, from --from up to --to, and put it in its rows' place.",
+    ),
+    click.option(
+        "--follow", is_flag=True, help="Go on loading what comes, until SIGTERM or Ctrl-C."
+    ),
+    click.option(
+        "--interval",
+        default="1s",
+        show_default=True,
+        metavar="TIME",
+        help="With --follow: how often to look.",
+    ),
+    click.option(
+        "--max-age",
+        default="60s",
+        show_default=True,
+        metavar="TIME",
+        help="With --follow: how long a record waits for its commit at the most.",
+    ),
+    click.option(
+        "--target-size",
+        default="128M",
+        show_default=True,
+        metavar="SIZE",
+        help="What a Parquet file should come near to; enough for a commit with --follow.",
+    ),
+    click.option(
+        "--decode",
+        type=click.Choice(["raw", "json", "avro"]),
+        help="What values are; raw (bytes) by default. Pinned by the first load.",
+    ),
+    click.option(
+        "--schema",
+        metavar="SCHEMA-OR-FILE",
+        help="JSON: 'id bigint, at timestamp' (inferred and pinned by the first load, if left "
+        "out). Avro: a file with the schema. May grow later.",
+    ),
+    click.option(
+        "--confluent", is_flag=True, help="Values begin with a schema registry's five bytes."
+    ),
+    click.option(
+        "--schema-id", type=int, metavar="ID", help="With --confluent: the only id expected."
+    ),
+    click.option(
+        "--on-error",
+        type=click.Choice(["fail", "quarantine", "skip"]),
+        default="fail",
+        show_default=True,
+        help="What to do with a value that cannot be decoded: stop, keep it beside the table with "
+        "the reason, or keep only its place and the reason.",
+    ),
+    click.option(
+        "--partition-by",
+        type=click.Choice(["hour", "day"]),
+        help="Directories by time, in UTC (day=2026-01-31/hour=13). Pinned by the first load.",
+    ),
+    click.option(
+        "--partition-field",
+        metavar="FIELD",
+        help="By which time: timestamp, the record's (default), or one in the value: value.at.",
+    ),
+    click.option(
+        "--allow-gaps",
+        is_flag=True,
+        help="Load on although retention removed records unread; the table's manifest names them.",
+    ),
+    click.option(
+        "--min-partitions", type=click.IntRange(min=1), help="At least so many Spark tasks."
+    ),
+)
+
+
+def with_load_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds them to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Raises `UserError` for options that have no meaning together."""
+    decode = given["decode"]
+    if given["rerun"] and (given["follow"] or len(topics) > 1):
+        raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
+    if given["follow"] and given["end"] is not None:
+        raise UserError("--follow goes on without end: leave out --to, or --follow")
+    if decode == "raw" or decode is None:
+        for name in ("schema", "confluent", "schema_id"):
+            if given[name]:
+                option = "--" + name.replace("_", "-")
+                raise UserError(f"{option} is for values that are decoded: add --decode json")
+    if decode == "avro" and given["schema"] is None:
+        raise UserError("--decode avro needs --schema FILE, the schema that values are written in")
+    if given["schema_id"] is not None and not given["confluent"]:
+        raise UserError("--schema-id is what stands in the prefix: add --confluent")
+    if given["partition_field"] is not None and given["partition_by"] is None:
+        raise UserError("--partition-field needs --partition-by hour or day")
+
+
+def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
+    """The options for one topic's load; raises `UserError`."""
+    from ottla.spark.load import LoadOptions
+    from ottla.spark.load_bounds import parse_place
+    from ottla.spark.quarantine import OnError
+    from ottla.spark.session import SessionSettings
+
+    # A rerun has its own understanding of the two.
+    start, end = (None, None) if given["rerun"] else (given["start"], given["end"])
+    return LoadOptions(
+        allow_gaps=given["allow_gaps"],
+        starting=None if start is None else parse_place("--from", start, topic),
+        ending=None if end is None else parse_place("--to", end, topic),
+        layout=_layout(given),
+        on_error=OnError(given["on_error"]),
+        target_size=parse_size("--target-size", given["target_size"]),
+        min_partitions=given["min_partitions"],
+        is_long=given["follow"],
+        # What goes wrong in a task is told in one line, by us.
+        session=SessionSettings(log_level="OFF"),
+    )
+
+
+def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
+    from ottla.spark.follow import FollowRule
+
+    return FollowRule(
+        interval_s=parse_seconds("--interval", given["interval"]),
+        max_age_s=parse_seconds("--max-age", given["max_age"]),
+        target_size=parse_size("--target-size", given["target_size"]),
+    )
+
+
+def parse_size(option: str, text: str) -> int:
+    """Bytes; `k`, `M` and `G` are powers of 1024. Raises `UserError`."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or int(found[1]) == 0:
+        raise UserError(f"{option} takes a size like 128M, not {text!r}")
+    return int(found[1]) * _SIZE_UNITS[found[2].lower()]
+
+
+def parse_seconds(option: str, text: str) -> float:
+    """Raises `UserError`."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None or float(found[1]) == 0:
+        raise UserError(f"{option} takes a time like 500ms, 30s or 5m, not {text!r}")
+    return float(found[1]) * _TIME_UNITS[found[2] or "s"]
+
+
+def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
+    from ottla.spark.layout import TIMESTAMP_COLUMN, LayoutWishes, Partitioning, PartitionUnit
+
+    partitioning = None
+    if given["partition_by"] is not None:
+        partitioning = Partitioning(
+            unit=PartitionUnit(given["partition_by"]),
+            column=given["partition_field"] or TIMESTAMP_COLUMN,
+        )
+    return LayoutWishes(
+        is_raw=given["decode"] == "raw", decoding=_decoding(given), partitioning=partitioning
+    )
+
+
+def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
+    from ottla.spark.values.decoder import Decoding, ValueFormat
+    from ottla.spark.values.schema import parse_schema, schema_text
+
+    if given["decode"] in (None, "raw"):
+        return None
+    value_format = ValueFormat(given["decode"])
+    schema = _text_or_file(given["schema"] or "")
+    if schema and value_format is ValueFormat.JSON:
+        schema = schema_text(parse_schema(schema))
+    return Decoding(
+        format=value_format,
+        schema=schema,
+        confluent=given["confluent"],
+        schema_id=given["schema_id"],
+    )
+
+
+def _text_or_file(text: str) -> str:
+    """A schema that is the name of a file is what is in it."""
+    try:
+        path = Path(text)
+        return path.read_text() if text and path.is_file() else text
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--schema {text}: {error}") from error

@@ -1,0 +1,64 @@
+"""Followers in a test: what they read, how they are stopped, and what must come of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.audit import AuditReport, audit
+from ottla.spark.follow import FollowRule
+from ottla.spark.layout import LayoutWishes
+from ottla.spark.load import LoadOptions, LoadPlace, Progress, Sessions, TableLoad, ignore
+from ottla.spark.log_source import open_log, source_options
+from ottla.spark.options import parse_options
+from ottla.spark.quarantine import OnError
+from ottla.spark.session import SessionSettings
+from ottla.spark.table import TableDirectory
+from ottla.spark.values.decoder import Decoding, ValueFormat
+
+EAGER = FollowRule(interval_s=0.001, max_age_s=0.001)
+DECODED = LoadOptions(
+    layout=LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint")),
+    on_error=OnError.QUARANTINE,
+    min_partitions=4,
+)
+
+
+class StopAfter:
+    """Set when it was asked so many times; something may happen each time."""
+
+    def __init__(self, rounds: int, act: Callable[[int], None] = lambda _: None) -> None:
+        self._rounds = rounds
+        self._act = act
+        self._done = 0
+
+    def is_set(self) -> bool:
+        return self._done >= self._rounds
+
+    def wait(self, seconds: float) -> None:
+        self._act(self._done)
+        self._done += 1
+
+
+def table_load(
+    path: Path,
+    spark: Any,
+    progress: Callable[[Progress], None] = ignore,
+    options: LoadOptions = DECODED,
+    source: str | None = None,
+) -> TableLoad:
+    place = LoadPlace(source or str(path / "log"), "orders", str(path / "table"))
+    return TableLoad(place, Sessions(spark, SessionSettings()), progress, options)
+
+
+def audited(path: Path) -> AuditReport:
+    options = parse_options({**source_options(str(path / "log")), "subscribe": "orders"})
+    table = TableDirectory(str(path / "table"))
+    return audit(table, open_log(options), "orders", compare_all=True)
+
+
+def some_orders(count: int, first: int) -> list[bytes | None]:
+    """JSON, of which every seventh is broken and every eleventh a tombstone."""
+    return [
+        None if number % 11 == 0 else b"{" if number % 7 == 0 else b'{"id": %d}' % number
+        for number in range(first, first + count)
+    ]
