@@ -217,13 +217,14 @@ def test_a_log_under_a_broker_that_appends_rolls_and_deletes_is_loaded_as_it_is(
     arguments = [one for name, value in settings.items() for one in ("-o", f"{name}={value}")]
     rounds = 200 if crash_seconds else 7
     with serving(tmp_path / "log", *arguments) as (address, _):
-        producer = confluent.Producer({"bootstrap.servers": address, "linger.ms": 1})
+        # Batches that fit into the small segments.
+        producer = confluent.Producer({"bootstrap.servers": address, "batch.size": 4000})
 
         def feed(round_number: int) -> None:
             for number in range(600):
                 producer.produce("orders", json.dumps({"id": number, "pad": "x" * 100}).encode())
             producer.produce("orders", b"poison")
-            producer.flush(30)
+            assert producer.flush(60) == 0
 
         feed(-1)
         options = LoadOptions(layout=DECODED.layout, on_error=OnError.QUARANTINE, allow_gaps=True)
@@ -255,13 +256,14 @@ def test_a_log_that_is_compacted_meanwhile_has_each_record_that_is_left_in_the_t
     }
     arguments = [one for name, value in settings.items() for one in ("-o", f"{name}={value}")]
     with serving(tmp_path / "log", *arguments) as (address, _):
-        producer = confluent.Producer({"bootstrap.servers": address, "linger.ms": 1})
+        # Batches that fit into the small segments.
+        producer = confluent.Producer({"bootstrap.servers": address, "batch.size": 4000})
 
         def feed(_: int) -> None:
             for number in range(500):
                 value = json.dumps({"id": number, "pad": "x" * 50}).encode()
                 producer.produce("orders", value, key=b"%d" % (number % 50))
-            producer.flush(30)
+            assert producer.flush(60) == 0
 
         feed(-1)
         loads = [table_load(tmp_path, local_session.spark)]

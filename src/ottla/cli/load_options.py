@@ -40,7 +40,7 @@ OPTIONS = (
         "--from",
         "start",
         metavar="PLACE",
-        help="Where a table's first load begins, or a rerun: earliest (default), latest, an offset, "
+        help="Where a table's first load begins, or a rerun: earliest (default), latest, offset, "
         "PARTITION:OFFSET,..., @MILLISECONDS, or a time like 2026-01-31T13:00 (UTC).",
     ),
     click.option(
@@ -49,7 +49,7 @@ OPTIONS = (
     click.option(
         "--rerun",
         is_flag=True,
-        help="Read again what the table has, from --from up to --to, and put it in its rows' place.",
+        help="Read again what the table has, between --from and --to, into its rows' place.",
     ),
     click.option(
         "--follow", is_flag=True, help="Go on loading what comes, until SIGTERM or Ctrl-C."

@@ -29,7 +29,7 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
-    from ottla.cli.load import ProgressLine
+    from ottla.cli.load_text import ProgressLine
     from ottla.spark.parquet_job import TaskError
     from ottla.spark.session import SessionSettings
     from ottla.spark.table_compaction import CompactOptions, compact
