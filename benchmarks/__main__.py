@@ -29,6 +29,7 @@ SUBJECTS = {
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, and what idempotence costs",
+    "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""

@@ -21,6 +21,7 @@ SHOWN = {
     "connections": "idle connections",
     "groups": "consumers in 2 groups",
     "transactions": "what idempotence costs",
+    "load": "the one over the other",
     "latency": "Produce to a waiting consumer",
 }
 
