@@ -48,7 +48,7 @@ def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]
         return [_describe(topic, call) for topic in call.broker.topics]
     answers = {}
     for one in wanted:
-        key = one.topic_id if one.name is None else one.name
+        key = (one.name, one.topic_id)
         if key not in answers:
             answers[key] = _describe_wanted(one, request, call)
     return list(answers.values())
@@ -59,7 +59,8 @@ def _describe_wanted(
 ) -> MetadataResponseTopic:
     broker = call.broker
     name = wanted.name
-    if name is None:
+    # Who asks for an id may leave the name empty, as Java's client does.
+    if name is None or wanted.topic_id != ZERO_UUID:
         topic = broker.topics.find_by_id(wanted.topic_id)
         if topic is not None:
             return _describe(topic, call)
