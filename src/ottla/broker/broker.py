@@ -51,7 +51,6 @@ from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
-    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     FetchData,
     FoundOffset,
@@ -359,7 +358,7 @@ class Broker:
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         leader_epoch: int = -1,
     ) -> FoundOffset | None:
-        """The first offset at or after a time, or what a sentinel (-1 to -5) asks for.
+        """The first offset at or after a time, or what a sentinel (-1 to -6) asks for.
 
         `None` when no readable record is that late. Kafka: `Partition.fetchOffsetForTimestamp`.
         """
@@ -377,7 +376,7 @@ class Broker:
         except CorruptionError as error:
             logger.error("cannot search %s-%d: %s", topic, index, error)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
-        sentinels = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP)
+        sentinels = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
         if timestamp_ms in sentinels or found is None or found.offset < end:
             return found
         return None

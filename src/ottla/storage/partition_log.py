@@ -35,7 +35,6 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
 
 
 class Isolation(Enum):
@@ -418,7 +417,7 @@ class PartitionLog:
 
     @touches_disk
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a time; for the sentinels -2 to -5 what Kafka defines.
+        """The first record at or after a time; for the sentinels -2 to -6 what Kafka defines.
 
         Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a time in a log of format v0.
         """
@@ -432,8 +431,8 @@ class PartitionLog:
                 return self._found(self.high_watermark)
             case -3:
                 return self._find_max_timestamp()
-            case -5:
-                # Nothing is tiered, so no offset is the latest one that is.
+            case -5 | -6:
+                # Nothing is tiered, and nothing waits for it.
                 return FoundOffset(-1, NO_TIMESTAMP, -1)
         for segment in self.segments.from_offset(self.log_start_offset):
             if segment.largest.timestamp_ms >= timestamp_ms:

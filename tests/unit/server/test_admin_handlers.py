@@ -8,6 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -20,6 +21,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 )
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -50,6 +52,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -59,6 +62,9 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.asking import ADDRESS, Asker
 from tests.brokers import NOW_MS, batch, disk, open_broker
@@ -403,8 +409,36 @@ def test_nobody_has_a_password_or_a_token(asker: Asker) -> None:
         ("a", ErrorCode.RESOURCE_NOT_FOUND),
         ("b", ErrorCode.DUPLICATE_RESOURCE),
     ]
-    answer = asker.ask(DescribeDelegationTokenRequest(owners=None), 3)
-    assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    "request_of_token",
+    [
+        CreateDelegationTokenRequest(max_lifetime_ms=-1),
+        RenewDelegationTokenRequest(hmac=b"x"),
+        ExpireDelegationTokenRequest(hmac=b"x"),
+        DescribeDelegationTokenRequest(owners=None),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_requests_for_tokens_are_refused_on_a_plain_connection(
+    asker: Asker, request_of_token: Message
+) -> None:
+    for version in range(request_of_token.VERSIONS.last + 1):
+        answer = asker.ask(request_of_token, version)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def test_who_wants_to_authenticate_is_told_at_once_that_connections_are_plain(
+    asker: Asker,
+) -> None:
+    for version in (0, 1):
+        answer = asker.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    for version in (0, 1, 2):
+        answer = asker.ask(SaslAuthenticateRequest(auth_bytes=b"x"), version)
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert answer.error_message == "This listener is without SASL."
 
 
 def test_telemetry_is_not_told_of_and_wants_nothing(asker: Asker) -> None:

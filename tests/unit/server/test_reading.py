@@ -227,7 +227,7 @@ def test_offsets_are_found_by_time(
 
 @pytest.mark.parametrize(
     ("timestamp_ms", "first_version", "expected"),
-    [(-3, 7, (5, 3001)), (-4, 8, (0, -1)), (-5, 9, (-1, -1))],
+    [(-3, 7, (5, 3001)), (-4, 8, (0, -1)), (-5, 9, (-1, -1)), (-6, 11, (-1, -1))],
 )
 def test_a_sentinel_has_its_meaning_from_its_version_on(
     asker: Asker, timestamp_ms: int, first_version: int, expected: tuple[int, int]

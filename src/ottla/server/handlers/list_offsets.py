@@ -1,7 +1,8 @@
 """ListOffsets, 0 to 11: the offset of a time, or of either end of a partition.
 
 Version 0 asks for a list of offsets before a time, at which segments begin; it gets one. Nothing is
-tiered, so the earliest local offset (-4) is the log's start and the latest tiered (-5) is none.
+tiered, so the earliest local offset (-4) is the log's start, and there is neither a latest tiered
+one (-5) nor an earliest that waits to be (-6).
 Kafka's counterpart: `KafkaApis.handleListOffsetRequest`.
 """
 
@@ -22,7 +23,7 @@ READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4
 
 FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""From which version on a timestamp below zero has a meaning (KIP-734, KIP-405, KIP-1005)."""
+"""From which version on a time below zero has a meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:

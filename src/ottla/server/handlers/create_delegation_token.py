@@ -1,0 +1,15 @@
+"""CreateDelegationToken, 0 to 3: refused, as Kafka does on a connection without authentication.
+
+Kafka's counterpart: `KafkaApis.allowTokenRequests` (KIP-48).
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from ottla.server.call import Call
+
+
+def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:
+    return CreateDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -1,0 +1,13 @@
+"""SaslHandshake, 0 and 1: refused, for connections are plain; a client hears so at once.
+
+Kafka's counterpart: `KafkaApis.handleSaslHandshakeRequest`, where those of a plain listener
+arrive.
+"""
+
+from ottla.base.error_codes import ErrorCode
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.server.call import Call
+
+
+def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
