@@ -29,10 +29,14 @@ class Mischief:
 
 
 class Proxy:
-    """Listens until it is closed; `is_calm` stops the mischief."""
+    """Listens until it is closed; `is_calm` stops the mischief.
+
+    `asked` counts the requests that came by, by API key and version.
+    """
 
     def __init__(self, broker: tuple[str, int], seed: int, mischief: Mischief) -> None:
         self.done: Counter[str] = Counter()
+        self.asked: Counter[tuple[int, int]] = Counter()
         self.is_calm = False
         self.mischief = mischief
         self._broker = broker
@@ -130,6 +134,7 @@ class Link:
     def _mishandle_request(self, frame: bytes) -> None:
         api_key = int.from_bytes(frame[4:6], "big")
         correlation_id = int.from_bytes(frame[8:12], "big")
+        self._proxy.asked[api_key, int.from_bytes(frame[6:8], "big")] += 1
         self._meet(frame, self._broker)
         if api_key == PRODUCE and self._proxy.happens("late_copy"):
             self._proxy.send_later(frame)
