@@ -2,8 +2,8 @@
 
 FILE is JSON: `worker` holds its settings, `connectors` those of connectors by name. It is put
 together as `org.apache.kafka.connect.cli.ConnectDistributed` does it, but without the REST server:
-the jars for that are not all there (see docs/compatibility.md). When its input ends it tells how
-its connectors are, as JSON in its last line, and stops.
+the jars for that are not all there (see docs/compatibility.md). When its input ends it waits until
+its connectors run, tells how they are, as JSON in its last line, and stops.
 """
 
 import json
@@ -130,8 +130,19 @@ def main() -> None:
     for name, settings in told["connectors"].items():
         put(herder, name, settings)
     sys.stdin.read()
-    print(json.dumps({name: states(herder, name) for name in told["connectors"]}), flush=True)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = {name: states(herder, name) for name in told["connectors"]}
+        if is_settled(found) or time.monotonic() > deadline:
+            break
+        time.sleep(LOOK_S)
+    print(json.dumps(found), flush=True)
     herder.stop()
+
+
+def is_settled(found: Mapping[str, list[str]]) -> bool:
+    """Whether nothing is on its way from one state to another."""
+    return all(one in ("RUNNING", "FAILED") for states in found.values() for one in states)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.base.errors import UserError
 from ottla.spark.java import Java, find_java
 
@@ -109,8 +111,16 @@ def start(extra_jars: Iterable[Path] = ()) -> None:
     jpype.startJVM(str(library), *options, classpath=classpath, convertStrings=True)
 
 
-def client_version() -> str:
-    return str(kafka("common.utils.AppInfoParser").getVersion())
+def client_version() -> int:
+    """The major version, from the jar's name: to start a Java machine is too much for a mark."""
+    (jar,) = jars("kafka-clients")
+    return int(jar.stem.removeprefix("kafka-clients-").partition(".")[0])
+
+
+needs_java_client = pytest.mark.skipif(absence() is not None, reason=str(absence()))
+needs_version_4 = pytest.mark.skipif(
+    absence() is None and client_version() < 4, reason="an older client does not know of it"
+)
 
 
 def properties(config: Mapping[str, Any]) -> Any:

@@ -43,6 +43,7 @@ def connect_absence() -> str | None:
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(150),
     pytest.mark.skipif(connect_absence() is not None, reason=str(connect_absence())),
 ]
 
@@ -139,7 +140,7 @@ def test_lines_go_through_once_though_worker_and_broker_are_killed(tmp_path: Pat
             broker.wait(30)
             with serving(None, "-d", str(data), "--listen", address, *OPTIONS):
                 wait_until(lambda: len(set(lines_out(tmp_path))) == 9000, worker)
-                told, _ = worker.communicate("", timeout=PATIENCE_S)
+                told, _ = worker.communicate("", timeout=2 * PATIENCE_S)
                 states = json.loads(told.splitlines()[-1])
                 assert states == {"source": ["RUNNING"] * 2, "sink": ["RUNNING"] * 2}
                 found = Counter(read_values(address, "lines", isolation_level="read_committed"))

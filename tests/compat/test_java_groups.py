@@ -11,7 +11,14 @@ import pytest
 
 from tests.cli.support import serving
 from tests.compat.group_consumers import share
-from tests.compat.java import absence, array_list, java_class, kafka, wait
+from tests.compat.java import (
+    array_list,
+    java_class,
+    kafka,
+    needs_java_client,
+    needs_version_4,
+    wait,
+)
 from tests.compat.java_clients import (
     JavaConsumer,
     administrator,
@@ -23,10 +30,7 @@ from tests.compat.java_clients import (
     send_all,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(absence() is not None, reason=str(absence())),
-]
+pytestmark = [pytest.mark.slow, needs_java_client]
 
 PARTITION_COUNT = 4
 PER_PARTITION = 20
@@ -202,6 +206,7 @@ def test_the_client_matches_topics_by_an_expression_of_java(either: Home) -> Non
     poll_until(lambda: set(member.seen) == ALL, member)
 
 
+@needs_version_4
 def test_the_broker_matches_topics_by_an_expression_of_re2(address: str) -> None:
     home = Home(address, **CONSUMER)
     pattern = kafka("clients.consumer.SubscriptionPattern")(f"{home.topic}(x|y)?")
@@ -212,6 +217,7 @@ def test_the_broker_matches_topics_by_an_expression_of_re2(address: str) -> None
     home.close()
 
 
+@needs_version_4
 def test_an_expression_that_re2_does_not_know_is_refused_by_kafkas_name(address: str) -> None:
     home = Home(address, **CONSUMER)
     member = home.member(kafka("clients.consumer.SubscriptionPattern")("(?!not)a"))

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.record.partitioner import partition_for_key
 from tests.cli.support import serving
-from tests.compat.java import absence, array_list, duration, java_class, kafka, wait
+from tests.compat.java import array_list, duration, java_class, kafka, needs_java_client, wait
 from tests.compat.java_clients import (
     POLL_S,
     closing,
@@ -25,10 +25,7 @@ from tests.compat.java_clients import (
     send_all,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(absence() is not None, reason=str(absence())),
-]
+pytestmark = [pytest.mark.slow, needs_java_client]
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 names = (f"topic-{number}" for number in itertools.count())

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.protocol.api_keys import ApiKey
 from tests.cli.support import serving
-from tests.compat.java import absence, client_version, kafka, wait
+from tests.compat.java import kafka, needs_java_client, needs_version_4, wait
 from tests.compat.java_clients import (
     JavaConsumer,
     closing,
@@ -23,10 +23,7 @@ from tests.compat.java_clients import (
 from tests.histories.proxy import Mischief, Proxy
 from tests.histories.trial import free_port
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(absence() is not None, reason=str(absence())),
-]
+pytestmark = [pytest.mark.slow, needs_java_client]
 
 
 class Home:
@@ -54,11 +51,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
         create_topic(address, "t")
         yield Home(address, proxy.asked)
         proxy.close()
-
-
-needs_version_4 = pytest.mark.skipif(
-    absence() is None and client_version() < "4", reason="an older client speaks the older protocol"
-)
 
 
 @needs_version_4

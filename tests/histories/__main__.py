@@ -6,11 +6,20 @@ import tempfile
 from pathlib import Path
 
 from ottla.testing.history import check
-from tests.histories.trial import EXACTLY_ONCE, GROUP_PAUSES_S, IDEMPOTENT, TRANSACTIONAL, Trial
+from tests.histories.trial import (
+    EXACTLY_ONCE,
+    GROUP_PAUSES_S,
+    IDEMPOTENT,
+    JAVA_PAUSES_S,
+    JAVA_TRANSACTIONAL,
+    TRANSACTIONAL,
+    Trial,
+)
 
 ROLES = {
     "idempotent": IDEMPOTENT,
     "transactional": TRANSACTIONAL,
+    "java": JAVA_TRANSACTIONAL,
     "exactly_once": EXACTLY_ONCE,
 }
 
@@ -23,6 +32,8 @@ def main() -> None:
     trial = Trial(directory=directory, seed=seed, seconds=seconds, roles=roles)
     if roles is EXACTLY_ONCE:
         trial.pauses_s = GROUP_PAUSES_S
+    if roles is JAVA_TRANSACTIONAL:
+        trial.pauses_s = JAVA_PAUSES_S
     history = trial.run()
     findings = check(history)
     kinds = {kind: sum(type(one).__name__ == kind for one in history) for kind in

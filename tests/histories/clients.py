@@ -202,6 +202,13 @@ def produce_in_transactions(client: Client, until: float) -> None:
         end(client, producer, name, is_commit=client.chance.random() < 0.75)
 
 
+def produce_in_transactions_of_java(client: Client, until: float) -> None:
+    """Imported only where it is needed, for it starts a Java machine."""
+    from tests.histories import java_producer
+
+    java_producer.produce_in_transactions(client, until)
+
+
 def transform(client: Client, until: float) -> None:
     """Reads committed inputs as one of a group, and writes one output for each, exactly once."""
     slot = client.teller.name.partition(".")[0]
@@ -331,6 +338,7 @@ ROLES: dict[str, Callable[[Client, float], None]] = {
     "producer": produce,
     "transactional": produce_in_transactions,
     "transformer": transform,
+    "java_transactional": produce_in_transactions_of_java,
     "consumer": lambda client, until: consume(client, until, is_committed=False),
     "committed": lambda client, until: consume(client, until, is_committed=True),
 }

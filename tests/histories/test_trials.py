@@ -14,21 +14,35 @@ from typing import Any
 import pytest
 
 from ottla.testing.history import End, Operation, Outcome, Send, check
-from tests.histories.trial import EXACTLY_ONCE, GROUP_PAUSES_S, IDEMPOTENT, TRANSACTIONAL, Trial
+from tests.compat.java import absence
+from tests.histories.trial import (
+    EXACTLY_ONCE,
+    GROUP_PAUSES_S,
+    IDEMPOTENT,
+    JAVA_PAUSES_S,
+    JAVA_TRANSACTIONAL,
+    TRANSACTIONAL,
+    Trial,
+)
 
 SECONDS = 3.0
 LONG_SECONDS = 15.0
+JAVA_SECONDS = 6.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 
 def run_trials(
-    tmp_path: Path, roles: tuple[str, ...], crash_seconds: float, **more: Any
+    tmp_path: Path,
+    roles: tuple[str, ...],
+    crash_seconds: float,
+    *,
+    seconds: float = SECONDS,
+    **more: Any,
 ) -> Iterator[list[Operation]]:
     """The histories of one short trial, and of longer ones until the time is over."""
     started = time.monotonic()
     seed = random.SystemRandom().randrange(10**6)
-    seconds = SECONDS
     while True:
         directory = tmp_path / str(seed)
         directory.mkdir()
@@ -66,6 +80,17 @@ def test_idempotent_producers_lose_and_double_nothing(tmp_path: Path, crash_seco
 
 def test_transactions_are_seen_whole_or_not_at_all(tmp_path: Path, crash_seconds: float) -> None:
     for history in run_trials(tmp_path, TRANSACTIONAL, crash_seconds):
+        assert committed_transactions(history)
+
+
+@pytest.mark.skipif(absence() is not None, reason=str(absence()))
+def test_transactions_of_version_2_are_seen_whole_or_not_at_all(
+    tmp_path: Path, crash_seconds: float
+) -> None:
+    """Which only Apache Kafka's Java client speaks (KIP-890)."""
+    for history in run_trials(
+        tmp_path, JAVA_TRANSACTIONAL, crash_seconds, seconds=JAVA_SECONDS, pauses_s=JAVA_PAUSES_S
+    ):
         assert committed_transactions(history)
 
 

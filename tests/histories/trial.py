@@ -43,6 +43,9 @@ SETTINGS = {
 
 IDEMPOTENT = ("producer", "producer", "consumer", "committed")
 TRANSACTIONAL = ("transactional", "transactional", "producer", "consumer", "committed")
+JAVA_TRANSACTIONAL = ("java_transactional", "java_transactional", "consumer", "committed")
+JAVA_PAUSES_S = (1.0, 3.0)
+"""A Java machine has to start before it does anything."""
 EXACTLY_ONCE = ("transactional", "transformer", "transformer", "committed")
 GROUP_PAUSES_S = (0.6, 2.5)
 """A group has to come together before it does anything."""
