@@ -26,7 +26,11 @@ class Sent(NamedTuple):
 
 
 def produce_in_transactions(client: Client, until: float) -> None:
-    """Commits most, aborts some; the next process of the slot fences this one."""
+    """Commits most, aborts some; the next process of the slot fences this one.
+
+    The time that Java takes to start is not of the trial.
+    """
+    began = time.monotonic()
     sender = producer(
         client.address,
         transactional_id=client.teller.name.partition(".")[0],
@@ -39,6 +43,7 @@ def produce_in_transactions(client: Client, until: float) -> None:
         batch_size=200,
     )
     patiently(sender.initTransactions)
+    until += time.monotonic() - began
     number = 0
     while time.monotonic() < until:
         number += 1
