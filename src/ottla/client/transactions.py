@@ -14,6 +14,7 @@ from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed
 from ottla.client.refusals import RefusedError, refusals
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.add_offsets_to_transaction import AddOffsetsToTransactionRequest
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
@@ -21,6 +22,7 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
 )
 from ottla.protocol.messages.end_transaction import EndTransactionRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitRequest,
     TransactionOffsetCommitRequestPartition,
@@ -158,6 +160,24 @@ def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool)
             return False
         raise
     return True
+
+
+def ongoing_ids(cluster: Cluster) -> list[str]:
+    """The transactional ids with an open transaction, of brokers that tell (KIP-664)."""
+    request = ListTransactionsRequest(state_filters=["Ongoing"])
+
+    def ask() -> list[str]:
+        answers = [
+            broker.ask(request)
+            for broker in cluster.brokers()
+            if broker.answers(ApiKey.LIST_TRANSACTIONS)
+        ]
+        for answer in answers:
+            check(answer.error_code)
+        return [one.transactional_id for answer in answers for one in answer.transaction_states]
+
+    with refusals("transactions"):
+        return cluster.again(ask)
 
 
 def _ask_coordinator(

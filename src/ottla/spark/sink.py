@@ -22,6 +22,7 @@ from ottla.client.transactions import (
     commit_offset,
     end_transaction,
     init_producer,
+    ongoing_ids,
 )
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.sink_rows import PackingRules, RowPacker, measure
@@ -197,6 +198,13 @@ def commit_batch(
 
     Raises `UserError`; then the batch is to be run again.
     """
+    _commit_batch(cluster, job, reports, on_step)
+    _abort_orphans(cluster, job)
+
+
+def _commit_batch(
+    cluster: Cluster, job: Job, reports: Sequence[TaskReport], on_step: Callable[[Step], None]
+) -> None:
     assert job.batch is not None
     on_step(Step.COMMIT_BEGUN)
     state = read_state(cluster, job.sink)
@@ -300,6 +308,17 @@ def _abort_all_but(
     for report in reports:
         if report.entry is not None and report.entry not in kept:
             end_transaction(cluster, _identity(job, report.entry), is_commit=False)
+
+
+def _abort_orphans(cluster: Cluster, job: Job) -> None:
+    """What a run that was killed has left open with more tasks than this one had.
+
+    Nobody would use those ids again soon, and readers would wait until the transactions time out.
+    """
+    start = transactional_id(job.sink, 0).removesuffix("0")
+    for name in ongoing_ids(cluster):
+        if name.startswith(start):
+            init_producer(cluster, name, _SHORT_TIMEOUT_MS)
 
 
 def _identity(job: Job, entry: Entry) -> ProducerIdentity:

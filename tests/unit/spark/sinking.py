@@ -18,7 +18,7 @@ SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partit
 """Of a broker that is quick to start."""
 
 NOBODY = ("127.0.0.1", 1)
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 
 Rows = Sequence[str]
 
