@@ -30,6 +30,7 @@ SUBJECTS = {
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, and what idempotence costs",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
+    "sink": "Spark's rows into a topic, beside librdkafka in its tasks",
     "latency": "from a produce to its answer, and to a waiting consumer",
 }
 """Name -> what it measures; the file is named likewise."""

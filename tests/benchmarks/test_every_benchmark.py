@@ -22,6 +22,7 @@ SHOWN = {
     "groups": "consumers in 2 groups",
     "transactions": "what idempotence costs",
     "load": "the one over the other",
+    "sink": "ottla's sink, exactly once",
     "latency": "Produce to a waiting consumer",
 }
 
