@@ -27,19 +27,19 @@ class EagerWait(Generic[E]):
         self._now_s = now_s
         self._is_eager = False
 
-    def wait(self, timeout_s: float | None) -> Sequence[E]:
-        """Events, or none once the timeout is over."""
-        if timeout_s is not None and timeout_s <= EAGER_S:
-            return self._select(timeout_s)
+    def wait(self, timeout_s: Callable[[], float | None]) -> Sequence[E]:
+        """Events, or none once the timeout is over.
+
+        That is only asked for before a sleep: to reckon it takes longer than a look.
+        """
         now_s, select = self._now_s, self._select
         started_s = now_s()
-        if self._is_eager:
-            while now_s() - started_s < EAGER_S:
-                events = select(0)
-                if events:
-                    return events
-            self._is_eager = False
-            return select(timeout_s)
-        events = select(timeout_s)
+        while self._is_eager:
+            events = select(0)
+            if events:
+                return events
+            self._is_eager = now_s() - started_s < EAGER_S
+        started_s = now_s()
+        events = select(timeout_s())
         self._is_eager = bool(events) and now_s() - started_s < EAGER_S
         return events

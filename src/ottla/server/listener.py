@@ -124,14 +124,15 @@ class Server:
 
         Everything but the waiting happens under the lock.
         """
-        timeout: float | None = 0.0
-        waiting = EagerWait(self._selector.select)
+        select = self._selector.select
+        waiting = EagerWait(select)
         try:
+            with self._lock:
+                self._round(())  # the clock begins to run for the broker's jobs
             while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
-                events = waiting.wait(timeout)
+                events = select(0) if self._ready else waiting.wait(self._timeout)
                 with self._lock:
                     self._round(events)
-                    timeout = self._timeout()
         finally:
             with self._lock:
                 self._close_all()
@@ -141,9 +142,8 @@ class Server:
 
         What another thread appends from now on comes with a `wake`.
         """
-        if self._ready:
-            return 0.0
-        deadline_ms = self._broker.next_deadline_ms
+        with self._lock:
+            deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
         if deadline_ms is None:

@@ -13,6 +13,7 @@ class Requests:
         self.sleeps: list[float | None] = []
         self.looks = 0
         self._arrivals_s = list(arrivals_s)
+        self._waiting = EagerWait(self.select, lambda: self.now_s)
 
     def select(self, timeout_s: float | None) -> Sequence[str]:
         self.now_s += 1e-6
@@ -28,45 +29,41 @@ class Requests:
             return ["event"]
         return []
 
-    def wait(self) -> EagerWait[str]:
-        return EagerWait(self.select, lambda: self.now_s)
+    def wait(self, timeout_s: float | None) -> Sequence[str]:
+        return self._waiting.wait(lambda: timeout_s)
 
 
 def test_who_speaks_now_and_then_is_waited_for_asleep() -> None:
     requests = Requests(0.1, 0.2, 0.3)
-    wait = requests.wait()
     for _ in range(3):
-        assert wait.wait(10.0) == ["event"]
+        assert requests.wait(10.0) == ["event"]
     assert requests.sleeps == [10.0] * 3
     assert requests.looks == 0
 
 
 def test_who_speaks_at_once_is_not_waited_for_asleep() -> None:
     requests = Requests(*(50e-6 * number for number in range(1, 6)))
-    wait = requests.wait()
     for _ in range(5):
-        assert wait.wait(None) == ["event"]
+        assert requests.wait(None) == ["event"]
     assert requests.sleeps == [None]
     assert requests.looks > 5
 
 
 def test_looking_ends_when_it_was_in_vain() -> None:
     requests = Requests(50e-6, 0.5, 0.6)
-    wait = requests.wait()
-    assert wait.wait(None) == ["event"]
-    assert wait.wait(None) == ["event"]
+    assert requests.wait(None) == ["event"]
+    assert requests.wait(None) == ["event"]
     in_vain = requests.looks
     assert 0 < in_vain <= EAGER_S * 1e6 + 1
-    assert wait.wait(None) == ["event"]
+    assert requests.wait(None) == ["event"]
     assert requests.looks == in_vain
     assert requests.now_s >= 0.6
 
 
 def test_a_deadline_that_is_near_is_not_missed() -> None:
     requests = Requests()
-    wait = requests.wait()
-    assert wait.wait(0) == []
-    assert wait.wait(EAGER_S) == []
+    assert requests.wait(0) == []
+    assert requests.wait(EAGER_S) == []
     assert requests.now_s < 2 * EAGER_S + 1e-5
-    assert wait.wait(0.25) == []
+    assert requests.wait(0.25) == []
     assert requests.now_s < 0.26
