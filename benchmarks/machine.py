@@ -71,3 +71,11 @@ def cost_of(pid: int) -> ProcessCost | None:
     return ProcessCost(
         (user + system) / TICKS_PER_SECOND, resident_pages * os.sysconf("SC_PAGE_SIZE")
     )
+
+
+def first_thread_seconds(pid: int) -> float | None:
+    """Processor seconds of a process's first thread, finer than ticks; `None` without /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return None

@@ -1,4 +1,4 @@
-"""Committing transactions, and what idempotence costs, with librdkafka and beside other brokers."""
+"""Committing transactions, with librdkafka and beside other brokers."""
 
 from collections.abc import Callable, Iterator
 from time import perf_counter
@@ -7,20 +7,17 @@ from typing import Any
 from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
 from benchmarks.logs import CHANCE
-from benchmarks.measuring import Samples, Scale, figure
-from benchmarks.report import Report, Target, add_figure, figures_report
+from benchmarks.measuring import Scale, figure
+from benchmarks.report import Report, Target
 from benchmarks.wire import WireClient
 
 PARTITIONS = 4
 RECORDS = 100
 TRANSACTIONS = 1000
-MESSAGES = 1_000_000
 VALUE = CHANCE.randbytes(100)
 TIMEOUT_S = 20.0
-IN_FLIGHT = "max.in.flight.requests.per.connection"
 
 RATE_TARGET = Target(limit=300, unit="/s", is_minimum=True)
-COST_TARGET = Target(limit=5, unit="%")
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -33,7 +30,6 @@ def run(scale: Scale) -> Iterator[Report]:
         started_brokers(directory, peers=scale.peers) as (brokers, notes),
     ):
         yield _committing(scale, brokers, notes)
-        yield _idempotence(scale, brokers[0])
 
 
 def _committing(scale: Scale, brokers: list[RunningBroker], notes: list[str]) -> Report:
@@ -88,29 +84,3 @@ def _rate(producer: Any, topic: str, count: int) -> float:
     for _ in range(count):
         _commit(producer, topic)
     return count / (perf_counter() - started)
-
-
-def _idempotence(scale: Scale, broker: RunningBroker) -> Report:
-    report = figures_report("Messages of 100 bytes to one partition, acks=all")
-    count = scale.of(MESSAGES, 50)
-    topic = _topic(broker)
-
-    def producing(is_idempotent: bool) -> Callable[[], float]:
-        def once() -> float:
-            # An idempotent producer has five requests on their way at the most; so has the other.
-            settings = {"enable.idempotence": is_idempotent, IN_FLIGHT: 5}
-            producer = clients.producer(broker.address, **settings)
-            producer.list_topics(topic, TIMEOUT_S)
-            started = perf_counter()
-            clients.produce_all(producer, topic, VALUE, count)
-            return count / (perf_counter() - started) / 1000
-
-        return once
-
-    samples = scale.sampled({"plain": producing(False), "idempotent": producing(True)}, times=2)
-    add_figure(report, "plain producer", samples["plain"], "k/s")
-    add_figure(report, "idempotent producer", samples["idempotent"], "k/s")
-    shares = samples["idempotent"].over(samples["plain"]).values
-    cost = Samples(tuple(100 * (1 - share) for share in shares))
-    add_figure(report, "  what idempotence costs of the rate", cost, "%", COST_TARGET)
-    return report

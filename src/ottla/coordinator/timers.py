@@ -53,6 +53,8 @@ class Timers(Generic[Key]):
 
     def take_due(self, monotonic_ms: float) -> Key | None:
         """The key that is due first, and no longer has a deadline; `None` when none is."""
+        if not self._heap or self._heap[0][0] > monotonic_ms:
+            return None  # a queued deadline is never later than the one that holds
         next_ms = self.next_deadline_ms
         if next_ms is None or next_ms > monotonic_ms:
             return None

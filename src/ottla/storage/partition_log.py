@@ -164,10 +164,9 @@ class PartitionLog:
             for batch in batches:
                 if batch.producer_id < 0:
                     continue
-                duplicate = self.producers.find_duplicate(batch)
-                if duplicate is not None and origin is AppendOrigin.CLIENT:
-                    return self._duplicate(batch, duplicate)
-                self.producers.check(batch, origin)
+                known = self.producers.admit(batch, origin)
+                if known is not None:
+                    return self._duplicate(batch, known)
             target = AppendTarget(self.config, self.offsets.log_end_offset, leader_epoch, now_ms)
             return self._append(*prepare_append(records, batches, target), now_ms)
         except OSError as error:

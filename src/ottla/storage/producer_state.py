@@ -31,9 +31,9 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchMetadata:
-    """One remembered batch of a producer."""
+    """One remembered batch of a producer. Not frozen, since one is made for every batch."""
 
     last_sequence: int
     last_offset: int
@@ -64,13 +64,14 @@ class ProducerEntry:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def find(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        for batch in self.batches:
-            if (
-                batch.last_sequence == last_sequence
-                and (batch.last_sequence - batch.offset_delta) & INT32_MAX == first_sequence
-            ):
-                return batch
+    def find(self, batch: Batch) -> BatchMetadata | None:
+        """The remembered batch with the same epoch and sequence numbers."""
+        if batch.producer_epoch != self.epoch:
+            return None
+        last_sequence = batch.last_sequence
+        for known in self.batches:
+            if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
+                return known
         return None
 
     def change_epoch(self, epoch: int) -> None:
@@ -103,18 +104,19 @@ class ProducerState:
 
     # Checks before an append
 
-    def find_duplicate(self, batch: Batch) -> BatchMetadata | None:
-        """The remembered batch that this one repeats (a client's retry)."""
-        entry = self.entries.get(batch.producer_id)
-        if entry is None or entry.epoch != batch.producer_epoch:
-            return None
-        return entry.find(batch.base_sequence, batch.last_sequence)
+    def admit(self, batch: Batch, origin: AppendOrigin) -> BatchMetadata | None:
+        """The remembered batch that this one repeats (a client's retry), or `None` for a new one.
 
-    def check(self, batch: Batch, origin: AppendOrigin) -> None:
-        """Raises `ApiError` when the batch may not follow what the producer sent before."""
+        A retry is known by epoch and sequence numbers alone, as in Kafka, also behind a marker that
+        kept the epoch. Raises `ApiError` when a new one may not follow what the producer has sent.
+        """
         entry = self.entries.get(batch.producer_id)
         if entry is None or origin is AppendOrigin.REPLICATION:
-            return
+            return None
+        if origin is AppendOrigin.CLIENT:
+            known = entry.find(batch)
+            if known is not None:
+                return known
         if batch.producer_epoch < entry.epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -122,7 +124,7 @@ class ProducerState:
                 f"but epoch {entry.epoch} was seen.",
             )
         if batch.is_control:
-            return
+            return None
         if origin is AppendOrigin.CLIENT:
             _check_sequence(entry, batch)
         if entry.transaction_first_offset is not None and not batch.is_transactional:
@@ -130,6 +132,7 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE,
                 f"Producer {batch.producer_id} is in a transaction; its batch says it is not.",
             )
+        return None
 
     def check_marker(self, producer_id: int, marker: EndTransactionMarker) -> None:
         """Raises `ApiError` for a marker from a coordinator that has been replaced."""

@@ -205,6 +205,18 @@ def test_a_retry_is_answered_with_the_first_offsets_and_not_written(log: Partiti
     assert refusal(log, too_old) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_sequence_numbers_used_again_behind_an_abort_of_the_same_epoch_make_a_retry(
+    log: PartitionLog,
+) -> None:
+    sent = {"producer_id": 5, "producer_epoch": 0, "is_transactional": True}
+    append(log, b"dropped unanswered", base_sequence=0, **sent)
+    end_transaction(log, 5, commit=False)
+    again = append(log, b"of the next transaction", base_sequence=0, **sent)
+    assert (again.first_offset, again.is_duplicate, log.log_end_offset) == (0, True, 2)
+    new = append(log, b"of a new epoch", base_sequence=0, **{**sent, "producer_epoch": 1})
+    assert (new.first_offset, new.is_duplicate, log.log_end_offset) == (2, False, 3)
+
+
 def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(log: PartitionLog) -> None:
     append(log, b"a", producer_id=5, producer_epoch=1, base_sequence=0)
     gap = batch(b"c", producer_id=5, producer_epoch=1, base_sequence=2)
