@@ -4,12 +4,14 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.spark.follow import FollowRule, follow
+from ottla.spark.layout import LayoutWishes
 from ottla.spark.load import LoadOptions, Progress, Step
 from ottla.spark.load_bounds import parse_place
 from ottla.spark.quarantine import OnError
@@ -17,7 +19,7 @@ from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, read_table
 from tests.cli.support import ENVIRONMENT, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
-from tests.spark.test_decoded_load import append_values
+from tests.spark.test_decoded_load import INFERRED, append_values
 from tests.spark.topics import log_rows
 
 ROOT = Path(__file__).parents[2]
@@ -157,12 +159,18 @@ def test_a_first_load_from_the_latest_remembers_where_that_was(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", some_orders(5, 0))
-    latest = LoadOptions(starting=parse_place("--from", "latest", "orders"))
-    load = table_load(tmp_path, local_session.spark, options=latest)
+    begin = parse_place("--from", "latest", "orders")
+    inferred = LayoutWishes(decoding=INFERRED)
+    load = table_load(
+        tmp_path, local_session.spark, options=LoadOptions(starting=begin, layout=inferred)
+    )
+    with load.claimed(), pytest.raises(UserError, match="no record yet to infer"):
+        load.load_new()
+    load = table_load(tmp_path, local_session.spark, options=replace(DECODED, starting=begin))
     with load.claimed():
         assert load.load_new().row_count == 0
     append_values(tmp_path / "log", some_orders(7, 5))
-    load = table_load(tmp_path, local_session.spark, options=LoadOptions())
+    load = table_load(tmp_path, local_session.spark)
     with load.claimed():
         assert [one.from_offset for one in load.load_new().partitions] == [5, 0]
 

@@ -287,6 +287,8 @@ class TableLoad:
         loaded = verify_files(plan, files, log, self._table.path)
         commit_id = None
         is_begun = self._starts is not None and not self._loaded
+        if is_begun and not count:
+            self._pin_without_records()
         if count or is_begun or any(one.lost for one in plan):
             commit_id = self._publish(loaded, files)
         elif begins_a_new_hour(self._last_asked_ms, self._asked_ms):
@@ -333,6 +335,14 @@ class TableLoad:
             self._row_size = self._row_size or parquet_row_size(sample)
             if self._layout.is_inferred:
                 self._layout = with_inferred_schema(self._layout, sample)
+        self._table.pin(self._layout)
+
+    def _pin_without_records(self) -> None:
+        """For a first load that only notes where the table begins."""
+        if self._layout.is_inferred:
+            raise UserError(
+                f"{self.topic}: there is no record yet to infer a schema from; give --schema"
+            )
         self._table.pin(self._layout)
 
     def _write(self, spark: "SparkSession", plan: Sequence[PlannedRange]) -> tuple[DataFile, ...]:
