@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.completeness import CompleteHour
 from ottla.spark.completeness import complete_hours as _complete_hours
+from ottla.spark.data_files import read_columns
 from ottla.spark.manifest import DataFile, FileRole
 from ottla.spark.table import TableDirectory
 
@@ -37,7 +38,8 @@ def data_files(path: str, role: FileRole = FileRole.ROWS) -> list[DataFile]:
 def dataset(path: str) -> "pyarrow.dataset.Dataset":
     """All rows, lazily; columns in the names of directories (`day=2026-01-31`) are there too.
 
-    Where a schema has grown, older rows have nulls in the new columns.
+    Where a schema has grown, older rows have nulls in the new columns. Raises `CorruptionError`
+    for a file that is missing or damaged.
     """
     import pyarrow.dataset
 
@@ -62,13 +64,9 @@ def complete_hours(path: str) -> list[CompleteHour]:
 def _schema(table: TableDirectory, chosen: list[DataFile]) -> "pyarrow.Schema":
     """Of all commits together: the files of one have one schema."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     one_of_each = {file.path.split("/")[1]: file for file in chosen}
-    schemas = [
-        pq.read_schema(f"{table.path}/{file.path}").remove_metadata()
-        for file in one_of_each.values()
-    ]
+    schemas = [read_columns(table.path, file) for file in one_of_each.values()]
     names = sorted({name for file in chosen for name in file.values})
     schemas.append(pa.schema([(name, pa.string()) for name in names]))
     return pa.unify_schemas(schemas, promote_options="permissive")

@@ -120,3 +120,14 @@ def test_hours_that_are_complete_are_told_and_marked(
     with pytest.raises(SystemExit) as end:
         main(["table", "hours", table, "--hour", "2999-01-01T00"])
     assert end.value.code == 1
+
+
+def test_a_damaged_file_is_one_line(loaded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in ottla.table.files(str(loaded / "table")):
+        Path(file).write_bytes(b"torn")
+    for command in ("read", "compact"):
+        with pytest.raises(SystemExit) as end:
+            main(["table", command, str(loaded / "table")])
+        assert end.value.code == 1
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert ".parquet" in line

@@ -7,6 +7,7 @@ import click
 from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
+    from ottla.spark.load import Progress
     from ottla.spark.table_compaction import CompactReport
 
 MEGABYTE = 1024 * 1024
@@ -29,7 +30,6 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
-    from ottla.cli.load_text import ProgressLine
     from ottla.spark.parquet_job import TaskError
     from ottla.spark.session import SessionSettings
     from ottla.spark.table_compaction import CompactOptions, compact
@@ -39,11 +39,28 @@ def compact_command(path: str, target_mb: int) -> None:
         target_size=target_mb * MEGABYTE, session=SessionSettings(log_level="OFF")
     )
     try:
-        with ProgressLine(console, "the table's files") as line:
-            report = compact(path, progress=line.show, options=options)
+        with console.status("looking at the table's files") as line:
+            report = compact(path, progress=lambda one: line.update(_words(one)), options=options)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
     console.print(_text(report), soft_wrap=True, highlight=False)
+
+
+def _words(progress: "Progress") -> str:
+    from ottla.spark.load import Step
+
+    match progress.step:
+        case Step.CLAIMED:
+            return "looking at the table's files"
+        case Step.PLANNED:
+            return f"starting Spark for {progress.offset_count:,} rows"
+        case Step.WRITING if progress.task_count:
+            done = f"{progress.tasks_done}/{progress.task_count} tasks"
+            return f"putting {progress.offset_count:,} rows together, {done}"
+        case Step.WRITING:
+            return f"putting {progress.offset_count:,} rows together"
+        case _:
+            return "checking what was written"
 
 
 def _text(report: "CompactReport") -> str:

@@ -56,9 +56,12 @@ def _show(chosen: "list[DataFile]") -> None:
     from rich.filesize import decimal
     from rich.table import Table
 
-    shown = Table("partition", "offsets", "rows", "size", "file", caption_justify="left")
-    for name in ("rows", "size"):
-        next(column for column in shown.columns if column.header == name).justify = "right"
+    shown = Table(caption_justify="left")
+    shown.add_column("partition", justify="right")
+    shown.add_column("offsets", no_wrap=True)
+    shown.add_column("rows", justify="right", no_wrap=True)
+    shown.add_column("size", justify="right", no_wrap=True)
+    shown.add_column("file", overflow="fold")
     for file in chosen:
         shown.add_row(
             str(file.partition),
@@ -68,5 +71,6 @@ def _show(chosen: "list[DataFile]") -> None:
             file.path,
         )
     rows, size = sum(file.row_count for file in chosen), sum(file.size for file in chosen)
-    shown.caption = f"{len(chosen)} files, {rows:,} rows, {decimal(size)}"
+    files = "1 file" if len(chosen) == 1 else f"{len(chosen)} files"
+    shown.caption = f"{files}, {rows:,} {'row' if rows == 1 else 'rows'}, {decimal(size)}"
     Console().print(shown)

@@ -11,12 +11,16 @@ import click
 from ottla.base.errors import CorruptionError, UserError
 
 ROWS_SHOWN = 20
+COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
+"""On a screen, unless others are asked for."""
 
 
 @click.command("read")
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
-    "--columns", help="Which ones, with commas between them; all without it.", metavar="A,B,..."
+    "--columns",
+    metavar="A,B,...",
+    help=f"Which ones; on a screen {', '.join(COLUMNS_SHOWN)}, with --json all of them.",
 )
 @click.option(
     "--limit", "-n", type=click.IntRange(min=1), help=f"How many rows; {ROWS_SHOWN} on a screen."
@@ -27,17 +31,29 @@ def read_command(path: str, columns: str | None, limit: int | None, as_json: boo
 
     Needs neither Spark nor Java.
     """
+    from pyarrow import ArrowException
+
     import ottla.table
 
     try:
         rows = ottla.table.dataset(path)
     except CorruptionError as error:
         raise click.ClickException(str(error)) from error
-    names = [name.strip() for name in columns.split(",")] if columns else rows.schema.names
+    if columns:
+        names = [name.strip() for name in columns.split(",")]
+    else:
+        names = rows.schema.names if as_json else list(COLUMNS_SHOWN)
     for name in names:
         if name not in rows.schema.names:
             there = ", ".join(rows.schema.names)
             raise UserError(f"{path} has no column {name!r}; it has {there}")
+    try:
+        _print(rows, names, limit, as_json)
+    except (ArrowException, OSError) as error:
+        raise click.ClickException(f"{path}: {error}; ottla audit names what is damaged") from error
+
+
+def _print(rows: Any, names: list[str], limit: int | None, as_json: bool) -> None:
     if as_json:
         for row in _rows(rows, names, limit):
             click.echo(json.dumps({name: _plain(value) for name, value in row.items()}))

@@ -4,10 +4,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.errors import CorruptionError
 from ottla.spark.manifest import DataFile, OffsetRange
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 
 def read_offsets(table_path: str, file: DataFile) -> "np.ndarray[Any, Any]":
@@ -17,6 +19,18 @@ def read_offsets(table_path: str, file: DataFile) -> "np.ndarray[Any, Any]":
     # As one file: a dataset would take columns from the directories' names.
     with pq.ParquetFile(os.path.join(table_path, file.path)) as opened:
         return opened.read(columns=["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
+
+
+def read_columns(table_path: str, file: DataFile) -> "pa.Schema":
+    """A file's columns; raises `CorruptionError` when it is missing, or is no Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = os.path.join(table_path, file.path)
+    try:
+        return pq.read_schema(path).remove_metadata()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptionError(path, 0, str(error)) from error
 
 
 def rows_there_twice(table_path: str, files: Iterable[DataFile]) -> DataFile | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.data_files import read_columns
 from ottla.spark.manifest import DataFile
 from ottla.spark.parquet_job import (
     SQL_SETTINGS,
@@ -119,10 +120,8 @@ def inner_place(file: DataFile) -> str:
 
 
 def columns_of(table_path: str, file: DataFile) -> str:
-    """A text that is the same for files with the same columns."""
-    import pyarrow.parquet as pq
-
-    return str(pq.read_schema(os.path.join(table_path, file.path)).remove_metadata())
+    """A text that is the same for files with the same columns; raises `CorruptionError`."""
+    return str(read_columns(table_path, file))
 
 
 def _session(spark: "SparkSession") -> "SparkSession":
