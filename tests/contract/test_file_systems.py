@@ -79,6 +79,16 @@ def test_status_tells_size_and_kind(place: Place) -> None:
     assert directory.is_directory
 
 
+def test_status_tells_a_file_from_the_one_that_replaced_it(place: Place) -> None:
+    path = place.write("a", b"1")
+    before = place.file_system.status(path)
+    replace_file(place.file_system, path, b"2")
+    after = place.file_system.status(path)
+    assert before is not None
+    assert after is not None
+    assert before.number != after.number
+
+
 def test_status_of_nothing_is_none(place: Place) -> None:
     path = place.write("a", b"")
     assert place.file_system.status(place.path("none")) is None

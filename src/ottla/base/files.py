@@ -25,6 +25,10 @@ IOV_MAX = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
+    """What a name stands for. A file that is renamed to a name brings its own number there."""
+
+    number: int
+    """The inode's: of all that is there at one time, no two have the same."""
     size: int
     modified_ms: int
     is_directory: bool
@@ -251,6 +255,7 @@ class OsFileSystem:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return FileStatus(
+            number=status.st_ino,
             size=status.st_size,
             modified_ms=status.st_mtime_ns // 1_000_000,
             is_directory=stat.S_ISDIR(status.st_mode),

@@ -80,6 +80,7 @@ class FakeFileSystem:
         if node is None:
             return None
         return FileStatus(
+            number=node.number,
             size=len(node.content) if isinstance(node, FileNode) else 0,
             modified_ms=node.modified_ms,
             is_directory=isinstance(node, DirectoryNode),

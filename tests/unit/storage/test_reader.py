@@ -200,6 +200,16 @@ def test_offsets_outside_the_log_are_refused(
     assert values_of(reader, 5) == list(range(5, 20))
 
 
+def test_checkpoints_of_one_size_written_within_one_tick_are_told_apart(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    checkpoint = OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START))
+    directory = open_for_reading(DIRECTORY, disk)
+    for offset in (5, 6):
+        checkpoint.write({("t", 0): offset})
+        assert directory.partition("t", 0).log_start_offset == offset
+
+
 # Offsets
 
 
