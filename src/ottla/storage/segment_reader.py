@@ -137,7 +137,9 @@ class SegmentReader:
         try:
             batch = self.log.batch(position)
             batch.check()
-            return self.files.base_offset <= batch.base_offset <= offset
+            # A batch that has become whole since the file was opened is not there for who scans.
+            is_whole = position + batch.size <= self.log.size
+            return is_whole and self.files.base_offset <= batch.base_offset <= offset
         except (CorruptionError, InvalidBatchError):
             return False
 

@@ -180,6 +180,19 @@ def test_the_log_ends_before_what_is_not_a_sound_batch(
     assert reader_of(disk, batch(100) + batch(102) + tail).log_end_offset() == end
 
 
+def test_a_log_does_not_seem_to_shrink_while_its_last_batch_is_being_written(
+    disk: FakeFileSystem, log: bytes
+) -> None:
+    """The index may know of a batch that was not whole yet when the file was opened."""
+    whole = log + batch(BASE + 22)
+    reader = reader_of(disk, log + batch(BASE + 22)[:20])
+    index = OffsetIndex(disk, INDEX, base_offset=BASE)
+    index.append(BASE + 23, len(log))
+    index.abandon()
+    write(disk, LOG, whole)
+    assert reader.log_end_offset() == BASE + 22
+
+
 def test_an_empty_segment_ends_where_it_begins(disk: FakeFileSystem) -> None:
     assert reader_of(disk, b"").log_end_offset() == BASE
     assert reader_of(disk, bytes(1000)).log_end_offset() == BASE
