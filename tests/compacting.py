@@ -184,7 +184,8 @@ def plan(
     memory: MapMemory = MEMORY,
     damaged: tuple[int, ...] = (),
 ) -> CompactionPlan | None:
-    """The plan of the next pass, if there is anything to compact."""
+    """The plan of the next pass, if there is anything to compact, once all is flushed."""
+    log.flush()
     range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
     if range_.end_offset <= log.segments.first.base_offset:
         return None

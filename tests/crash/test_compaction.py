@@ -7,6 +7,7 @@ from ottla.config.setting import INT32_MAX
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction import output
+from ottla.storage.filenames import FileSuffix, parse_file_name
 from ottla.storage.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.compacting import COMPACTED, End, Keeper, Roll, Step, Write, clean, keeper_of, visible
@@ -87,8 +88,8 @@ def test_a_pass_may_be_cut_off_anywhere(max_size: int, monkeypatch: pytest.Monke
         assert found == sorted(set(found)), point
         assert had.issuperset(found), point
         assert log.log_end_offset == end, point
-        names = left.list(PARTITION)
-        assert not [one for one in names if one.endswith((".cleaned", ".swap", ".deleted"))], point
+        parsed = [parse_file_name(name) for name in left.list(PARTITION)]
+        assert {one.suffix for one in parsed if one} == {FileSuffix.LIVE}, point
         # And the next pass ends where an uncut one does.
         clean(log, left, now_ms=LATER_MS)
         assert visible(log, keeper.aborted) == expected, point

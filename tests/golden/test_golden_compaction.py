@@ -56,6 +56,7 @@ def open_copy(case: str, data: Path, config: Any) -> LogDirectory:
 
 def clean(log: PartitionLog, *, cleaned_until: int | None, now_ms: int, sieve: Sieve) -> int:
     """One pass; returns the new first dirty offset."""
+    log.flush()
     range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
     plan = plan_compaction(log, range_, FILES, MEMORY, now_ms=now_ms)
     result = compact(plan, sieve, Surroundings(file_system=FILES))

@@ -21,7 +21,7 @@ from ottla.broker.topics import NewTopic
 from ottla.config.broker import broker_config
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
-from ottla.storage.filenames import parse_file_name
+from ottla.storage.filenames import SEAMS, parse_file_name
 from ottla.storage.inspection.directory_check import check
 from ottla.storage.inspection.findings import FindingKind
 from ottla.storage.partition_log import Isolation, PartitionLog
@@ -205,7 +205,7 @@ class World:
             (topic, name)
             for topic in self.topics
             for name in self.disk.list(f"{DIRECTORY}/{topic}-0")
-            if name.endswith(".deleted")
+            if name.endswith(".deleted") and name != SEAMS
         }
 
     # What happens

@@ -48,14 +48,13 @@ from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
 from ottla.storage.flushing import FlushPlan, due_flush
 from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import (
+from ottla.storage.offset_by_timestamp import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    FetchData,
     FoundOffset,
-    Isolation,
 )
+from ottla.storage.partition_log import FetchData, Isolation
 from ottla.storage.producer_state import AppendOrigin
 
 logger = logging.getLogger(__name__)

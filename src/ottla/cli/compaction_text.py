@@ -91,6 +91,8 @@ def bound_text(told: Told) -> str:
             )
             lag_ms = explanation.config.min_compaction_lag_ms
             why = f"min.compaction.lag.ms={lag_ms} passes at {second_text(until_ms)}"
+        case Bound.NOT_FLUSHED:
+            why = "behind it an ended segment is being flushed"
         case Bound.DAMAGED:
             why = "a segment behind cannot be read"
     return f"a pass ends at {range_.end_offset}, {why}"

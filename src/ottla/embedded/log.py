@@ -290,6 +290,8 @@ class Log:
                 raise UserError(
                     f"topic {topic} is not compacted; its cleanup.policy must contain compact"
                 )
+        # Only what is on the disk is compacted.
+        self._flusher.flush_due()
         return [
             self._compact_partition(cleaning, topic, index) for index in sorted(found.partitions)
         ]

@@ -20,6 +20,8 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+SEAMS = "ottla-seams.deleted"
+"""Ends so that Kafka removes it whenever it loads the log (`seams`)."""
 
 MAX_NAME_SIZE = 255
 """What common file systems take as one name; Kafka cuts topics in `-delete` names to fit."""

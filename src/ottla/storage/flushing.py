@@ -45,8 +45,10 @@ def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
 
 def due_flush(log: PartitionLog, now_ms: int) -> FlushPlan | None:
     """The flush that a roll or `flush.ms` has made due, if any."""
-    if log.rolled_until > log.offsets.recovery_point:
-        return plan_flush(log, log.rolled_until)
+    # The log may have been cut since it rolled.
+    rolled_until = min(log.rolled_until, log.log_end_offset)
+    if rolled_until > log.offsets.recovery_point:
+        return plan_flush(log, rolled_until)
     if log.high_watermark > log.offsets.recovery_point and (
         now_ms - log.last_flush_ms >= log.config.flush_ms
     ):

@@ -15,6 +15,7 @@ from enum import Enum
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
+from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
 from ottla.storage.append import NO_TIMESTAMP, AppendInfo, check_batches, prepare_append
@@ -22,6 +23,7 @@ from ottla.storage.conversion import AppendTarget
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.epoch_replay import take_epochs
 from ottla.storage.header_check import HeaderCheck
+from ottla.storage.offset_by_timestamp import FoundOffset, find_timestamp
 from ottla.storage.offsets import LogOffsets
 from ottla.storage.producer_replay import complete_transaction
 from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
@@ -30,11 +32,6 @@ from ottla.storage.retired import RetiredSegment
 from ottla.storage.rolling import RollLimits, roll_reason, time_waited_ms
 from ottla.storage.segment import Segment, TimestampOffset
 from ottla.storage.transaction_index import AbortedTransaction
-
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
 
 
 class Isolation(Enum):
@@ -57,15 +54,6 @@ class FetchData:
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTransaction] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundOffset:
-    """An answer to "which offset at this time": -1 where Kafka says "none"."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
 
 
 def _nobody_asks() -> None:
@@ -91,12 +79,14 @@ class PartitionLog:
         self.on_cut: Callable[[], None] = _nobody_asks
         """Called when the log was cut and its recovery point went back (`truncation`)."""
         self._roll_limits = self._new_roll_limits()
-        self.rolled_until = 0
         self.last_flush_ms = 0
         self.segments = recovered.segments
         self.epochs = recovered.epochs
         self.producers = recovered.producers
         self.snapshots = recovered.snapshots
+        self.seams = recovered.seams
+        # What was ended before a crash may not be on the disk yet.
+        self.rolled_until = recovered.segments.active.base_offset
         self.offsets = LogOffsets(
             log_start_offset=recovered.log_start_offset,
             log_end_offset=recovered.log_end_offset,
@@ -140,6 +130,11 @@ class PartitionLog:
         for segment in self.segments.values:
             segment.reconfigure(config)
         self._roll_limits = self._new_roll_limits()
+        is_flushed = self.offsets.recovery_point >= self.segments.active.base_offset
+        if config.is_compacted and not is_flushed and self.health.failure is None:
+            # Recovery will no longer know it by the policy.
+            with self.disk():
+                self.seams.record()
 
     # Appending
 
@@ -262,15 +257,17 @@ class PartitionLog:
         )
         if roll_reason(active, self._roll_limits, waited_ms, size, last_offset) is None:
             return active
-        return self.roll(now_ms, base_offset=first_offset)
+        # Kafka begins a follower's segment with its first batch. Here it begins where the one
+        # before ends, also before a gap, unless that is too far from the batch for an index.
+        is_near = last_offset - self.offsets.log_end_offset <= INT32_MAX
+        return self.roll(now_ms, base_offset=None if is_near else first_offset)
 
     @touches_disk
     def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
         """Ends the active segment and starts one at `base_offset` (the log's end by default).
 
-        The ended segment is not flushed here, but is from now on due to be (`flushing.due_flush`).
-        Only a compacted log is: recovery cannot tell a hole that a lost tail leaves from one that
-        compaction made. Kafka flushes always, in the background, and may go on behind a hole.
+        The ended segment is not flushed here, but is from now on due to be (`flushing.due_flush`),
+        unless a gap is left behind it, which must not be taken for a hole (`seams`).
         """
         active = self.segments.active
         start = self.offsets.log_end_offset if base_offset is None else base_offset
@@ -285,13 +282,26 @@ class PartitionLog:
         self.snapshots.take(self.producers, durably=False)
         active.log.write_out()
         active.become_inactive()
-        if self.config.is_compacted:
+        if start > self.offsets.log_end_offset:
             self._sync_from_recovery_point()
+            self.seams.open(start)
+            self.seams.record()
+        elif self.config.is_compacted or self.seams.recorded is not None:
+            self.seams.record()
         segment = self.new_segment(start, now_ms)
         self.segments.add(segment)
         self.rolled_until = start
         self._roll_limits = self._new_roll_limits()
         return segment
+
+    def leave_gaps_below(self, base_offset: int) -> None:
+        """Lets compaction have the segments up to and with one, all of which are flushed."""
+        behind = self.segments.floor_index(base_offset) + 1
+        end = self.segments.values[behind].base_offset
+        assert end <= self.offsets.recovery_point, "an unflushed segment is compacted"
+        self.seams.open(end)
+        if self.seams.recorded is not None:
+            self.seams.record()
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """An empty segment's files; the caller adds it to the log."""
@@ -416,41 +426,8 @@ class PartitionLog:
 
     @touches_disk
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a time; for the sentinels -2 to -6 what Kafka defines.
-
-        Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a time in a log of format v0.
-        """
-        if self.config.magic == 0 and timestamp_ms not in (-1, -2, -4):
-            code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-            raise ApiError(code, f"{self.name} is kept in message format v0, without times.")
-        match timestamp_ms:
-            case -2 | -4:
-                return self._found(self.log_start_offset)
-            case -1:
-                return self._found(self.high_watermark)
-            case -3:
-                return self._find_max_timestamp()
-            case -5 | -6:
-                # Nothing is tiered, and nothing waits for it.
-                return FoundOffset(-1, NO_TIMESTAMP, -1)
-        for segment in self.segments.from_offset(self.log_start_offset):
-            if segment.largest.timestamp_ms >= timestamp_ms:
-                record = segment.find_timestamp(timestamp_ms, self.log_start_offset)
-                if record is not None and record.offset < self.high_watermark:
-                    return self._found(record.offset, record.timestamp_ms)
-        return None
-
-    def _found(self, offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
-        epoch = self.epochs.epoch_for_offset(offset)
-        return FoundOffset(offset, timestamp_ms, -1 if epoch is None else epoch)
-
-    def _find_max_timestamp(self) -> FoundOffset | None:
-        readable = self.segments.from_offset(self.log_start_offset)
-        latest = max(readable, key=lambda one: one.largest.timestamp_ms)
-        if latest.largest.timestamp_ms < 0:
-            return None
-        record = latest.find_timestamp(latest.largest.timestamp_ms, self.log_start_offset)
-        return None if record is None else self._found(record.offset, record.timestamp_ms)
+        """See `offset_by_timestamp.find_timestamp`."""
+        return find_timestamp(self, timestamp_ms)
 
     # Durability
 

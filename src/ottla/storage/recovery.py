@@ -37,6 +37,7 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
 from ottla.storage.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.producer_state import ProducerState
+from ottla.storage.seams import Seams
 from ottla.storage.segment import OffsetOverflowError, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
@@ -75,6 +76,7 @@ class RecoveredLog:
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
+    seams: Seams
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
@@ -95,6 +97,7 @@ class _Loader:
         self._segments = Segments()
         self._base_offsets: list[int] = []
         self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
+        self._seams = Seams(self._files, self._directory)
 
     def load(self) -> RecoveredLog:
         request = self._request
@@ -111,7 +114,9 @@ class _Loader:
             if log_end_offset > 0:
                 # Once its name tells the log's start, the next checkpoint does not.
                 self._files.sync_directory(self._directory)
-        return self._reconcile(log_end_offset, recovery_point)
+        recovered = self._reconcile(log_end_offset, recovery_point)
+        self._know_seams(recovered)
+        return recovered
 
     def abandon(self) -> None:
         for segment in self._segments.values:
@@ -245,6 +250,13 @@ class _Loader:
 
     # 4
 
+    @property
+    def _tight_from(self) -> int:
+        """The offset behind which no segment begins with a gap before it."""
+        if self._seams.recorded is not None:
+            return self._seams.recorded
+        return MAX_OFFSET if self._request.config.is_compacted else self._request.cleaned_until
+
     def _recover_segments(self) -> None:
         if self._request.was_clean_stop:
             return
@@ -264,16 +276,29 @@ class _Loader:
         """Whether the segment before lost its tail, at a batch's end and so without a trace.
 
         A power failure can take what was written last to one file and keep the next file. Where
-        compaction works there are such gaps for good reasons, so `roll` prevents the bad ones.
-        Kafka does not look.
+        compaction works there are such gaps for good reasons, and `seams` knows from where on there
+        are none. Kafka does not look.
         """
-        if self._request.config.is_compacted or segment.base_offset <= self._request.cleaned_until:
-            return False
-        if segment.base_offset == end:
+        # Below the log's start retention may have taken some, and a crash have brought some back.
+        exempt = max(self._tight_from, self._request.log_start_offset)
+        if segment.base_offset == end or segment.base_offset <= exempt:
             return False
         # Where the first batch could not have gone into the segment before, that one was split.
         first = segment.log.header_at(0)
         return first is None or first.last_offset - before.base_offset <= INT32_MAX
+
+    def _know_seams(self, log: RecoveredLog) -> None:
+        """Of a compacted log without the file nobody knows which gaps are holes, nor will after a
+        power failure: what has been recovered goes to the disk.
+        """
+        request = self._request
+        is_open = request.config.is_compacted and self._seams.recorded is None
+        if is_open and log.recovery_point < self._segments.active.base_offset:
+            for segment in self._segments.from_offset(log.recovery_point):
+                segment.sync()
+            self._files.sync_directory(self._directory)
+            log.recovery_point = log.log_end_offset
+        self._seams.loaded(max(log.recovery_point, request.cleaned_until), log.log_end_offset)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""
@@ -413,6 +438,7 @@ class _Loader:
             log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
             recovery_point=recovery_point,
+            seams=self._seams,
         )
 
     def _rebuild_producers(
@@ -445,9 +471,10 @@ def _has_true_last_entries(segment: Segment) -> bool:
             last = segment.log.header_at(position)
             if last is None or last.base_offset > offset:
                 return False
-        largest = segment.largest
-        found = segment.translate(largest.offset)
+        # Of the index itself: of a short log `largest` is read from the batches.
+        timestamp_ms, indexed_offset = segment.time_index.last_entry
+        found = segment.translate(indexed_offset)
         behind = segment.log.headers(found.position if found else 0)
-        return all(header.max_timestamp_ms <= largest.timestamp_ms for _, header in behind)
+        return all(header.max_timestamp_ms <= timestamp_ms for _, header in behind)
     except CorruptionError:
         return False

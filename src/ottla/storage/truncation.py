@@ -34,6 +34,7 @@ def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
         end = log.segments.active.next_offset()
         log.epochs.truncate_from_end(end)
         log.offsets.truncated(end)
+        log.seams.truncated(end)
         rebuild_producers(
             log.producers,
             log.snapshots,
@@ -60,6 +61,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, *, now_ms: int) 
         log.segments.add(log.new_segment(offset, now_ms))
         log.producers.clear(offset)
         log.offsets.restarted(offset)
+        log.seams.restarted(offset)
         _keep_cut(log)
 
 

@@ -18,6 +18,7 @@ from ottla.record.record import read_records
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.filenames import FileSuffix, parse_file_name
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.testing import FakeFileSystem, FaultyFileSystem
@@ -45,6 +46,7 @@ def write(broker: Broker, topic: str, count: int, key: bytes = b"key") -> None:
         builder.append(key + b"%d" % (number % 3), b"%d" % number, NOW_MS)
         broker.append(topic, 0, bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
+    log_of(broker, topic).flush()
 
 
 def carry_out(task: CleaningTask, file_system: FileSystem) -> CompactionResult:
@@ -111,13 +113,18 @@ def test_the_segments_that_were_replaced_are_removed_after_the_delay() -> None:
     task = broker.cleaner.next_task(later())
     assert task is not None
     broker.cleaner.finish(task, carry_out(task, file_system), later())
-    retired = [name for name in file_system.list("/d/t-0") if name.endswith(".deleted")]
+    retired = deleted_files(file_system)
     assert retired
     broker.run_due_jobs(later(59_000))
     assert set(retired) <= set(file_system.list("/d/t-0"))
     for _ in range(5):
         broker.run_due_jobs(later(61_000))
-    assert not [name for name in file_system.list("/d/t-0") if name.endswith(".deleted")]
+    assert not deleted_files(file_system)
+
+
+def deleted_files(file_system: FileSystem) -> list[str]:
+    parsed = [parse_file_name(name) for name in file_system.list("/d/t-0")]
+    return [one.text for one in parsed if one and one.suffix is FileSuffix.DELETED]
 
 
 def test_a_log_that_is_kept_for_a_pass_is_given_to_nobody_else() -> None:

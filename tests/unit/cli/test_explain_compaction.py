@@ -53,7 +53,8 @@ def fill(log: Log, topic: str, ages_h: list[int], **config: object) -> None:
 
 
 def clean(log: Log, topic: str) -> bool:
-    """What the cleaner does with a topic, if it is due."""
+    """What the cleaner does with a topic, if it is due; only what is flushed is compacted."""
+    log.flush()
     cleaner = log.broker.cleaner
     task = cleaner.next_task(AT)
     if task is None:

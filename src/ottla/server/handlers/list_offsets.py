@@ -17,7 +17,8 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.server.call import Call
-from ottla.storage.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Isolation
+from ottla.storage.offset_by_timestamp import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.storage.partition_log import Isolation
 
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4

@@ -19,6 +19,7 @@ class Bound(Enum):
     LAST_STABLE_OFFSET = "an open transaction holds the last stable offset"
     ACTIVE_SEGMENT = "the active segment is never compacted"
     MIN_COMPACTION_LAG = "min.compaction.lag.ms has not passed"
+    NOT_FLUSHED = "the flush of an ended segment is under way"
     DAMAGED = "a segment cannot be read"
 
 
@@ -40,6 +41,8 @@ class LogView:
     log_start_offset: int
     log_end_offset: int
     last_stable_offset: int
+    flushed_until: int
+    """A segment that may be lost in part would leave a gap that compaction might have made."""
     cleaned_until: int | None
     """The checkpointed first dirty offset."""
 
@@ -81,6 +84,7 @@ def view_log(log: PartitionLog, cleaned_until: int | None) -> LogView:
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=log.last_stable_offset,
+        flushed_until=log.offsets.recovery_point,
         cleaned_until=cleaned_until,
     )
 
@@ -146,6 +150,8 @@ def _first_uncleanable_offset(
     offset, bound = active, Bound.ACTIVE_SEGMENT
     if log.last_stable_offset < offset:
         offset, bound = log.last_stable_offset, Bound.LAST_STABLE_OFFSET
+    if log.flushed_until < offset:
+        offset, bound = log.flushed_until, Bound.NOT_FLUSHED
     lag_ms = config.min_compaction_lag_ms
     if lag_ms > 0:
         dirty_from = floor_of(log, first_dirty)

@@ -140,6 +140,8 @@ def read_view(
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=min(stable, log.high_watermark) if is_replicated else stable,
+        # Its checkpoint lags behind, and a running broker flushes what it ends within seconds.
+        flushed_until=log.log_end_offset,
         cleaned_until=cleaned_until,
     )
 

@@ -33,6 +33,7 @@ def replace_segments(
     old = {base_offset for group in groups for base_offset in group.replaced}
     new = {base_offset for group in groups for base_offset in group.cleaned}
     with log.disk():
+        log.leave_gaps_below(max(old))
         for group in reversed(groups):
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)

@@ -41,6 +41,7 @@ from ottla.storage.leader_epochs import parse_epoch_entry
 from ottla.storage.meta_properties import read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.producer_snapshot import parse_snapshot
+from ottla.storage.seams import parse_seams
 
 Value = TypeVar("Value")
 
@@ -325,6 +326,10 @@ def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
     yield rows.PropertyRow(name="next_producer_id", value=words[1])
 
 
+def _seams_rows(path: str, content: bytes) -> Iterator[Row]:
+    yield rows.PropertyRow(name="tight_from", value=str(parse_seams(path, content)))
+
+
 CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OFFSET_INDEX: _offset_index_rows,
     Role.TIME_INDEX: _time_index_rows,
@@ -339,4 +344,5 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_TOPICS: _json_rows,
     Role.OTTLA_CLUSTER: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
+    Role.OTTLA_SEAMS: _seams_rows,
 }

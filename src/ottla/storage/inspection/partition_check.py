@@ -12,7 +12,7 @@ from ottla.base.files import FileSystem, base_name, join, read_file
 from ottla.record.batch import InvalidBatchError
 from ottla.record.record import read_records
 from ottla.storage import filenames
-from ottla.storage.filenames import FileKind, FileName, FileSuffix
+from ottla.storage.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
 from ottla.storage.inspection.epoch_checks import EpochCheck
 from ottla.storage.inspection.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.inspection.index_checks import OffsetIndexCheck, TimeIndexCheck
@@ -34,6 +34,7 @@ from ottla.storage.inspection.roles import (
     is_directory,
 )
 from ottla.storage.producer_snapshot import ProducerSnapshotEntry, read_snapshot
+from ottla.storage.seams import parse_seams
 from ottla.storage.transaction_index import TransactionIndex
 
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -62,7 +63,7 @@ class PartitionReport:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """The base offsets of segments before which offsets are missing, and the first of those.
 
-    None where compaction has worked, which leaves gaps for good reasons.
+    None where compaction has worked, which leaves gaps for good reasons (`seams` tells where).
     """
 
 
@@ -177,14 +178,27 @@ class _PartitionCheck:
                 continue
             self._check_segment(segment, limit, replay)
         report.end_offset = max(self._last_offset + 1, bases[-1])
-        if self._is_compacted:
-            report.gaps.clear()
+        tight_from = self._tight_from()
+        report.gaps = [one for one in report.gaps if one[0] > tight_from]
         self._add(self._gap_notes())
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
             reason = f"lies behind the log's end at offset {report.end_offset}"
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
+
+    def _tight_from(self) -> int:
+        """The offset behind which a gap before a segment is a hole (`seams`)."""
+        path = self._at(filenames.SEAMS)
+        try:
+            return parse_seams(path, read_file(self._files, path))
+        except FileNotFoundError:
+            pass
+        except CorruptionError as error:
+            kind = FindingKind.CHECKPOINT
+            finding = Finding(kind=kind, path=path, position=None, reason=error.reason)
+            self._report.findings.append(finding)
+        return MAX_OFFSET if self._is_compacted else 0
 
     def _check_segment(self, segment: "_SegmentCheck", limit: int, replay: ProducerReplay) -> None:
         report = self._report

@@ -177,8 +177,11 @@ class _Repair:
     def _move_recovery_point(self, partition: str) -> None:
         """To the log's end, with all of it on the disk: the next start must not look behind it.
 
-        After an unclean stop it would take the first gap for the log's end.
+        After an unclean stop it would take the first gap for the log's end. So it would where the
+        recovery point is lost, if the log were still said to be tight.
         """
+        remove_if_present(self._files, join(partition, filenames.SEAMS))
+        self._files.sync_directory(partition)
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
             return

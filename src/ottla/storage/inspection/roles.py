@@ -24,6 +24,7 @@ class Role(Enum):
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
+    OTTLA_SEAMS = "seams of this broker"
     QUORUM_STATE = "quorum state"
     METADATA_SNAPSHOT = "metadata snapshot"
     LOG = "log"
@@ -48,6 +49,7 @@ NAMED_ROLES = {
     filenames.CLEAN_SHUTDOWN: Role.CLEAN_SHUTDOWN,
     filenames.PARTITION_METADATA: Role.PARTITION_METADATA,
     filenames.LEADER_EPOCHS: Role.LEADER_EPOCHS,
+    filenames.SEAMS: Role.OTTLA_SEAMS,
     filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,

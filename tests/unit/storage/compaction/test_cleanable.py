@@ -27,6 +27,7 @@ LOG = LogView(
     log_start_offset=0,
     log_end_offset=33,
     last_stable_offset=33,
+    flushed_until=33,
     cleaned_until=None,
 )
 
@@ -45,6 +46,8 @@ def of(log: LogView, config: TopicConfig = CONFIG) -> Cleanable:
         (replace(LOG, last_stable_offset=20), 0, 20, Bound.LAST_STABLE_OFFSET, 0, 200),
         (replace(LOG, last_stable_offset=19), 0, 10, Bound.LAST_STABLE_OFFSET, 0, 100),
         (replace(LOG, last_stable_offset=3), 0, 0, Bound.LAST_STABLE_OFFSET, 0, 0),
+        (replace(LOG, flushed_until=29), 0, 20, Bound.NOT_FLUSHED, 0, 200),
+        (replace(LOG, flushed_until=30), 0, 30, Bound.ACTIVE_SEGMENT, 0, 300),
         (replace(LOG, log_start_offset=12), 12, 30, Bound.ACTIVE_SEGMENT, 100, 200),
     ],
     ids=[
@@ -55,6 +58,8 @@ def of(log: LogView, config: TopicConfig = CONFIG) -> Cleanable:
         "up to an open transaction",
         "an open transaction keeps its whole segment",
         "an open transaction in the first segment keeps all",
+        "up to a segment whose flush is under way",
+        "all that is flushed",
         "from the log's start",
     ],
 )

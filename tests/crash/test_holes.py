@@ -1,0 +1,202 @@
+"""A compacted log that flushes in the background, and loses what was not flushed yet.
+
+A power failure may take the tail of a segment at a batch's end, or a whole file, and keep what was
+written behind it. What recovery leaves is always what some beginning of all that was written comes
+to, once it is compacted: nothing is kept behind a hole, and no gap of compaction's taken for one.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from ottla.base.files import FileSystem, join, parent_directory
+from ottla.record.batch import iter_batches
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.record import read_records
+from ottla.storage.compaction.cleanable import cleanable, view_log
+from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.planning import plan_compaction
+from ottla.storage.compaction.replacement import replace_segments
+from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.filenames import SEAMS
+from ottla.storage.flushing import FlushPlan, carry_out, due_flush, finish
+from ottla.storage.partition_log import PartitionLog
+from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
+from tests.compacting import COMPACTED, MEMORY
+from tests.crash.checking import PARTITION, all_files
+from tests.crash.test_bit_flips import disk_of
+from tests.log_support import DIRECTORY, NOW_MS, open_log
+
+
+@dataclass
+class Written:
+    """All batches that were appended, as (base offset, key, value), and how much must be there."""
+
+    records: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    written_end: int = 0
+    flushed_end: int = 0
+
+    def latest(self, end: int) -> dict[bytes, bytes]:
+        return {key: value for offset, key, value in self.records if offset < end}
+
+
+class Work:
+    """Appends to one compacted log, and has it flushed and compacted as a broker would."""
+
+    def __init__(self, file_system: FileSystem, events: list[Written]) -> None:
+        self._file_system = file_system
+        self._written = Written()
+        events.append(self._written)
+        self.log = open_log(file_system, COMPACTED)
+
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            offset = self.log.log_end_offset
+            key, value = b"key%d" % (offset % 3), b"%d" % offset * 20
+            builder = RecordBatchBuilder()
+            builder.append(key, value, NOW_MS)
+            self._written.records.append((offset, key, value))
+            self.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+            self.log.write_out()
+            self._written.written_end = offset + 1
+
+    def plan_flush(self) -> FlushPlan:
+        plan = due_flush(self.log, NOW_MS)
+        assert plan is not None
+        return plan
+
+    def flush(self, plan: FlushPlan) -> None:
+        carry_out(plan, self._file_system)
+        finish(plan, NOW_MS)
+        self._written.flushed_end = plan.until_offset
+
+    def compact(self) -> None:
+        """A pass over what is flushed; older segments are compacted again."""
+        log = self.log
+        range_ = cleanable(view_log(log, None), log.config, NOW_MS)
+        assert 0 < range_.end_offset <= log.offsets.recovery_point
+        plan = plan_compaction(log, range_, self._file_system, MEMORY, now_ms=NOW_MS)
+        sieve = PlainSieve(plan.map_bytes, plan.load_factor)
+        result = compact(plan, sieve, Surroundings(file_system=self._file_system))
+        for retired in replace_segments(log, result.groups, self._file_system, NOW_MS):
+            retired.remove()
+
+
+def background_flush(file_system: FileSystem, events: list[Written]) -> Work:
+    """Flushes that are under way while the log rolls on, and passes of the cleaner in between."""
+    work = Work(file_system, events)
+    work.append(7)
+    plan = work.plan_flush()
+    work.append(3)
+    work.flush(plan)
+    work.compact()
+    work.append(4)
+    plan = work.plan_flush()
+    work.append(3)
+    work.flush(plan)
+    work.append(3)
+    work.compact()
+    work.append(7)
+    return work
+
+
+def check(log: PartitionLog, written: Written, required_end: int) -> None:
+    end = log.log_end_offset
+    assert required_end <= end <= len(written.records)
+    content = b"".join(one.log.read(0, one.log.size) for one in log.segments.values)
+    found = [one for stored in iter_batches(content) for one in read_records(stored)]
+    offsets = [one.offset for one in found]
+    assert offsets == sorted(set(offsets))
+    assert {(one.offset, one.key, one.value) for one in found} <= set(written.records[:end])
+    assert {one.key: one.value for one in found} == written.latest(end)
+    # The last record written of all is some key's last.
+    assert offsets[-1:] == [end - 1][:end]
+
+
+def check_all(*, seeds: int, first_seed: int = 0) -> int:
+    points = 0
+    for point in every_crash_point(background_flush, seeds=seeds, first_seed=first_seed):
+        points += 1
+        if not point.acknowledged:
+            continue
+        (written,) = point.acknowledged
+        is_kill = point.mode is CrashMode.KEEP
+        disk = point.file_system
+        for _ in range(2):
+            log = open_log(disk, COMPACTED)
+            check(log, written, written.written_end if is_kill else written.flushed_end)
+            disk = disk.crash(CrashMode.KEEP)
+    return points
+
+
+@pytest.mark.slow
+def test_a_power_failure_leaves_a_beginning_of_what_was_written(crash_seconds: float) -> None:
+    assert check_all(seeds=1) > 500
+    until = time.monotonic() + crash_seconds
+    while time.monotonic() < until:
+        check_all(seeds=4, first_seed=time.time_ns())
+
+
+def worked() -> tuple[dict[str, bytes], Written, int]:
+    """What a kill leaves, what was written, and where the recovery point was."""
+    disk, events = FakeFileSystem(), list[Written]()
+    log = background_flush(disk, events).log
+    assert len(log.segments.from_offset(log.offsets.recovery_point)) > 4
+    return all_files(disk.crash(CrashMode.KEEP)), events[0], log.offsets.recovery_point
+
+
+def lost_tails(files: dict[str, bytes], recovery_point: int) -> Iterator[dict[str, bytes]]:
+    """Every unflushed log cut at each of its batches' ends, and gone."""
+    for path, content in files.items():
+        if not path.endswith(".log") or int(path[-24:-4]) < recovery_point:
+            continue
+        ends = [one.position for one in iter_batches(content)]
+        for end in ends:
+            yield {**files, path: content[:end]}
+        yield {one: what for one, what in files.items() if one != path}
+
+
+def test_nothing_is_kept_behind_a_tail_that_is_lost_at_a_batchs_end() -> None:
+    files, written, recovery_point = worked()
+    count = 0
+    for left in lost_tails(files, recovery_point):
+        count += 1
+        log = open_log(disk_of(left), COMPACTED)
+        check(log, written, recovery_point)
+    assert count > 15
+
+
+def keep_all_but_the_partition(disk: FakeFileSystem) -> None:
+    for path in all_files(disk):
+        if parent_directory(path) != PARTITION:
+            file = disk.open(path)
+            file.sync()
+            file.close()
+    disk.sync_directory("/")
+    disk.sync_directory(DIRECTORY)
+
+
+def test_after_kafka_has_loaded_the_log_all_is_kept_that_kafka_would_keep() -> None:
+    """It has removed the file that vouches for the seams, and may have left gaps of its own."""
+    files, _, recovery_point = worked()
+    del files[join(PARTITION, SEAMS)]
+    for left in lost_tails(files, recovery_point):
+        disk = disk_of(left)
+        logs = {path: one for path, one in left.items() if path.endswith(".log")}
+        keep_all_but_the_partition(disk)
+        log = open_log(disk, COMPACTED)
+        assert {one: all_files(disk)[one] for one in logs} == logs
+        # What it was not known of, no later power failure can make a hole in.
+        assert log.offsets.recovery_point == log.log_end_offset
+        after = open_log(disk.crash(CrashMode.STRICT), COMPACTED)
+        assert after.log_end_offset == log.log_end_offset
+
+
+def test_gaps_that_compaction_left_are_kept_with_every_checkpoint_lost() -> None:
+    files, written, _ = worked()
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
+        files.pop(join(DIRECTORY, name), None)
+    log = open_log(disk_of(files), COMPACTED)
+    check(log, written, written.written_end)

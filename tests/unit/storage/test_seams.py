@@ -1,0 +1,213 @@
+"""Which gaps between segments are a log's own, and which a power failure made."""
+
+from dataclasses import replace
+
+import pytest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import join, read_file
+from ottla.storage.filenames import SEAMS, parse_file_name
+from ottla.storage.inspection.directory_check import check
+from ottla.storage.inspection.dump import dump_file
+from ottla.storage.inspection.findings import FindingKind
+from ottla.storage.inspection.rows import PropertyRow
+from ottla.storage.partition_log import PartitionLog
+from ottla.storage.seams import Seams, parse_seams
+from ottla.storage.truncation import truncate_fully_and_start_at, truncate_to
+from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
+from tests.log_support import NOW_MS, SMALL, batch, fill, open_log, values
+
+COMPACTED = replace(SMALL, cleanup_policy=("compact",))
+FILE = join("data/t-0", SEAMS)
+
+
+def content_of(offset: int) -> bytes:
+    disk = FakeFileSystem()
+    disk.make_directory("d")
+    seams = Seams(disk, "d")
+    seams.open(offset)
+    seams.record()
+    return read_file(disk, join("d", SEAMS))
+
+
+def without_tail(disk: FakeFileSystem, base_offset: int) -> None:
+    """The last batch of a segment's log is lost."""
+    file = disk.open(f"data/t-0/{base_offset:020d}.log", writable=True)
+    file.truncate(file.size() - len(batch(b"10", b"11")))
+    file.close()
+
+
+def bases(log: PartitionLog) -> list[int]:
+    return [one.base_offset for one in log.segments.values]
+
+
+@pytest.mark.parametrize("offset", [1, 10, 4711, (1 << 63) - 1])
+def test_what_is_written_is_read_back(offset: int) -> None:
+    assert parse_seams("f", content_of(offset)) == offset
+
+
+def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
+    content = content_of(4711)
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptionError):
+            parse_seams("f", bytes(damaged))
+    for size in range(len(content)):
+        with pytest.raises(CorruptionError):
+            parse_seams("f", content[:size])
+
+
+def test_its_name_is_one_that_kafka_removes_and_that_no_recovery_of_ours_does() -> None:
+    assert SEAMS.endswith(".deleted")
+    assert parse_file_name(SEAMS) is None
+    disk = FakeFileSystem()
+    fill(open_log(disk, COMPACTED), 20)
+    assert open_log(disk.crash(CrashMode.KEEP), COMPACTED).seams.recorded == 0
+
+
+def test_only_the_first_roll_of_a_compacted_log_waits_for_the_disk() -> None:
+    disk = RecordingFileSystem(FakeFileSystem())
+    log = open_log(disk, COMPACTED)
+    fill(log, 1)
+    before = len(disk.calls)
+    log.roll(NOW_MS)
+    synced = [one.path for one in disk.calls[before:] if one.kind is IoKind.SYNC]
+    assert synced == [FILE + ".tmp"]
+    before = len(disk.calls)
+    fill(log, 20)
+    assert len(log.segments) > 4
+    kinds = {one.kind for one in disk.calls[before:]}
+    assert not kinds & {IoKind.SYNC, IoKind.SYNC_DIRECTORY}
+
+
+def test_a_log_that_is_not_compacted_needs_no_file() -> None:
+    disk = FakeFileSystem()
+    fill(open_log(disk), 20)
+    assert disk.status(FILE) is None
+
+
+def test_a_segment_behind_a_lost_tail_is_dropped() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 20)
+    first, second = bases(log)[:2]
+    disk = disk.crash(CrashMode.KEEP)
+    without_tail(disk, first)
+    assert open_log(disk, COMPACTED).log_end_offset == second - 2
+
+
+def test_gaps_that_a_leader_has_are_kept_by_who_follows_it() -> None:
+    """No segment begins with a gap before it, so none is taken for a hole."""
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    for offset in range(0, 400, 10):
+        log.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
+        log.write_out()
+    assert len(log.segments) > 5
+    again = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
+    assert values(again) == [b"%d" % offset for offset in range(0, 400, 10)]
+    disk = disk.crash(CrashMode.KEEP)
+    without = disk.open(log.segments.values[1].log.path, writable=True)
+    without.truncate(0)
+    lost_from = log.segments.values[1].base_offset
+    assert open_log(disk, COMPACTED).log_end_offset == lost_from
+
+
+def test_a_batch_too_far_behind_for_an_index_begins_a_segment_that_is_kept() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    far = 1 << 32
+    for offset in (0, far, far + 1):
+        log.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
+        log.write_out()
+    log.roll(NOW_MS)
+    assert bases(log) == [0, far, far + 2]
+    assert bases(open_log(disk.crash(CrashMode.STRICT), COMPACTED)) == [0]
+    assert bases(open_log(disk.crash(CrashMode.KEEP), COMPACTED)) == [0, far, far + 2]
+
+
+def test_a_log_that_skips_offsets_at_its_end_is_flushed_and_keeps_what_comes_behind() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 1)
+    log.roll(NOW_MS, base_offset=100)
+    assert log.offsets.recovery_point == 2
+    log.offsets.appended(100)
+    fill(log, 1)
+    again = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
+    assert values(again) == [b"0", b"1", b"100", b"101"]
+
+
+def test_behind_a_cut_a_hole_is_known_again() -> None:
+    """The file spoke of segments that are gone."""
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 1)
+    log.roll(NOW_MS, base_offset=100)
+    log.offsets.appended(100)
+    fill(log, 1)
+    truncate_to(log, 2, now_ms=NOW_MS)
+    fill(log, 20)
+    assert log.seams.recorded == 2
+    second = bases(log)[1]
+    disk = disk.crash(CrashMode.KEEP)
+    without_tail(disk, 0)
+    assert open_log(disk, COMPACTED).log_end_offset == second - 2
+
+
+def test_an_emptied_log_goes_on_without_seams() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 20)
+    truncate_fully_and_start_at(log, 7, now_ms=NOW_MS)
+    fill(log, 20)
+    assert log.seams.recorded == 7
+    assert open_log(disk.crash(CrashMode.KEEP), COMPACTED).log_end_offset == 47
+
+
+def test_a_topic_that_becomes_compacted_keeps_what_is_known_of_its_seams() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk)
+    fill(log, 20)
+    log.reconfigure(COMPACTED)
+    first, second = bases(log)[:2]
+    disk = disk.crash(CrashMode.KEEP)
+    without_tail(disk, first)
+    assert open_log(disk, COMPACTED).log_end_offset == second - 2
+
+
+def test_a_damaged_file_is_named_and_nothing_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 20)
+    end = log.log_end_offset
+    disk = disk.crash(CrashMode.KEEP)
+    file = disk.open(FILE, writable=True)
+    file.pwrite(b"1", 0)
+    file.close()
+    without_tail(disk, 0)
+    assert open_log(disk, COMPACTED).log_end_offset == end
+    assert f"{FILE} at byte 0" in caplog.text
+
+
+def test_a_check_names_the_segments_that_the_next_start_would_drop() -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk, COMPACTED)
+    fill(log, 20)
+    disk = disk.crash(CrashMode.KEEP)
+    without_tail(disk, 0)
+    (gap,) = [one for one in check(disk, "data").findings if one.kind is FindingKind.GAP]
+    assert gap.path == log.segments.values[1].log.path
+
+
+def test_a_check_names_a_damaged_file_and_a_dump_prints_a_sound_one() -> None:
+    disk = FakeFileSystem()
+    fill(open_log(disk, COMPACTED), 20)
+    disk = disk.crash(CrashMode.KEEP)
+    assert PropertyRow(name="tight_from", value="0") in list(dump_file(disk, FILE))
+    file = disk.open(FILE, writable=True)
+    file.pwrite(b"1", 0)
+    file.close()
+    found = [one for one in check(disk, "data").findings if one.kind is FindingKind.CHECKPOINT]
+    assert [one.path for one in found] == [FILE]
