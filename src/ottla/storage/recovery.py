@@ -269,6 +269,9 @@ class _Loader:
                 self._drop(unflushed[done:])
                 break
             is_whole, end = self._recover_segment(segment, behind=unflushed[done + 1 :])
+            if end <= self._request.recovery_point:
+                # No later start looks at it again, once the log has rolled.
+                segment.sync()
             if not is_whole:
                 break
 

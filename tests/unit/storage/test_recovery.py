@@ -223,3 +223,23 @@ def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
     assert directory.logs["t", 0].log_start_offset == 6
     directory.checkpoint()
     assert open_log(file_system.crash(CrashMode.STRICT)).log_start_offset == 6
+
+
+def test_indexes_that_a_start_made_anew_outlive_the_next_power_failure() -> None:
+    """All of their segment was flushed: once the log has rolled no later start looks at them."""
+    file_system = FakeFileSystem()
+    directory = open_directory(file_system)
+    log = directory.create_log("t", 0, TOPIC_ID)
+    for _ in range(3):
+        append(log, b"value" * 20)
+    log.flush()
+    directory.checkpoint()
+    killed = file_system.crash(CrashMode.KEEP)
+    log = open_directory(killed).logs["t", 0]
+    entry_count = log.segments.first.offset_index.entry_count
+    assert entry_count
+    log.roll(NOW_MS)
+    log.sync_directory()
+    lost = killed.crash(CrashMode.STRICT)
+    index = lost.open(files(lost, ".index")[0])
+    assert index.pread(100, 0).rstrip(b"\0"), "entries are there"
