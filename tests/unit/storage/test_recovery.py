@@ -230,14 +230,14 @@ def test_indexes_that_a_start_made_anew_outlive_the_next_power_failure() -> None
     file_system = FakeFileSystem()
     directory = open_directory(file_system)
     log = directory.create_log("t", 0, TOPIC_ID)
-    for _ in range(3):
-        append(log, b"value" * 20)
+    for _ in range(4):
+        append(log, b"value" * 5)
     log.flush()
     directory.checkpoint()
     killed = file_system.crash(CrashMode.KEEP)
     log = open_directory(killed).logs["t", 0]
-    entry_count = log.segments.first.offset_index.entry_count
-    assert entry_count
+    assert log.segments.active.base_offset == 0
+    assert log.segments.active.offset_index.entry_count
     log.roll(NOW_MS)
     log.sync_directory()
     lost = killed.crash(CrashMode.STRICT)
