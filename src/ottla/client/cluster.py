@@ -4,7 +4,8 @@ Kafka's counterparts: `Metadata`, `NetworkClient`. What goes wrong with one part
 `ApiError`; `again` asks again while the cluster is choosing another leader or coordinator.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
@@ -89,6 +90,7 @@ class Cluster:
         *,
         sleep: Callable[[float], None],
         topics: Iterable[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Asks one broker for the others; raises `UnreachableError`. `sleep` takes seconds.
 
@@ -97,11 +99,13 @@ class Cluster:
         """
         self.settings = settings
         self._bootstrap = tuple(bootstrap)
-        self._sleep = sleep
+        self.sleep = sleep
+        self._clock = clock
         self._wanted = None if topics is None else set(topics)
         self._connections: dict[int, Connection] = {}
         self._places: dict[int, Address] = {}
         self._topics: dict[str, ClusterTopic] = {}
+        self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         if topics is None:
             self.refresh()
@@ -155,25 +159,62 @@ class Cluster:
             for one in answer.topics
             if one.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
         }
+        self._refused = {
+            one.name: ErrorCode(one.error_code)
+            for one in answer.topics
+            if one.name not in self._topics
+            and one.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
 
     def brokers(self) -> Iterator[Connection]:
         """A connection to every broker."""
         for node_id in sorted(self._places):
             yield self._connection(node_id)
 
+    def topic_names(self) -> list[str]:
+        """Of all topics, now; raises as `ask_leader` does."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return [one.name for one in self.ask_any(lambda broker: broker.ask(request)).topics]
+
+    def look_up(self, topics: Collection[str]) -> dict[str, ClusterTopic]:
+        """Those of some topics that are there now, asked over a connection that is kept.
+
+        Raises as `ask_leader` does.
+        """
+        if self._wanted is not None:
+            self._wanted.update(topics)
+        self.ask_any(self._take_metadata)
+        for name in topics:
+            if name in self._refused:
+                code = self._refused[name]
+                raise ApiError(code, f"topic {name}: {code.description}")
+        return {name: self._topics[name] for name in topics if name in self._topics}
+
     def topic(self, name: str) -> ClusterTopic:
         """Raises `UserError` for a topic that is not there."""
         if name not in self._topics:
-            if self._wanted is not None:
-                self._wanted.add(name)
-            self.refresh()
+            self._ask_for(name)
         if name not in self._topics:
             raise UserError(f"there is no topic {name}; create it first")
         return self._topics[name]
 
+    def _ask_for(self, name: str) -> None:
+        if self._wanted is not None:
+            self._wanted.add(name)
+        self.refresh()
+
     def leader(self, topic: str, partition: int) -> Connection:
         """To who leads a partition; raises `ApiError`, and `UnreachableError`."""
         return self._connection(self._leader(topic, partition))
+
+    def by_leader(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> list[tuple[Connection, list[tuple[str, int]]]]:
+        """Partitions with a connection to who leads them; raises as `leader` does."""
+        found: dict[int, list[tuple[str, int]]] = {}
+        for topic, partition in partitions:
+            found.setdefault(self._leader(topic, partition), []).append((topic, partition))
+        return [(self._connection(node_id), found[node_id]) for node_id in sorted(found)]
 
     def ask_any(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question that every broker can answer."""
@@ -195,9 +236,11 @@ class Cluster:
     def again(self, asked: Callable[[], T]) -> T:
         """What `asked` returns, in the end; raises as `ask_leader` does.
 
-        After a failure that may pass, the cluster is asked who is in charge now.
+        After a failure that may pass, the cluster is asked who is in charge now. Waiting for
+        brokers that do not answer uses up the patience too.
         """
         is_stale = False
+        until = self._clock() + self.settings.patience_s
         for pause_s in self.settings.pauses():
             try:
                 if is_stale:
@@ -210,7 +253,9 @@ class Cluster:
             except UnreachableError:
                 self.close()
                 is_stale = True
-            self._sleep(pause_s)
+            if self._clock() >= until:
+                break
+            self.sleep(pause_s)
         self.refresh()
         return asked()
 
@@ -225,7 +270,9 @@ class Cluster:
         return self._connection(node_id)
 
     def _leader(self, topic: str, partition: int) -> int:
-        known = self._topics.get(topic) if self._wanted is None else self.topic(topic)
+        if topic not in self._topics and self._wanted is not None:
+            self._ask_for(topic)
+        known = self._topics.get(topic)
         if known is None or partition not in known.leaders:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if known.leaders[partition] not in self._places:

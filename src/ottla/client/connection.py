@@ -125,17 +125,20 @@ class Connection:
                 raise ProtocolError("the answer to another question")
             response, _ = reader(response_class(header.api_key), version)(frame, position)
         except (OSError, ProtocolError, ApiError) as error:
+            self.close()  # What would come next begins who knows where.
             raise self._error(error) from error
         return response
 
-    def _read(self, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
-            part = self._socket.recv(size - len(parts))
-            if not part:
+    def _read(self, size: int) -> memoryview:
+        """Received into one buffer, of which an answer's records are views: several megabytes."""
+        frame = memoryview(bytearray(size))
+        position = 0
+        while position < size:
+            count = self._socket.recv_into(frame[position:])
+            if not count:
                 raise ProtocolError("the connection was closed")
-            parts += part
-        return bytes(parts)
+            position += count
+        return frame.toreadonly()
 
     def _error(self, error: Exception) -> UnreachableError:
         reason = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
@@ -65,7 +66,7 @@ def committed_by(connection: Connection, group: str) -> Iterator[Committed]:
 
 
 def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) -> None:
-    """Commits offsets of one group and topic without being a member; all, or none and `ApiError`.
+    """Commits offsets of one group without being a member; raises `ApiError` if any is refused.
 
     To be asked of the group's coordinator.
     """
@@ -74,7 +75,7 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
         generation_id_or_member_epoch=NO_GENERATION,
         topics=[
             OffsetCommitRequestTopic(
-                name=offsets[0].topic,
+                name=topic,
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=one.partition,
@@ -82,11 +83,16 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
                         committed_leader_epoch=one.leader_epoch,
                         committed_metadata=one.metadata,
                     )
-                    for one in offsets
+                    for one in several
                 ],
             )
+            for topic, several in groupby(sorted(offsets, key=_place), lambda one: one.topic)
         ],
     )
-    answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
-    for one in answer.topics[0].partitions:
-        check(one.error_code)
+    for topic in connection.ask(request, newest=LAST_VERSION_WITH_NAMES).topics:
+        for one in topic.partitions:
+            check(one.error_code)
+
+
+def _place(one: Committed) -> tuple[str, int]:
+    return one.topic, one.partition

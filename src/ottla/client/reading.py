@@ -3,16 +3,26 @@
 Kafka's counterparts: `OffsetFetcher`, `Fetcher`. Nothing is decompressed or checked here.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
-from ottla.base.errors import ProtocolError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 
 EARLIEST = -2
@@ -21,6 +31,8 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 LAST_VERSION_WITH_NAMES = 12
+
+TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +51,8 @@ class Fetched:
     throttle_ms: int = 0
     is_answered: bool = True
     """Not when a quota had the broker answer with nothing at all."""
+    next_offset: int = -1
+    """Behind the last whole batch, as far as they have been looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +64,26 @@ class FetchFrom:
     offset: int
     max_size: int
     isolation_level: int = READ_UNCOMMITTED
+    min_size: int = 1
     max_wait_ms: int = 500
+    """How long the broker may wait for `min_size` bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset:
+    """An offset with its leader epoch (KIP-320), `None` from brokers that do not tell it."""
+
+    offset: int
+    leader_epoch: int | None
 
 
 def fetch(connection: Connection, wanted: FetchFrom) -> Fetched:
     """Batches from the one that holds an offset. Raises `ApiError` with the partition's code."""
+    return send_fetch(connection, wanted)()
+
+
+def send_fetch(connection: Connection, wanted: FetchFrom) -> Callable[[], Fetched]:
+    """The same in two steps: what is returned waits for the answer."""
     partition = FetchPartition(
         partition=wanted.partition,
         fetch_offset=wanted.offset,
@@ -62,18 +91,22 @@ def fetch(connection: Connection, wanted: FetchFrom) -> Fetched:
     )
     request = FetchRequest(
         max_wait_ms=wanted.max_wait_ms,
-        min_bytes=1,
+        min_bytes=wanted.min_size,
         max_bytes=wanted.max_size,
         isolation_level=wanted.isolation_level,
         topics=[FetchTopic(topic=wanted.topic, partitions=[partition])],
     )
-    answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
+    answer = connection.send(request, newest=LAST_VERSION_WITH_NAMES)
+    return lambda: _fetched(answer())
+
+
+def _fetched(answer: Any) -> Fetched:
     check(answer.error_code)
     for topic in answer.responses:
         for data in topic.partitions:
             check(data.error_code)
             return Fetched(
-                records=memoryview(bytes(data.records or b"")),
+                records=memoryview(data.records or b""),
                 high_watermark=data.high_watermark,
                 last_stable_offset=data.last_stable_offset,
                 log_start_offset=data.log_start_offset,
@@ -101,15 +134,61 @@ def list_offset(
     isolation_level: int = READ_UNCOMMITTED,
 ) -> int:
     """The offset at a time, or at `EARLIEST` or `LATEST`; raises `ApiError`."""
-    asked = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=isolation_level,
-        topics=[ListOffsetsTopic(name=topic, partitions=[asked])],
+    asked = {(topic, partition): timestamp}
+    return list_offsets(connection, asked, isolation_level=isolation_level)[topic, partition].offset
+
+
+def list_offsets(
+    connection: Connection,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, ListedOffset]:
+    """The same of partitions that one broker leads; raises `ApiError` if any is refused.
+
+    The offset is -1 where no record is as late as a time.
+    """
+    topics = [
+        ListOffsetsTopic(
+            name=name,
+            partitions=[
+                ListOffsetsPartition(partition_index=number, timestamp=wanted[name, number])
+                for _, number in several
+            ],
+        )
+        for name, several in groupby(sorted(wanted), lambda one: one[0])
+    ]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
+    found = {}
+    for topic in connection.ask(request).topics:
+        for one in topic.partitions:
+            _check_partition(one.error_code, topic.name, one.partition_index)
+            epoch = None if one.leader_epoch < 0 else one.leader_epoch
+            listed = ListedOffset(offset=int(one.offset), leader_epoch=epoch)
+            found[topic.name, one.partition_index] = listed
+    if found.keys() != wanted.keys():
+        raise ProtocolError("an answer to another question than was asked")
+    return found
+
+
+def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: int) -> int | None:
+    """Where the last leader epoch up to the one given ended; raises `ApiError`.
+
+    `None` where the log knows no epoch that late, or the broker does not tell (KIP-101, KIP-320).
+    """
+    if not connection.answers(ApiKey.OFFSET_FOR_LEADER_EPOCH):
+        return None
+    asked = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
     )
-    answer = connection.ask(request)
-    for told in answer.topics:
+    for told in connection.ask(request).topics:
         for one in told.partitions:
-            check(one.error_code)
-            return int(one.offset)
+            _check_partition(one.error_code, topic, partition)
+            return None if one.end_offset < 0 else int(one.end_offset)
     raise ProtocolError("an answer without the partition that was asked for")
+
+
+def _check_partition(code: int, topic: str, partition: int) -> None:
+    if code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(code), f"{topic}-{partition}: {ErrorCode(code).description}")

@@ -7,7 +7,7 @@ storage need not ask. Base offset and leader epoch lie outside the CRC and can b
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Protocol
 
@@ -320,3 +320,17 @@ def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[B
         batch = batch_at(buffer, position)
         yield batch
         position += batch.size
+
+
+def kept_runs(data: memoryview, is_left_out: Callable[[Batch], bool]) -> Iterator[memoryview]:
+    """The runs of batches between those that are left out, as views."""
+    start = position = 0
+    for batch in iter_batches(data):
+        end = position + batch.size
+        if is_left_out(batch):
+            if position > start:
+                yield data[start:position]
+            start = end
+        position = end
+    if position > start:
+        yield data[start:position]

@@ -1,7 +1,8 @@
 """Options for the Kafka client: Java's names and values, as jobs for Spark's own source give them.
 
-The client here is librdkafka, which knows most settings under Java's names. The rest is put into
-its words, has nothing to act on and is let go, or is refused with what to give instead.
+Settings are kept under librdkafka's names, most of which are Java's. The rest is put into its
+words, has nothing to act on and is let go, or is refused with what to give instead. Which client
+gets them, `wire_settings.py` says.
 """
 
 import logging
@@ -9,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ottla.base.errors import UserError
+from ottla.config.listeners import Address
 
 CLIENT_PREFIX = "kafka."
 BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
@@ -53,7 +55,7 @@ _PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 
 
 def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Settings for librdkafka, of options with names in lower case; raises `UserError`."""
+    """Settings in librdkafka's words, of options with names in lower case; raises `UserError`."""
     given = {
         name.removeprefix(CLIENT_PREFIX): value
         for name, value in sorted(options.items())
@@ -85,3 +87,26 @@ def _parse_login(text: str) -> dict[str, str]:
         )
     plain = {name: re.sub(r"\\(.)", r"\1", value) for name, value in told.items()}
     return {"sasl.username": plain["username"], "sasl.password": plain["password"]}
+
+
+def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
+    """HOST:PORT, several separated by commas; raises `UserError` that names the option."""
+    found = []
+    for one in text.split(","):
+        host, _, port = one.strip().rpartition(":")
+        if not host or not port.isascii() or not port.isdigit():
+            raise UserError(f"option {CLIENT_PREFIX}{name} takes HOST:PORT, not {one.strip()!r}")
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
+
+
+def parse_count(name: str, text: str) -> int:
+    """A number above 0; raises `UserError` that names the option."""
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise UserError(f"option {CLIENT_PREFIX}{name} takes a number above 0, not {text!r}")
+    return int(text)
+
+
+def parse_seconds(name: str, text: str) -> float:
+    """The seconds of a number of milliseconds; raises `UserError` that names the option."""
+    return parse_count(name, text) / 1000

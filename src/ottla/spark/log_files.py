@@ -14,7 +14,7 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
-from ottla.record.batch import InvalidBatchError, RecordBatch, iter_batches
+from ottla.record.batch import InvalidBatchError, RecordBatch, kept_runs
 from ottla.record.columns import iter_columns
 from ottla.record.record import read_records
 from ottla.spark.batch_roll_up import roll_up
@@ -286,24 +286,10 @@ def _decoded(
     region: "Region", split: Split, columns: Sequence[str], aborted: AbortedRanges
 ) -> "Iterator[pa.RecordBatch]":
     try:
-        for data in _kept(region.data, aborted) if split.aborted else [region.data]:
+        for data in kept_runs(region.data, aborted.covers) if split.aborted else [region.data]:
             yield from iter_columns(data, columns, split.from_offset, split.until_offset)
     except InvalidBatchError as error:
         raise CorruptionError(region.path, region.position, str(error)) from error
-
-
-def _kept(data: memoryview, aborted: AbortedRanges) -> Iterator[memoryview]:
-    """The runs of batches between those of aborted transactions."""
-    start = position = 0
-    for batch in iter_batches(data):
-        end = position + batch.size
-        if aborted.covers(batch):
-            if position > start:
-                yield data[start:position]
-            start = end
-        position = end
-    if position > start:
-        yield data[start:position]
 
 
 def _count(batch: "Batch", wanted: OffsetRange) -> int:

@@ -94,8 +94,9 @@ def open_log(options: ReadOptions) -> LogSource:
 
         return LogFiles(options.paths, options.choice, options.isolation)
     from ottla.spark.wire import BrokerLog
+    from ottla.spark.wire_client import open_client
 
-    return BrokerLog(options.client, options.choice, options.isolation, options.silence_ms)
+    return BrokerLog(open_client(options), options.choice, options.isolation)
 
 
 def source_options(source: str) -> dict[str, str]:

@@ -12,7 +12,13 @@ from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.codec.compression import Compression
 from ottla.config.listeners import Address
-from ottla.spark.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
+from ottla.spark.client_options import (
+    BOOTSTRAP_OPTION,
+    CLIENT_PREFIX,
+    parse_addresses,
+    parse_count,
+    parse_seconds,
+)
 from ottla.spark.options import COLUMN_TYPES, given_options
 
 BATCH_SIZE = 1_000_000
@@ -139,26 +145,6 @@ def _taken(client: dict[str, str], fields: Mapping[str, "_Field"]) -> dict[str, 
     }
 
 
-def _addresses(name: str, text: str) -> tuple[Address, ...]:
-    found = []
-    for one in text.split(","):
-        host, _, port = one.strip().rpartition(":")
-        if not host or not port.isascii() or not port.isdigit():
-            raise UserError(f"option {CLIENT_PREFIX}{name} takes HOST:PORT, not {one.strip()!r}")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
-
-
-def _count(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise UserError(f"option {CLIENT_PREFIX}{name} takes a number above 0, not {text!r}")
-    return int(text)
-
-
-def _seconds(name: str, text: str) -> float:
-    return _count(name, text) / 1000
-
-
 def _compression(name: str, text: str) -> Compression:
     codecs = {codec.kafka_name: codec for codec in Compression}
     if text.lower() not in codecs:
@@ -174,8 +160,8 @@ _Field = tuple[str, Callable[[str, str], Any]]
 
 _CLIENT: dict[str, _Field] = {
     "client.id": ("client_id", lambda _, text: text),
-    "request.timeout.ms": ("request_timeout_s", _seconds),
-    "delivery.timeout.ms": ("patience_s", _seconds),
+    "request.timeout.ms": ("request_timeout_s", parse_seconds),
+    "delivery.timeout.ms": ("patience_s", parse_seconds),
 }
 """Options of Kafka's producer -> fields of `ClientSettings`, and what reads them."""
 
@@ -187,10 +173,10 @@ _DEFAULTS = {
 }
 
 _SINK: dict[str, _Field] = {
-    "bootstrap.servers": ("bootstrap", _addresses),
+    "bootstrap.servers": ("bootstrap", parse_addresses),
     "compression.type": ("compression", _compression),
-    "batch.size": ("batch_size", _count),
-    "max.request.size": ("max_request_size", _count),
-    "transaction.timeout.ms": ("transaction_timeout_ms", _count),
+    "batch.size": ("batch_size", parse_count),
+    "max.request.size": ("max_request_size", parse_count),
+    "transaction.timeout.ms": ("transaction_timeout_ms", parse_count),
 }
 """The same for fields of `SinkOptions`."""

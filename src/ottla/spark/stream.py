@@ -27,7 +27,6 @@ from pyspark.sql.streaming.datasource import (
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
 from ottla.spark.continuity import Continuation, Position, report
-from ottla.spark.group_commits import GroupCommits
 from ottla.spark.log_source import LogSource, open_log
 from ottla.spark.options import ReadOptions
 from ottla.spark.plan import LogPartition, TopicPartition
@@ -35,6 +34,7 @@ from ottla.spark.ranges import resolve_bound
 from ottla.spark.reading import SplitPartition, check_schema, read_partition, task_wishes
 from ottla.spark.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
 from ottla.spark.stream_plan import ends_of, go_on, is_due, plan_batch
+from ottla.spark.wire_client import WireClient, open_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._pinned: list[LogPartition] | None = None
         self._first: Positions | None = None
         self._last_batch_ms: float | None = None
-        self._commits: GroupCommits | None = None
+        self._client: WireClient | None = None
         self._committed: Mapping[TopicPartition, Position] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -202,10 +202,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         }
         if reached == self._committed:
             return
-        if self._commits is None:
-            self._commits = GroupCommits(self._options.client, self._options.group_id)
+        if self._client is None:
+            self._client = open_client(self._options)
         try:
-            self._commits.commit(reached)
+            self._client.commit(self._options.group_id, reached)
         except UserError as error:
             if self._committed is None:
                 raise

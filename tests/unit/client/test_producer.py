@@ -166,7 +166,7 @@ def test_a_client_gives_up_when_its_patience_is_over(log: Log, cluster: Cluster)
     assert sorted(cluster.topic("t").leaders) == [0, 1]
     log.close()
     pauses: list[float] = []
-    cluster._sleep = pauses.append
+    cluster.sleep = pauses.append
     with pytest.raises(UnreachableError):
         init_producer(cluster, "x", TIMEOUT_MS)
     assert sum(pauses) == pytest.approx(cluster.settings.patience_s)

@@ -123,7 +123,6 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, log: ottla.Log) -> st
     """Where the log is read, as a user writes it."""
     if request.param == "files":
         return str(tmp_path)
-    pytest.importorskip("confluent_kafka")
     return log.listen("127.0.0.1:0").address
 
 
@@ -365,7 +364,7 @@ def test_progress_tells_the_end_of_the_log(tmp_path: Path, log: ottla.Log) -> No
 
 
 def test_a_mistake_ends_the_query_before_its_first_batch(source: str, log: ottla.Log) -> None:
-    with pytest.raises(UserError, match=r"no topic sales; it has orders|sales: .*Unknown topic"):
+    with pytest.raises(UserError, match=r"no topic sales; (it has orders|create it)"):
         Query(source, subscribe="sales").batch()
     with pytest.raises(UserError, match="leave out option endingOffsets"):
         Query(source, endingOffsets="latest")
