@@ -18,8 +18,8 @@ from ottla.spark.client_options import (
     parse_seconds,
 )
 
-FETCH_SIZE = 8 << 20
-"""Bytes of an answer, about what is decoded at once (`ottla.record.columns`)."""
+FETCH_SIZE = 4 << 20
+"""Bytes of an answer at the most: enough for the work on it to hide the way there and back."""
 
 _PLAINTEXT = "PLAINTEXT"
 
@@ -39,7 +39,7 @@ class WireSettings:
     @property
     def answer_size(self) -> int:
         """Each request is for one partition, so both limits hold for it."""
-        return min(self.fetch_size, self.partition_fetch_size)
+        return min(FETCH_SIZE, self.fetch_size, self.partition_fetch_size)
 
 
 def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
@@ -60,7 +60,7 @@ def foreign_setting(client: Mapping[str, str]) -> str | None:
     return None
 
 
-def _bytes(name: str, text: str) -> int:
+def _int32(name: str, text: str) -> int:
     if parse_count(name, text) > _MAX_INT:
         raise UserError(f"option {CLIENT_PREFIX}{name} takes at most {_MAX_INT}, not {text}")
     return int(text)
@@ -75,9 +75,9 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "bootstrap.servers": ("bootstrap", parse_addresses),
     "client.id": ("client_id", lambda _, text: text),
     "socket.timeout.ms": ("request_timeout_s", parse_seconds),
-    "fetch.max.bytes": ("fetch_size", _bytes),
-    "max.partition.fetch.bytes": ("partition_fetch_size", _bytes),
-    "fetch.min.bytes": ("min_size", _bytes),
-    "fetch.wait.max.ms": ("max_wait_ms", _bytes),
+    "fetch.max.bytes": ("fetch_size", _int32),
+    "max.partition.fetch.bytes": ("partition_fetch_size", _int32),
+    "fetch.min.bytes": ("min_size", _int32),
+    "fetch.wait.max.ms": ("max_wait_ms", _int32),
 }
 """Settings -> fields of `WireSettings`, and what reads them."""
