@@ -30,6 +30,7 @@ SUBJECTS = {
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs librdkafka",
+    "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
     "sink": "Spark's rows into a topic, beside librdkafka in its tasks",
     "latency": "from a produce to its answer, and to a waiting consumer",

@@ -22,6 +22,7 @@ SHOWN = {
     "groups": "consumers in 2 groups",
     "transactions": "committed/s",
     "idempotence": "what idempotence costs",
+    "spark": "offsets settled and tasks cut",
     "load": "the one over the other",
     "sink": "ottla's sink, exactly once",
     "latency": "Produce to a waiting consumer",

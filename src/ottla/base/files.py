@@ -225,11 +225,13 @@ def parent_directory(path: str) -> str:
 
 
 def join(directory: str, *names: str) -> str:
-    return os.path.join(directory, *names)
+    """As `os.path.join`, for names that are relative; several times as quick, and called often."""
+    below = "/".join(names)
+    return f"{directory}/{below}" if directory and directory[-1] != "/" else directory + below
 
 
 def base_name(path: str) -> str:
-    return os.path.basename(path.rstrip("/"))
+    return path.rstrip("/").rpartition("/")[2]
 
 
 class OsFileSystem:

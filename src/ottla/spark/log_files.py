@@ -42,6 +42,9 @@ MIN_TASK_SIZE = 4 * 1024 * 1024
 MAX_TASK_SIZE = 128 * 1024 * 1024
 """Bytes of the log that a task reads at the most, about, and so what goes into a Parquet file."""
 
+MIN_MARKED_SIZE = 64 * 1024
+"""A smaller segment is one stretch: it is never shared out."""
+
 MARK_COUNT = 64
 """Into how many stretches a segment is seen, so that tasks are cut by bytes and not by offsets."""
 
@@ -59,6 +62,7 @@ class LogFiles:
         self._choice = choice
         self._is_committed = isolation is Isolation.READ_COMMITTED
         self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
+        self._listed: dict[TopicPartition, ReadOnlyLog] = {}
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
@@ -69,9 +73,12 @@ class LogFiles:
         if not may_lack:
             self._check_there(there)
         offered = []
+        self._listed = {}
         for place in sorted(there):
             try:
-                offered.append(self._offered(self._directory_log(there[place], place)))
+                log = self._directory_log(there[place], place)
+                offered.append(self._offered(log))
+                self._listed[place] = log
             except UserError:
                 # Deleted, or moved to another directory, since it was listed.
                 if not may_lack:
@@ -100,7 +107,7 @@ class LogFiles:
             max_size=MAX_TASK_SIZE,
             max_offsets=wishes.max_offsets,
         )
-        logs = {place: self._log(place) for place in ranges}
+        logs = {place: self._reaching(place, ranges[place]) for place in ranges}
         stretches = {place: _stretches(logs[place], ranges[place]) for place in ranges}
         return [
             Split(
@@ -192,6 +199,16 @@ class LogFiles:
                 continue
         raise self._unknown(place)
 
+    def _reaching(self, place: TopicPartition, wanted: OffsetRange) -> ReadOnlyLog:
+        """The log as it was listed last, if it had the range already; looking again takes a while.
+
+        Tasks open the log anew: what is known here is only where it is, and how it is shared out.
+        """
+        listed = self._listed.get(place)
+        if listed is not None and listed.log_end_offset >= wanted.until_offset:
+            return listed
+        return self._log(place)
+
     def _unknown(self, place: TopicPartition) -> UserError:
         """The error that names the topics there are."""
         faults = []
@@ -272,7 +289,8 @@ def _segment_stretches(
 ) -> Iterator[Stretch]:
     """A segment in stretches, of which the offset index knows where they begin."""
     offset, position = segment.base_offset, 0
-    marks = index_marks(log.directory.file_system, segment, MARK_COUNT)
+    is_short = segment.size < MIN_MARKED_SIZE
+    marks = [] if is_short else index_marks(log.directory.file_system, segment, MARK_COUNT)
     for next_offset, next_position in [*marks, (until_offset, segment.size)]:
         if offset < next_offset <= until_offset and next_position > position:
             size = next_position - position

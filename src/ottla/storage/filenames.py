@@ -10,6 +10,7 @@ what they stand for. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTopi
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 CHECKPOINT_RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CHECKPOINT_LOG_START = "log-start-offset-checkpoint"
@@ -22,6 +23,9 @@ PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 SEAMS = "ottla-seams.deleted"
 """Ends so that Kafka removes it whenever it loads the log (`seams`)."""
+
+NAMES_KNOWN = 4096
+"""Files of thousands of partitions are listed again and again, and many have the same names."""
 
 MAX_NAME_SIZE = 255
 """What common file systems take as one name; Kafka cuts topics in `-delete` names to fit."""
@@ -101,6 +105,7 @@ _FILE = re.compile(
 )
 
 
+@lru_cache(NAMES_KNOWN)
 def parse_file_name(name: str) -> FileName | None:
     """The inverse of `FileName.text`; `None` for a name that is not a segment's file."""
     match = _FILE.fullmatch(name)

@@ -358,7 +358,7 @@ class ReadOnlyLog:
 
     def _list_again(self) -> None:
         try:
-            self.segments = list_segments(self._file_system, self.path)
+            self.segments = list_segments(self._file_system, self.path, self.segments)
         except FileNotFoundError:
             raise UserError(f"{self.path} was removed; read another partition") from None
 

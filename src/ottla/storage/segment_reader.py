@@ -30,6 +30,9 @@ DELTA_POSITION = 23
 REGION_SIZE = 1024 * 1024
 """Bytes read at once, unless a single batch is larger."""
 
+SHORT_SIZE = 4096
+"""Bytes of a log that are scanned as soon as an index, with hardly an entry for them, is opened."""
+
 LISTING_ATTEMPTS = 100
 
 
@@ -49,14 +52,16 @@ class SegmentFiles:
         return join(parent_directory(self.log_path), name)
 
 
-def list_segments(file_system: FileSystem, directory: str) -> list[SegmentFiles]:
+def list_segments(
+    file_system: FileSystem, directory: str, before: list[SegmentFiles] | None = None
+) -> list[SegmentFiles]:
     """The segments of a partition's directory, ascending; raises `FileNotFoundError`.
 
     A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
-    two listings in a row must agree. While compaction replaces segments, and after a crash in the
-    middle of that, a `.swap` file stands in for a log that is not there any more.
+    two listings in a row must agree, of which `before` may be the first. While compaction replaces
+    segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
+    not there any more.
     """
-    before: list[SegmentFiles] | None = None
     for _ in range(LISTING_ATTEMPTS):
         found = _list_once(file_system, directory)
         if before is not None and _paths(found) == _paths(before):
@@ -114,8 +119,11 @@ class SegmentReader:
         """The position of a batch from which a scan forward finds the batch of `offset`.
 
         Nothing guards an index against damage, so what it points at is checked; where that is no
-        batch at or before the offset, the scan begins at the start of the file.
+        batch at or before the offset, the scan begins at the start of the file. There it begins at
+        once where the file is short.
         """
+        if self.log.size <= SHORT_SIZE:
+            return 0
         index = OffsetIndex(
             self._file_system,
             self.files.path_of(FileKind.OFFSET_INDEX),

@@ -1,0 +1,159 @@
+"""Spark reading a topic, from files and over the wire, and planning 10,000 partitions.
+
+Each kind of scan has a Spark of its own, which takes its turns in every round; where it must do
+without the compiled one, it finds the package in a copy that has no extensions. Rows go to Spark's
+`noop` sink: all columns are decoded and handed to the JVM.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import ottla
+from benchmarks.brokers import SOURCE, Ottla
+from benchmarks.measuring import Scale
+from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.record.builder import RecordBatchBuilder
+
+ROWS = 5_000_000
+BATCH_ROWS = 150
+PARTITIONS = 2
+PLANNED = 10_000
+TOPIC = "orders"
+
+COMPILED_TARGET = Target(limit=3.5e6, unit="rows/s", is_minimum=True)
+PLAIN_TARGET = Target(limit=2.2e6, unit="rows/s", is_minimum=True)
+WIRE_TARGET = Target(limit=0.8e6, unit="rows/s", is_minimum=True)
+PLANNING_TARGET = Target(limit=2, unit="s")
+
+PROGRAM = """
+import json, sys, time
+from ottla.spark.session import LocalSession, SessionSettings
+from ottla.spark.source import OttlaSource
+session = LocalSession.start(SessionSettings(cores=2, log_level="OFF"))
+session.spark.dataSource.register(OttlaSource)
+schema = session.spark.createDataFrame([], "key binary, value binary").schema
+def rows(options):
+    return session.spark.read.format("ottla").options(**options).load()
+def read(options):
+    rows(options).write.format("noop").mode("overwrite").save()
+def count(options):
+    return rows(options).count()
+def plan(options):
+    source = OttlaSource(options)
+    return len(source.reader(schema).partitions())
+for line in sys.stdin:
+    name, options = json.loads(line)
+    started = time.perf_counter()
+    result = {"read": read, "count": count, "plan": plan}[name](options)
+    print(json.dumps([time.perf_counter() - started, result]), flush=True)
+session.stop()
+"""
+
+
+class SparkProcess:
+    """A Spark session that carries out what it is told, and says how long that took."""
+
+    def __init__(self, package: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "PYTHONPATH": str(package)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, name: str, options: Mapping[str, str]) -> tuple[float, int | None]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([name, options]) + "\n")
+        self._process.stdin.flush()
+        seconds, result = json.loads(self._process.stdout.readline())
+        return seconds, result
+
+    def stop(self) -> None:
+        self._process.communicate()
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    count = scale.of(ROWS, 3000)
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(scale.data_directory())
+        compiled = stack.enter_context(_spark(SOURCE))
+        plain = stack.enter_context(_spark(_without_extensions(directory / "plain")))
+        _fill(directory / "log", count)
+        yield _reads(scale, compiled, plain, directory / "log", count)
+        yield _planning(scale, compiled, directory / "many")
+
+
+@contextlib.contextmanager
+def _spark(package: Path) -> Iterator[SparkProcess]:
+    process = SparkProcess(package)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def _without_extensions(target: Path) -> Path:
+    shutil.copytree(SOURCE, target, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return target
+
+
+def _fill(path: Path, count: int) -> None:
+    with ottla.open(path) as log:
+        # The records are not of today: retention by time must leave them.
+        log.create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": -1})
+        for number, first in enumerate(range(0, count, BATCH_ROWS)):
+            builder = RecordBatchBuilder()
+            for one in range(first, min(first + BATCH_ROWS, count)):
+                builder.append(b"%016d" % one, b"%0100d" % one, 1_700_000_000_000 + one)
+            log.append_batch(TOPIC, number % PARTITIONS, builder)
+
+
+def _reads(
+    scale: Scale, compiled: SparkProcess, plain: SparkProcess, path: Path, count: int
+) -> Report:
+    files = {"path": str(path), "subscribe": TOPIC}
+    with Ottla().start(path) as broker:
+        wire = {"kafka.bootstrap.servers": broker.address, "subscribe": TOPIC}
+        contestants = {
+            "compiled": (compiled, files), "plain": (plain, files), "wire": (compiled, wire),
+        }  # fmt: skip
+        for spark, options in contestants.values():
+            # Java has compiled what it is to run often, and no row is missing.
+            assert spark.ask("count", options)[1] == count
+            spark.ask("read", options)
+        rates = scale.sampled(
+            {
+                name: lambda spark=spark, options=options: count / spark.ask("read", options)[0]
+                for name, (spark, options) in contestants.items()
+            }
+        )
+    report = figures_report(f"{count:,} records of 16 + 100 bytes, all columns, into noop; 2 cores")
+    add_figure(report, "from files, compiled scan", rates["compiled"], "rows/s", COMPILED_TARGET)
+    add_figure(report, "from files, no compiler", rates["plain"], "rows/s", PLAIN_TARGET)
+    add_figure(report, "over the wire", rates["wire"], "rows/s", WIRE_TARGET)
+    return report
+
+
+def _planning(scale: Scale, spark: SparkProcess, path: Path) -> Report:
+    count = scale.of(PLANNED, 20)
+    with ottla.open(path) as log:
+        log.create_topic(TOPIC, config={"retention.ms": -1})
+        builder = RecordBatchBuilder()
+        builder.append(b"key", b"value", 1_700_000_000_000)
+        log.append_batch(TOPIC, 0, builder)
+    for partition in range(1, count):  # A broker would want more open files than is usual.
+        shutil.copytree(path / f"{TOPIC}-0", path / f"{TOPIC}-{partition}")
+    options = {"path": str(path), "subscribe": TOPIC}
+    assert spark.ask("plan", options)[1] == count
+    seconds = scale.sampled({"": lambda: spark.ask("plan", options)[0]})[""]
+    report = figures_report(f"A read of {count:,} partitions, planned from files")
+    add_figure(report, "offsets settled and tasks cut", seconds, "s", PLANNING_TARGET)
+    return report
