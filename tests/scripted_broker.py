@@ -33,8 +33,21 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
 
-VERSIONS = {ApiKey.FETCH: 12, ApiKey.LIST_OFFSETS: 7, ApiKey.METADATA: 12, ApiKey.API_VERSIONS: 0}
+VERSIONS = {
+    ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 7,
+    ApiKey.METADATA: 12,
+    ApiKey.API_VERSIONS: 0,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+}
 TOPIC_ID = bytes(range(16))
 
 
@@ -50,6 +63,7 @@ class ScriptedBroker:
         self.asked: list[int] = []
         self.was_asked = threading.Condition()
         self.start_offset = 0
+        self.epoch_ends: dict[int, int] = {}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -106,6 +120,8 @@ class ScriptedBroker:
             return ListOffsetsResponse(
                 topics=[ListOffsetsTopicResponse(name=name, partitions=[told])]
             )
+        if isinstance(request, OffsetForLeaderEpochRequest):
+            return self._epoch_end(request.topics[0])
         assert isinstance(request, FetchRequest)
         return self._fetched(request)
 
@@ -122,6 +138,12 @@ class ScriptedBroker:
             for name in names
         ]
         return MetadataResponse(brokers=brokers, topics=topics)
+
+    def _epoch_end(self, topic: OffsetForLeaderTopic) -> OffsetForLeaderEpochResponse:
+        epoch = topic.partitions[0].leader_epoch
+        told = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=self.epoch_ends[epoch])
+        result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[told])
+        return OffsetForLeaderEpochResponse(topics=[result])
 
     def _fetched(self, request: FetchRequest) -> FetchResponse | None:
         (topic,) = request.topics

@@ -11,9 +11,10 @@ from dataclasses import replace
 from ottla.base.errors import ApiError, UserError
 from ottla.client.cluster import PASSING, Cluster
 from ottla.client.connection import UnreachableError
-from ottla.client.reading import Fetched, FetchFrom, fetch, send_fetch
+from ottla.client.reading import Fetched, FetchFrom, epoch_end_offset, fetch, send_fetch
 from ottla.record.batch import (
     LENGTH_END,
+    NO_LEADER_EPOCH,
     OFFSET_AND_LENGTH,
     Batch,
     InvalidBatchError,
@@ -24,23 +25,36 @@ from ottla.record.batch import (
 Answer = Callable[[], Fetched]
 
 
+class TruncatedError(UserError):
+    """The log was cut below what has been read of it, and other records may stand there now."""
+
+    def __init__(self, wanted: FetchFrom, end_offset: int) -> None:
+        super().__init__(
+            f"{wanted.topic}-{wanted.partition}: the log was truncated to offset {end_offset} "
+            f"while it was read, below {wanted.offset}; run it again"
+        )
+
+
 def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[Fetched]:
     """Answers with whole batches, one behind the other until the range is read.
 
     An answer may be empty, and then the same is asked again: it is for the caller to lose patience.
-    Raises `ApiError` for what is refused for good, or too long, `UnreachableError`, and
-    `InvalidBatchError`.
+    Raises `ApiError` for what is refused for good, or too long, `UnreachableError`,
+    `InvalidBatchError`, and `TruncatedError`.
     """
-    offset, on_its_way = wanted.offset, None
-    while offset < until_offset:
-        found = _answer(cluster, replace(wanted, offset=offset), on_its_way)
+    asked, on_its_way = wanted, None
+    epoch = NO_LEADER_EPOCH
+    while asked.offset < until_offset:
+        found = _answer(cluster, asked, on_its_way)
         if found.throttle_ms:
             cluster.sleep(found.throttle_ms / 1000)
-        found = _whole(found, wanted, offset)
-        offset, on_its_way = found.next_offset, None
-        if offset < until_offset:
-            on_its_way = _send_ahead(cluster, replace(wanted, offset=offset))
-        yield found
+        records, last = _whole(found.records, asked)
+        if last is not None:
+            _check_goes_on(cluster, asked, epoch, batch_at(records).partition_leader_epoch)
+            epoch = last.partition_leader_epoch
+            asked = replace(asked, offset=last.next_offset)
+        on_its_way = _send_ahead(cluster, asked) if asked.offset < until_offset else None
+        yield replace(found, records=records, next_offset=asked.offset)
 
 
 def committed_runs(found: Fetched) -> Iterator[memoryview]:
@@ -90,21 +104,41 @@ def _send_ahead(cluster: Cluster, wanted: FetchFrom) -> Answer | None:
         return None
 
 
-def _whole(found: Fetched, wanted: FetchFrom, offset: int) -> Fetched:
-    """Without the last batch when it is cut short, as brokers send it."""
+def _whole(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Batch | None]:
+    """Without a last batch that is cut short, as brokers send it; and the last one that is not."""
     position, last = 0, -1
-    while position + LENGTH_END <= len(found.records):
-        size = OFFSET_AND_LENGTH.unpack_from(found.records, position)[1] + LENGTH_END
-        if size <= LENGTH_END or position + size > len(found.records):
+    while position + LENGTH_END <= len(records):
+        size = OFFSET_AND_LENGTH.unpack_from(records, position)[1] + LENGTH_END
+        if size <= LENGTH_END or position + size > len(records):
             break
         last = position
         position += size
-    if last < 0 and len(found.records):
-        raise UserError(
-            f"{wanted.topic}-{wanted.partition}: the batch at offset {offset} is larger than the "
-            f"{wanted.max_size} bytes that are fetched at once"
+    if last < 0:
+        if len(records):
+            raise UserError(
+                f"{asked.topic}-{asked.partition}: the batch at offset {asked.offset} is larger "
+                f"than the {asked.max_size} bytes that are fetched at once"
+            )
+        return records, None
+    batch = batch_at(records, last)
+    if batch.next_offset <= asked.offset:
+        raise InvalidBatchError(
+            f"all batches lie before offset {asked.offset}, which was asked for"
         )
-    next_offset = offset if last < 0 else batch_at(found.records, last).last_offset + 1
-    if last >= 0 and next_offset <= offset:
-        raise InvalidBatchError(f"all batches lie before offset {offset}, which was asked for")
-    return replace(found, records=found.records[:position], next_offset=next_offset)
+    return records[:position], batch
+
+
+def _check_goes_on(cluster: Cluster, asked: FetchFrom, before: int, now: int) -> None:
+    """Where another leader's batches begin, it must have had all that came before (KIP-320).
+
+    Epochs stand in the batches. Within one of them a single leader has written, and in order.
+    """
+    if not NO_LEADER_EPOCH < before < now:
+        return
+    end_offset = cluster.ask_leader(
+        asked.topic,
+        asked.partition,
+        lambda broker: epoch_end_offset(broker, asked.topic, asked.partition, before),
+    )
+    if end_offset is not None and end_offset < asked.offset:
+        raise TruncatedError(asked, end_offset)

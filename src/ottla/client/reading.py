@@ -31,6 +31,8 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 LAST_VERSION_WITH_NAMES = 12
+FIRST_VERSION_FOR_CONSUMERS = 3
+"""Of OffsetForLeaderEpoch, which before was for followers only."""
 
 TopicPartition = tuple[str, int]
 
@@ -176,7 +178,8 @@ def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: 
 
     `None` where the log knows no epoch that late, or the broker does not tell (KIP-101, KIP-320).
     """
-    if not connection.answers(ApiKey.OFFSET_FOR_LEADER_EPOCH):
+    api = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    if not connection.answers(api) or connection.version_of(api) < FIRST_VERSION_FOR_CONSUMERS:
         return None
     asked = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(

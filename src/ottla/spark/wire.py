@@ -101,7 +101,7 @@ class BrokerLog:
         """A broker tells offsets, not how many records lie between them."""
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> None:
-        """The client checks the batches' CRCs, and shows records only."""
+        """Over the wire headers come with their records only: looking would be reading it all."""
 
     def _check_same_topic(self, split: Split) -> None:
         """Asked at the end: had the topic been made anew before, its id would be another one."""

@@ -9,7 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.connection import UnreachableError
-from ottla.client.fetching import committed_runs, fetches
+from ottla.client.fetching import TruncatedError, committed_runs, fetches
 from ottla.client.reading import READ_COMMITTED, FetchFrom
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.record.batch import InvalidBatchError, iter_batches
@@ -21,9 +21,10 @@ COUNT = 10
 """Records in each batch of `log`, of which one comes with each answer."""
 
 
-def batch(base_offset: int, *, producer_id: int = -1) -> bytes:
+def batch(base_offset: int, *, producer_id: int = -1, leader_epoch: int = -1) -> bytes:
     builder = RecordBatchBuilder(
         base_offset,
+        leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=0 if producer_id >= 0 else -1,
         is_transactional=producer_id >= 0,
@@ -166,3 +167,15 @@ def test_batches_of_aborted_transactions_are_left_out_up_to_their_markers(
         (found,) = fetches(cluster, wanted(), 51)
         runs = [[one.base_offset for one in iter_batches(run)] for run in committed_runs(found)]
     assert runs == [[0, 10, 20], [40, 41]]
+
+
+def test_another_leader_must_have_had_what_was_read_before_its_batches(
+    broker: ScriptedBroker,
+) -> None:
+    epochs = {0: 3, 10: 3, 20: 5, 30: 5}
+    broker.on_fetch = lambda offset: records_of(batch(offset, leader_epoch=epochs[offset]))
+    broker.epoch_ends = {3: 20}
+    assert next_offsets(broker, 40) == [10, 20, 30, 40]
+    broker.epoch_ends = {3: 14}
+    with pytest.raises(TruncatedError, match=r"t-0: the log was truncated to offset 14 .*below 20"):
+        next_offsets(broker, 40)

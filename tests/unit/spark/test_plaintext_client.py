@@ -1,5 +1,6 @@
 """A topic on the wire when the broker, or what it sends, is not as it should be."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -73,3 +74,13 @@ def test_nobody_at_an_address_is_told_once_the_patience_is_over() -> None:
         pass
     with pytest.raises(UserError, match=f"{broker.address}/t-0: no broker answers; is it runn"):
         offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
+
+
+def test_without_security_no_other_client_is_needed(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    assert offsets(broker) == list(range(5, 25))
+    words = "option kafka.security.protocol needs another client than our own; run: pip install"
+    with pytest.raises(UserError, match=words):
+        offsets(broker, **{"kafka.security.protocol": "SSL"})
