@@ -13,7 +13,7 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
 from ottla.storage.inspection.log_order import SegmentBounds, in_order
 from ottla.storage.inspection.log_scan import MAX_OFFSETS, ScannedBatch, scan_log
-from ottla.storage.segment import Segment
+from ottla.storage.segment import Segment, TimestampOffset
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,11 @@ def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]
     )  # fmt: skip
     for one in _sound_batches(segment):
         if one.position > valid:
-            on_batch(one.batch)
+            batch = one.batch
+            on_batch(batch)
+            segment.take_largest(TimestampOffset(batch.max_timestamp_ms, batch.last_offset))
+    # Searches by time and retention go by it, also where the entries end before the damage.
+    segment.keep_largest()
     with contextlib.suppress(CorruptionError):
         segment.rebuild_indexes()
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.record.batch import Batch
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segments import Segments
 
@@ -138,6 +138,25 @@ def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
         elif latest is not None and batch.magic < 2:
             epochs.clear()
         latest = epochs.latest_epoch
+
+
+def is_lower_behind(batch: RecordBatch, following: Batch | None) -> bool:
+    """Whether a sound batch behind one has a lower epoch: none does, so this one's has changed.
+
+    `following` is what comes behind its segment.
+    """
+    end = batch.position + batch.size
+    if end < len(batch.buffer):
+        try:
+            following = batch_at(batch.buffer, end)
+            following.check()
+        except InvalidBatchError:
+            return False
+    return (
+        following is not None
+        and following.magic == 2
+        and following.partition_leader_epoch < batch.partition_leader_epoch
+    )
 
 
 def complete_epochs(

@@ -15,10 +15,12 @@ from struct import Struct
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError
+from ottla.record.batch import NO_LEADER_EPOCH, InvalidBatchError
 from ottla.storage.filenames import MAX_OFFSET
+from ottla.storage.index_witnesses import IndexWitnesses
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
+from ottla.storage.log_order import sound_batch
 from ottla.storage.offsets import LogOffsets
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -103,6 +105,7 @@ class HeaderCheck:
             self._limit_of(segment),
             is_known=known is not None,
         )
+        walk.offset = offset
         error = _run(walk, wanted, end)
         if error is None:
             return found
@@ -110,6 +113,19 @@ class HeaderCheck:
             raise error
         logger.error("%s; what lies before it can be read", error)
         return _cut(found, walk.sound_end)
+
+    def check(self, segment: Segment, offset: int, position: int, end: int) -> None:
+        """Raises `CorruptionError` unless all batches between two positions can be where they are.
+
+        `position` is where a search for `offset` begins.
+        """
+        if not segment.unchecked_size:
+            return
+        log = segment.log
+        found = self.sound_part(log.slice(position, end - position), segment, offset)
+        if found is not None and found.size < end - position:
+            # Again, of what could not be read.
+            self.sound_part(log.slice(position + found.size, 1), segment, offset)
 
     def _limit_of(self, segment: Segment) -> int:
         """The offset before which a segment's last batch ends."""
@@ -195,6 +211,10 @@ class Walk:
         # Before the first byte there is nothing to contradict it.
         self.sound_start = start if start else -1
         self.sound_end = start
+        self._witnesses = IndexWitnesses(segment)
+        self.offset = MAX_OFFSET
+        """What is searched for: one that is passed over may have held it."""
+        self._passed: CorruptionError | None = None
 
     def run(self, wanted: int, end: int) -> None:
         """Looks at the batches that begin before `end`, and at one more behind them.
@@ -212,24 +232,39 @@ class Walk:
                 sound_batch(self._log, self.before.position)
                 self.sound_end = self.before.end
             raise
+        if self.before is not None:
+            self._hear_witnesses(self.before.last_offset + 1, self._limit, self.before.end)
         self.sound_end = self._log.written_size
+
+    def _hear_witnesses(self, first_offset: int, next_offset: int, position: int) -> None:
+        # Most batches follow each other: for them not even the indexes are opened.
+        if first_offset < next_offset:
+            self._witnesses.hear(first_offset, next_offset, position)
 
     def _take(self, place: Place, wanted: int) -> None:
         before = self.before
         self._check_bounds(place)
+        if place.position == wanted and self._passed and place.base_offset > self.offset:
+            raise self._passed
         if before is None:
             is_first = self._start == 0
             self.gap = place.base_offset - self._base_offset if is_first else 0
             self._follows = is_first and self.gap == 0
+            if is_first:
+                self._hear_witnesses(self._base_offset, place.base_offset, place.position)
             if not is_first and not self.is_known:
                 self.sound_start = place.end
         elif place.base_offset > before.last_offset:
             self.gap = place.base_offset - before.last_offset - 1
             self._follows = self.gap == 0
+            self._passed = None
+            self._hear_witnesses(before.last_offset + 1, place.base_offset, place.position)
             self.sound_end = place.position
-        elif place.position >= wanted:
-            raise self.error(place, f"offset {before.last_offset} lies before it")
         else:
+            error = self.error(place, f"offset {before.last_offset} lies before it")
+            if place.position >= wanted:
+                raise error
+            self._passed = error
             self._follows = False
             self.sound_start = self.sound_end = place.end
         if place.epoch is not None and not self._epochs.agree(place):
@@ -317,13 +352,3 @@ def _unusual_place(log: LogFile, position: int) -> Place:
     epoch = batch.partition_leader_epoch
     known = None if batch.magic < 2 and epoch == NO_LEADER_EPOCH else epoch
     return Place(position, batch.size, base_offset, batch.last_offset, known)
-
-
-def sound_batch(log: LogFile, position: int) -> Batch:
-    """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
-    batch = log.batch(position)
-    try:
-        batch.check()
-    except InvalidBatchError as error:
-        raise CorruptionError(log.path, position, str(error)) from error
-    return batch

@@ -12,11 +12,20 @@ from ottla.storage.log_file import LogFile
 logger = logging.getLogger(__name__)
 
 
-def checked_records(log: LogFile, position: int) -> Iterator[Record]:
-    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
+def sound_batch(log: LogFile, position: int) -> Batch:
+    """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
     batch = log.batch(position)
     try:
         batch.check()
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
+    return batch
+
+
+def checked_records(log: LogFile, position: int) -> Iterator[Record]:
+    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
+    batch = sound_batch(log, position)
+    try:
         yield from read_records(batch)
     except InvalidBatchError as error:
         raise CorruptionError(log.path, position, str(error)) from error

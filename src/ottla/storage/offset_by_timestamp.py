@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.storage.segment import NO_TIMESTAMP
+from ottla.storage import segment_times
+from ottla.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
+    from ottla.record.record import Record
     from ottla.storage.partition_log import PartitionLog
+    from ottla.storage.segment import Segment
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -51,10 +54,15 @@ def find_timestamp(log: "PartitionLog", timestamp_ms: int) -> FoundOffset | None
             return FoundOffset(-1, NO_TIMESTAMP, -1)
     for segment in log.segments.from_offset(log.log_start_offset):
         if segment.largest.timestamp_ms >= timestamp_ms:
-            record = segment.find_timestamp(timestamp_ms, log.log_start_offset)
+            record = _search(log, segment, timestamp_ms)
             if record is not None and record.offset < log.high_watermark:
                 return _found(log, record.offset, record.timestamp_ms)
     return None
+
+
+def _search(log: "PartitionLog", segment: "Segment", timestamp_ms: int) -> "Record | None":
+    start_offset = log.log_start_offset
+    return segment_times.find_timestamp(segment, timestamp_ms, start_offset, log.headers)
 
 
 def _found(log: "PartitionLog", offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
@@ -67,5 +75,5 @@ def _find_max_timestamp(log: "PartitionLog") -> FoundOffset | None:
     latest = max(readable, key=lambda one: one.largest.timestamp_ms)
     if latest.largest.timestamp_ms < 0:
         return None
-    record = latest.find_timestamp(latest.largest.timestamp_ms, log.log_start_offset)
+    record = _search(log, latest, latest.largest.timestamp_ms)
     return None if record is None else _found(log, record.offset, record.timestamp_ms)

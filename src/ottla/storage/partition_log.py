@@ -92,7 +92,7 @@ class PartitionLog:
             log_end_offset=recovered.log_end_offset,
             recovery_point=recovered.recovery_point,
         )
-        self._headers = HeaderCheck(self.segments, self.epochs, self.offsets)
+        self.headers = HeaderCheck(self.segments, self.epochs, self.offsets)
         self.write_out()
 
     @property
@@ -390,7 +390,7 @@ class PartitionLog:
             max_position = self._max_position(segment, bound)
             found = segment.read(offset, max_size, max_position, min_one_message)
             if segment.unchecked_size:
-                found = self._headers.sound_part(found, segment, offset)
+                found = self.headers.sound_part(found, segment, offset)
             if found is not None:
                 return found if found.size else None
         return None

@@ -21,9 +21,9 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import Batch
+from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.damage import end_behind_damage, keep_flushed
-from ottla.storage.epoch_replay import check_epochs, complete_epochs, read_epochs
+from ottla.storage.epoch_replay import check_epochs, complete_epochs, is_lower_behind, read_epochs
 from ottla.storage.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
@@ -241,8 +241,8 @@ class _Loader:
             if FileKind.TIME_INDEX not in kinds:
                 return False
             segment.transaction_index.sanity_check()
-            if not self._request.config.is_compacted:
-                check_transactions(segment, self._segments)
+            may_have_gaps = self._request.config.is_compacted
+            check_transactions(segment, self._segments, may_have_gaps=may_have_gaps)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False
@@ -328,11 +328,12 @@ class _Loader:
 
         known_epoch = self._epochs.latest_epoch
         is_of_known_epochs = True
+        first_behind = behind[0].log.header_at(0) if behind else None
 
         def on_batch(batch: Batch) -> None:
             nonlocal known_epoch, is_of_known_epochs
             if batch.partition_leader_epoch != known_epoch:
-                self._take_epoch(batch, segment.log.path)
+                self._take_epoch(batch, segment.log.path, first_behind)
                 known_epoch = self._epochs.latest_epoch
                 if batch.partition_leader_epoch != known_epoch:
                     # Of an earlier one, or it is damaged: `header_check` will tell.
@@ -366,9 +367,11 @@ class _Loader:
             max(offset, request.log_start_offset) < request.recovery_point
         )
 
-    def _take_epoch(self, batch: Batch, path: str) -> None:
+    def _take_epoch(self, batch: Batch, path: str, first_behind: Batch | None) -> None:
         epoch = batch.partition_leader_epoch
         latest = self._epochs.latest_epoch
+        if isinstance(batch, RecordBatch) and is_lower_behind(batch, first_behind):
+            return
         if epoch >= 0 and (latest is None or epoch > latest):
             if latest is not None:
                 logger.warning(
@@ -472,7 +475,7 @@ def _has_true_last_entries(segment: Segment) -> bool:
         if index.entry_count:
             offset, position = index.entry(index.entry_count - 1)
             last = segment.log.header_at(position)
-            if last is None or last.base_offset > offset:
+            if last is None or last.last_offset > offset:
                 return False
         # Of the index itself: of a short log `largest` is read from the batches.
         timestamp_ms, indexed_offset = segment.time_index.last_entry

@@ -14,19 +14,18 @@ from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_pres
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
-from ottla.record.record import Record
 from ottla.storage.checked_ranges import CheckedRanges
 from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.glance import glance_at_largest
 from ottla.storage.log_file import LogFile
-from ottla.storage.log_order import checked_records, headers_in_order, is_misplaced, warn_of_gap
+from ottla.storage.log_order import headers_in_order, is_misplaced, warn_of_gap
 from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.segment_times import indexed_largest
+from ottla.storage.time_index import ENTRY as TIME_ENTRY
+from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
-
-NO_TIMESTAMP = -1
 
 
 @dataclass(slots=True)
@@ -72,7 +71,6 @@ class Segment:
         "_config",
         "_file_system",
         "_first_timestamp_ms",
-        "_is_index_ours",
         "_max",
         "_offset_index",
         "_time_index",
@@ -80,6 +78,7 @@ class Segment:
         "checked_ranges",
         "created_ms",
         "directory",
+        "is_index_ours",
         "log",
         "transaction_index",
         "unchecked_size",
@@ -117,7 +116,7 @@ class Segment:
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         # What this process has written itself it need not check at every lookup.
-        self._is_index_ours = create
+        self.is_index_ours = create
         self.unchecked_size = 0 if create else self.log.size
         self.checked_ranges = CheckedRanges()
 
@@ -170,13 +169,16 @@ class Segment:
         size = self.log.size
         if size == 0:
             self._first_timestamp_ms = largest.timestamp_ms
-        if largest.timestamp_ms > self.largest.timestamp_ms:
-            self._max = largest
+        self.take_largest(largest)
         if self._bytes_since_index_entry > self._config.index_interval_bytes:
             self._add_index_entries(last_offset, size)
             self._bytes_since_index_entry = 0
         self.log.append(buffer)
         self._bytes_since_index_entry += len(buffer)
+
+    def take_largest(self, seen: TimestampOffset) -> None:
+        if seen.timestamp_ms > self.largest.timestamp_ms:
+            self._max = seen
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
         self.offset_index.append(last_offset, position)
@@ -190,27 +192,22 @@ class Segment:
             found = self._time_index is None and glance_at_largest(
                 self._file_system, self.base_offset, self.log
             )
-            self._max = TimestampOffset(*found) if found else self._indexed_largest()
+            self._max = TimestampOffset(*(found or indexed_largest(self)))
         return self._max
-
-    def _indexed_largest(self) -> TimestampOffset:
-        timestamp_ms, offset = self.time_index.last_entry
-        if self.time_index.entry_count == 0:
-            timestamp_ms = NO_TIMESTAMP
-        else:
-            try:
-                if not self._has_timestamp(timestamp_ms, offset):
-                    self._rebuild_time_index(timestamp_ms, offset)
-                    timestamp_ms, offset = self.time_index.last_entry
-            except CorruptionError as error:
-                logger.error("%s; its time index is believed", error)
-        return TimestampOffset(timestamp_ms, offset)
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch, from which the segment's age counts."""
+        """The largest timestamp of the first batch, from which the segment's age counts.
+
+        -1 where there is none, or it is damaged: then the clock counts.
+        """
         if self._first_timestamp_ms is None:
-            first = next(self.log.headers(), None)
+            try:
+                first = next(self.log.headers(), None)
+            except CorruptionError:
+                # Whoever reads it is told; appends behind it go on.
+                self._first_timestamp_ms = NO_TIMESTAMP
+                return NO_TIMESTAMP
             if first is None:
                 return NO_TIMESTAMP
             self._first_timestamp_ms = first[1].max_timestamp_ms
@@ -243,8 +240,8 @@ class Segment:
         if position == 0 or self._is_batch_of(indexed_offset, position):
             return position
         logger.warning(
-            "%s: offset %d is not at byte %d of its log; the indexes are made anew",
-            self.offset_index.path, indexed_offset, position,
+            "%s: offset %d is not at byte %d of %s; the indexes are made anew",
+            self.offset_index.path, indexed_offset, position, self.log.path,
         )  # fmt: skip
         self.rebuild_indexes()
         return self.offset_index.lookup(offset)[1]
@@ -255,7 +252,7 @@ class Segment:
         Before, where several were appended together: their entry has the last offset of all and
         the position of the first. (The first offset of an old wrapper is not in its header.)
         """
-        if self._is_index_ours:
+        if self.is_index_ours:
             return 0 <= position <= self.log.size
         header = self.log.header_at(position)
         return header is not None and self.base_offset <= header.last_offset <= offset
@@ -274,41 +271,6 @@ class Segment:
         wanted = max(max_size, found.size) if min_one_message else max_size
         size = max(0, min(wanted, max_position - found.position))
         return self.log.slice(found.position, size)
-
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> Record | None:
-        """The first record at or after `from_offset` whose timestamp is that or later."""
-        indexed_offset = self._time_search_start(timestamp_ms)
-        position = self.search_start(max(indexed_offset, from_offset))
-        for found, header in self.log.headers(position):
-            if header.max_timestamp_ms < timestamp_ms or header.last_offset < from_offset:
-                continue
-            for record in checked_records(self.log, found):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                    return record
-        return None
-
-    def _time_search_start(self, timestamp_ms: int) -> int:
-        """An offset before which no record is as late as a time: the index's, once checked."""
-        found_ms, offset = self.time_index.lookup(timestamp_ms)
-        if found_ms == NO_TIMESTAMP or self._has_timestamp(found_ms, offset):
-            return offset
-        self._rebuild_time_index(found_ms, offset)
-        return self.time_index.lookup(timestamp_ms)[1]
-
-    def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """Whether a time is the largest of the batch that holds an offset."""
-        if self._is_index_ours:
-            return True
-        found = self.translate(offset)
-        header = None if found is None else self.log.header_at(found.position)
-        return header is not None and header.max_timestamp_ms == timestamp_ms
-
-    def _rebuild_time_index(self, timestamp_ms: int, offset: int) -> None:
-        logger.warning(
-            "%s: offset %d does not carry the time %d; the indexes are made anew",
-            self.time_index.path, offset, timestamp_ms,
-        )  # fmt: skip
-        self.rebuild_indexes()
 
     def last_header(self) -> Batch | None:
         """The header of the last batch."""
@@ -335,7 +297,7 @@ class Segment:
         self.offset_index.delete()
         self.time_index.delete()
         self.transaction_index.delete()
-        self._is_index_ours = True
+        self.is_index_ours = True
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp_ms = None
         view = self.log.map()
@@ -373,7 +335,9 @@ class Segment:
             is_gap = batch.magic == 2 and batch.base_offset != next_offset
             if is_gap and is_misplaced(batch, next_offset, limit, view):
                 break
-            if is_gap and valid + size == end and not self._config.is_compacted:
+            # An active segment is never compacted.
+            may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
+            if is_gap and valid + size == end and not may_have_gaps:
                 warn_of_gap(self.log, valid, next_offset, batch.base_offset)
             if last_offset > max_offset:
                 raise OffsetOverflowError(self, valid, last_offset)
@@ -397,7 +361,7 @@ class Segment:
         room = self.offset_index.size, self.time_index.size
         self.offset_index.delete()
         self.time_index.delete()
-        self._is_index_ours = True
+        self.is_index_ours = True
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         last_entry = 0
         for position, last_offset, timestamp_ms in headers:
@@ -421,6 +385,12 @@ class Segment:
         self.offset_index.trim()
         self.time_index.trim()
 
+    def keep_largest(self) -> None:
+        """Records the largest timestamp in indexes that were closed off already, if it fits."""
+        if self.time_index.entry_count < self._config.segment_index_bytes // TIME_ENTRY.size:
+            self.become_active()
+            self.close_indexes_off()
+
     def become_inactive(self) -> None:
         """The last word of an active segment, on rolling (Kafka: `onBecomeInactiveSegment`)."""
         self.close_indexes_off()
@@ -429,7 +399,7 @@ class Segment:
     def check_last_entry(self, end_offset: int) -> None:
         """Makes indexes anew whose last entry lies behind the log's end: none could follow it."""
         index = self.offset_index
-        if not self._is_index_ours and index.entry_count and index.last_offset >= end_offset:
+        if not self.is_index_ours and index.entry_count and index.last_offset >= end_offset:
             logger.warning(
                 "%s ends at offset %d, behind its log; the indexes are made anew",
                 index.path, index.last_offset,

@@ -2,8 +2,9 @@
 
 Format page: docs/format/transaction-index.md. The file has no checksum, and an entry that lies lets
 aborted records pass for committed ones. `recovery` asks at every start and makes a lying index anew
-from the log. Kafka believes what has the right size and order. Not for compacted logs, where the
-batches that an entry names may be gone.
+from the log. Of a compacted log it cannot be made anew, since the batches of a transaction may be
+gone; its marker stays as long as the entry does. So there a lie is only named. Kafka believes what
+has the right size and order.
 """
 
 import logging
@@ -18,46 +19,65 @@ from ottla.storage.transaction_index import ENTRY, AbortedTransaction
 logger = logging.getLogger(__name__)
 
 
-def check_transactions(segment: Segment, segments: Segments) -> None:
+def check_transactions(segment: Segment, segments: Segments, *, may_have_gaps: bool) -> None:
     """Raises `CorruptionError` for an entry that the log contradicts; three lookups for each.
+
+    Where the log may have gaps, what lies in one contradicts nothing, and an entry is only named.
 
     A log that is damaged itself contradicts nothing: to recover from it would cut it.
     """
     index = segment.transaction_index
     for number, one in enumerate(index.entries):
         try:
-            reason = _contradiction(one, segments)
+            reason = _contradiction(one, segments, may_have_gaps=may_have_gaps)
         except (CorruptionError, InvalidBatchError) as error:
             logger.warning("%s cannot be checked: %s", index.path, error)
             return
         if reason is not None:
-            raise CorruptionError(index.path, number * ENTRY.size, reason)
+            lie = CorruptionError(index.path, number * ENTRY.size, reason)
+            if not may_have_gaps:
+                raise lie
+            logger.error(
+                "%s; this or %s has changed on the disk, and is served", lie, segment.log.path
+            )
 
 
-def _contradiction(one: AbortedTransaction, segments: Segments) -> str | None:
+def _contradiction(
+    one: AbortedTransaction, segments: Segments, *, may_have_gaps: bool
+) -> str | None:
     marker = _batch_at(segments, one.last_offset)
     if marker is None or not _is_abort(marker, one):
         return f"producer {one.producer_id} has no abort marker at offset {one.last_offset}"
     if one.first_offset >= segments.first.base_offset:
         first = _batch_at(segments, one.first_offset)
-        if (
+        is_gone = may_have_gaps and _is_gap(first, one.first_offset)
+        if not is_gone and (
             first is None
             or not _begins(first, one.first_offset)
             or (first.producer_id != one.producer_id)
         ):
             return f"producer {one.producer_id} began nothing at offset {one.first_offset}"
-    return _stable_contradiction(one, segments)
+    return _stable_contradiction(one, segments, may_have_gaps=may_have_gaps)
 
 
-def _stable_contradiction(one: AbortedTransaction, segments: Segments) -> str | None:
+def _stable_contradiction(
+    one: AbortedTransaction, segments: Segments, *, may_have_gaps: bool
+) -> str | None:
     """The last stable offset is behind the marker, or where another transaction began."""
     stable = one.last_stable_offset
     if stable == one.last_offset + 1 or 0 <= stable < segments.first.base_offset:
         return None
     other = _batch_at(segments, stable) if 0 <= stable < one.last_offset else None
+    if may_have_gaps and 0 <= stable < one.last_offset and _is_gap(other, stable):
+        return None
     if other is None or not _begins(other, stable) or other.producer_id == one.producer_id:
         return f"no transaction held the last stable offset at {stable}"
     return None
+
+
+def _is_gap(found: Batch | None, offset: int) -> bool:
+    """Whether what was found for an offset is the batch behind a gap, or nothing."""
+    return found is None or found.base_offset > offset
 
 
 def _begins(batch: Batch, offset: int) -> bool:

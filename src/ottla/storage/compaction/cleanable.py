@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.base.errors import CorruptionError
 from ottla.config.topic import TopicConfig
 from ottla.storage.partition_log import PartitionLog
-from ottla.storage.segment import NO_TIMESTAMP, Segment
+from ottla.storage.segment import Segment
 
 
 class Bound(Enum):
@@ -94,15 +93,8 @@ def _view_segment(segment: Segment) -> SegmentView:
         base_offset=segment.base_offset,
         size=segment.size,
         largest_timestamp_ms=segment.largest_timestamp_ms(),
-        first_timestamp_ms=_first_timestamp_ms(segment),
+        first_timestamp_ms=segment.first_timestamp_ms,
     )
-
-
-def _first_timestamp_ms(segment: Segment) -> int:
-    try:
-        return segment.first_timestamp_ms
-    except CorruptionError:
-        return NO_TIMESTAMP  # the pass over the segment names the damage
 
 
 def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:

@@ -1,0 +1,102 @@
+"""Where in a segment a time is: by its time index, as far as the log bears it out.
+
+Neither the index nor a search that steps from header to header is believed: an entry is held
+against the batch that it names, and of the batches that a search passes over the checksum is looked
+at, which covers the largest timestamp, and at its place (`header_check`). Where index and batch
+differ and the batch's checksum is wrong, the index is right. Kafka's counterpart:
+`LogSegment.findOffsetByTimestamp`.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import CorruptionError
+from ottla.record.record import Record
+from ottla.storage.log_order import checked_records, sound_batch
+from ottla.storage.time_index import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from ottla.storage.header_check import HeaderCheck
+    from ottla.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+def find_timestamp(
+    segment: "Segment", timestamp_ms: int, from_offset: int, headers: "HeaderCheck"
+) -> Record | None:
+    """The first record at or after `from_offset` whose timestamp is that or later.
+
+    Raises `CorruptionError` where damage could hide it, or has changed where it says it is.
+    """
+    start_offset = max(_search_start(segment, timestamp_ms), from_offset)
+    position = segment.search_start(start_offset)
+    record, end = _first_behind(segment, position, timestamp_ms, from_offset)
+    headers.check(segment, start_offset, position, end)
+    return record
+
+
+def _first_behind(
+    segment: "Segment", position: int, timestamp_ms: int, from_offset: int
+) -> tuple[Record | None, int]:
+    """The record, and how far it was searched for from a position on."""
+    log = segment.log
+    for found, header in log.headers(position):
+        if header.last_offset < from_offset:
+            continue
+        if header.max_timestamp_ms < timestamp_ms:
+            if not segment.is_index_ours:
+                sound_batch(log, found)
+            continue
+        for record in checked_records(log, found):
+            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
+                return record, found + header.size
+    return None, log.written_size
+
+
+def indexed_largest(segment: "Segment") -> tuple[int, int]:
+    """The last entry of the time index, as (timestamp_ms, offset), made anew where it is wrong."""
+    timestamp_ms, offset = segment.time_index.last_entry
+    if segment.time_index.entry_count == 0:
+        return NO_TIMESTAMP, offset
+    try:
+        if not _has_timestamp(segment, timestamp_ms, offset):
+            _rebuild(segment, timestamp_ms, offset)
+            return segment.time_index.last_entry
+    except CorruptionError as error:
+        logger.error("%s; its time index is believed", error)
+    return timestamp_ms, offset
+
+
+def _search_start(segment: "Segment", timestamp_ms: int) -> int:
+    """An offset before which no record is as late as a time: the index's, once checked."""
+    found_ms, offset = segment.time_index.lookup(timestamp_ms)
+    if found_ms == NO_TIMESTAMP or _has_timestamp(segment, found_ms, offset):
+        return offset
+    _rebuild(segment, found_ms, offset)
+    return segment.time_index.lookup(timestamp_ms)[1]
+
+
+def _has_timestamp(segment: "Segment", timestamp_ms: int, offset: int) -> bool:
+    """Whether a time is the largest of the batch that holds an offset.
+
+    Raises `CorruptionError` for a batch that does not say so, but is damaged.
+    """
+    if segment.is_index_ours:
+        return True
+    found = segment.translate(offset)
+    header = None if found is None else segment.log.header_at(found.position)
+    if found is None or header is None:
+        return False
+    if header.max_timestamp_ms != timestamp_ms:
+        sound_batch(segment.log, found.position)
+        return False
+    return True
+
+
+def _rebuild(segment: "Segment", timestamp_ms: int, offset: int) -> None:
+    logger.warning(
+        "%s: offset %d does not carry the time %d in %s; the indexes are made anew",
+        segment.time_index.path, offset, timestamp_ms, segment.log.path,
+    )  # fmt: skip
+    segment.rebuild_indexes()
