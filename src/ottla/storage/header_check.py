@@ -232,14 +232,10 @@ class Walk:
                 sound_batch(self._log, self.before.position)
                 self.sound_end = self.before.end
             raise
-        if self.before is not None:
-            self._hear_witnesses(self.before.last_offset + 1, self._limit, self.before.end)
+        last = self.before
+        if last is not None and last.last_offset + 1 < self._limit:
+            self._witnesses.hear(last.last_offset + 1, self._limit, last.end)
         self.sound_end = self._log.written_size
-
-    def _hear_witnesses(self, first_offset: int, next_offset: int, position: int) -> None:
-        # Most batches follow each other: for them not even the indexes are opened.
-        if first_offset < next_offset:
-            self._witnesses.hear(first_offset, next_offset, position)
 
     def _take(self, place: Place, wanted: int) -> None:
         before = self.before
@@ -250,15 +246,17 @@ class Walk:
             is_first = self._start == 0
             self.gap = place.base_offset - self._base_offset if is_first else 0
             self._follows = is_first and self.gap == 0
-            if is_first:
-                self._hear_witnesses(self._base_offset, place.base_offset, place.position)
+            if self.gap:
+                self._witnesses.hear(self._base_offset, place.base_offset, place.position)
             if not is_first and not self.is_known:
                 self.sound_start = place.end
         elif place.base_offset > before.last_offset:
             self.gap = place.base_offset - before.last_offset - 1
             self._follows = self.gap == 0
             self._passed = None
-            self._hear_witnesses(before.last_offset + 1, place.base_offset, place.position)
+            if self.gap:
+                # Most batches follow each other: for them not even the indexes are opened.
+                self._witnesses.hear(before.last_offset + 1, place.base_offset, place.position)
             self.sound_end = place.position
         else:
             error = self.error(place, f"offset {before.last_offset} lies before it")
