@@ -28,7 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shares `--crash-seconds` out, and gives who loops the time to do so."""
+    """Shares `--crash-seconds` out, and gives who loops the time to do so.
+
+    Loops that are too long for every run are left out without it.
+    """
+    if not config.getoption("--crash-seconds"):
+        left_out = [item for item in items if item.get_closest_marker("crash_loop")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]
     share = config.getoption("--crash-seconds") / max(1, len(looping))
     config.stash[SHARE] = share

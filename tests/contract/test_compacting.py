@@ -215,8 +215,8 @@ def test_no_more_than_so_many_bytes_a_second_are_read_and_written(
     else:
         assert cleaning_process._outcome(task.plan, 100.0)[0] == "result"
     read = sum(one.size for one in task.plan.sources)
-    # The clock stands nearly still, so the last sleep is to make up for everything.
-    assert asleep[-1] > 0.9 * read / 100.0
+    # The clock stands nearly still, so one sleep is to make up for everything.
+    assert max(asleep) > 0.9 * read / 100.0
     broker.close()
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from ottla.base.clock import SystemClock
 from ottla.spark.load import LoadOptions, LoadPlace, Progress, Step, load
-from ottla.spark.manifest import loaded_partitions
-from ottla.spark.rerun import rerun
-from ottla.spark.rerun_plan import RerunRange
+from ottla.spark.loading.rerun import rerun
+from ottla.spark.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import TableDirectory
-from ottla.spark.table_compaction import compact
-from ottla.spark.vacuum import vacuum
+from ottla.spark.tables.compaction import compact
+from ottla.spark.tables.manifest import loaded_partitions
+from ottla.spark.tables.vacuum import vacuum
 
 REMOVING = "REMOVING"
 """The one step of a vacuum."""

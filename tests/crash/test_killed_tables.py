@@ -25,13 +25,7 @@ pytest.importorskip("pyspark")
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_SECONDS = 180
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
-
-
-@pytest.fixture(autouse=True)
-def _only_when_asked(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--crash-seconds"):
-        pytest.skip("kills many sessions of Spark's; run: make crash")
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.crash_loop]
 
 
 def work(directory: Path, seed: int, *wanted: str) -> "subprocess.Popen[str]":

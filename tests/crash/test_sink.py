@@ -14,8 +14,8 @@ pytest.importorskip("numpy")
 import ottla
 from ottla.client.transactions import init_producer
 from ottla.embedded.log import parse_address
-from ottla.spark.sink import Step, connected
-from ottla.spark.sink_state import transactional_id
+from ottla.spark.writing.sink import Step, connected
+from ottla.spark.writing.state import transactional_id
 from tests.cli.support import ENVIRONMENT
 from tests.unit.spark.sinking import (
     SETTINGS,

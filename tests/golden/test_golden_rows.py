@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.spark.log_files import LogFiles
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.plan import TopicPartition
-from ottla.spark.splits import TaskWishes
-from ottla.spark.topic_choice import TopicChoice
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.reading.log_files import LogFiles
+from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.reading.topic_choice import TopicChoice
+from ottla.spark.tables.manifest import OffsetRange
 from tests.golden.directories import GOLDEN
 from tests.golden.test_golden_reader import GoldenPartition, decoded, every_partition
 

@@ -10,9 +10,9 @@ pytest.importorskip("pyspark")
 
 import ottla
 from ottla.record.columns import COLUMNS
-from ottla.spark.log_source import LogSource, open_log, source_options
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.options import parse_options
+from ottla.spark.reading.log_source import LogSource, open_log, source_options
+from ottla.spark.reading.options import parse_options
+from ottla.spark.tables.manifest import OffsetRange
 from tests.golden.directories import CASES, GOLDEN
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ import pytest
 
 import ottla
 from ottla.record.columns import COLUMNS
-from ottla.spark.log_source import LogSource, open_log, source_options
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.options import parse_options
-from ottla.spark.plan import LogPartition, TopicPartition
-from ottla.spark.splits import TaskWishes
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.log_source import LogSource, open_log, source_options
+from ottla.spark.reading.options import parse_options
+from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.tables.manifest import OffsetRange
 from tests.golden.directories import CASES, GOLDEN
 from tests.golden.test_golden_reader import manifest
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from ottla.spark.audit import audit
-from ottla.spark.audit_report import AuditReport
-from ottla.spark.log_source import open_log, source_options
-from ottla.spark.options import parse_options
+from ottla.spark.auditing.report import AuditReport
+from ottla.spark.reading.log_source import open_log, source_options
+from ottla.spark.reading.options import parse_options
 from ottla.spark.table import TableDirectory
 
 

@@ -12,8 +12,8 @@ import ottla
 from ottla.cli.main import main
 from ottla.spark.audit import audit
 from ottla.spark.load import load
-from ottla.spark.log_source import open_log, source_options
-from ottla.spark.options import parse_options
+from ottla.spark.reading.log_source import open_log, source_options
+from ottla.spark.reading.options import parse_options
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, table_files
 from tests.golden.directories import GOLDEN

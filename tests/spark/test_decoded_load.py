@@ -12,14 +12,14 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.spark.audit import audit
-from ottla.spark.layout import LayoutWishes, Partitioning, PartitionUnit
 from ottla.spark.load import LoadOptions, LoadReport, load
-from ottla.spark.log_source import open_log, source_options
-from ottla.spark.manifest import FileRole
-from ottla.spark.options import parse_options
-from ottla.spark.quarantine import OnError
+from ottla.spark.loading.quarantine import OnError
+from ottla.spark.reading.log_source import open_log, source_options
+from ottla.spark.reading.options import parse_options
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, read_table
+from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.spark.tables.manifest import FileRole
 from ottla.spark.values.decoder import Decoding, ValueFormat
 from tests.unit.spark.test_json_values import BROKEN
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ottla.table
-from ottla.spark.layout import LayoutWishes, Partitioning, PartitionUnit
 from ottla.spark.load import LoadOptions, LoadPlace
-from ottla.spark.manifest import FileRole
-from ottla.spark.quarantine import OnError
-from ottla.spark.rerun import rerun
-from ottla.spark.rerun_plan import RerunRange
+from ottla.spark.loading.quarantine import OnError
+from ottla.spark.loading.rerun import rerun
+from ottla.spark.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory
-from ottla.spark.table_compaction import compact
+from ottla.spark.tables.compaction import compact
+from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.spark.tables.manifest import FileRole
 from ottla.spark.values.decoder import Decoding, ValueFormat
 from tests.spark.auditing import audited
 from tests.spark.test_decoded_load import HOUR_MS, append_values, load_into, rows

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.follow import FollowRule, follow
-from ottla.spark.layout import LayoutWishes
 from ottla.spark.load import LoadOptions, Progress, Step
-from ottla.spark.load_bounds import parse_place
-from ottla.spark.quarantine import OnError
+from ottla.spark.loading.bounds import parse_place
+from ottla.spark.loading.follow import FollowRule, follow
+from ottla.spark.loading.quarantine import OnError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, read_table
+from ottla.spark.tables.layout import LayoutWishes
 from tests.cli.support import ENVIRONMENT, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
 from tests.spark.test_decoded_load import INFERRED, append_values
@@ -119,11 +119,10 @@ def test_a_follower_that_stops_anywhere_is_completed_by_the_next(
     assert_complete(tmp_path, 80)
 
 
+@pytest.mark.crash_loop  # Each step is a process with a Java of its own.
 def test_a_follower_that_is_killed_is_completed_by_the_next(
-    tmp_path: Path, local_session: LocalSession, crash_seconds: float
+    tmp_path: Path, local_session: LocalSession
 ) -> None:
-    if not crash_seconds:
-        pytest.skip("each step is a process with a Java of its own: make crash")
     for step in SECOND_COMMIT:
         path = tmp_path / step.name
         append_values(path / "log", some_orders(100, 0))

@@ -7,7 +7,7 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.spark.load import LoadOptions, LoadReport, Progress, Step, load
-from ottla.spark.parquet_job import TaskError
+from ottla.spark.loading.parquet_job import TaskError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from tests.golden.directories import GOLDEN

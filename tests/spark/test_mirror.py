@@ -18,8 +18,8 @@ from ottla.mirror.staging import STAGING, Staged, StagedLog, adopt
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
+from ottla.spark.loading.parquet_job import TaskError
 from ottla.spark.mirror import BulkReport, mirror_with_spark, plan
-from ottla.spark.parquet_job import TaskError
 from ottla.spark.session import LocalSession
 from ottla.storage.inspection.directory_check import check
 from tests.mirroring import SOURCE, SourceLog, damage

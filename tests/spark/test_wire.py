@@ -12,15 +12,15 @@ from ottla.client.groups import committed_by
 from ottla.embedded.log import parse_address
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
-from ottla.spark.continuity import Position
 from ottla.spark.load import load
-from ottla.spark.log_source import LogSource, OffsetsGoneError, open_log, source_options
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.options import parse_options
-from ottla.spark.plan import TopicPartition
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.reading.continuity import Position
+from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, open_log, source_options
+from ottla.spark.reading.options import parse_options
+from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.reading.wire_client import open_client
 from ottla.spark.session import LocalSession
-from ottla.spark.splits import TaskWishes
-from ottla.spark.wire_client import open_client
+from ottla.spark.tables.manifest import OffsetRange
 from tests.spark.topics import append, log_rows, table_rows
 
 LIBRDKAFKA = {"kafka.metadata.max.age.ms": "300000"}

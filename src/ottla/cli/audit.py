@@ -10,7 +10,7 @@ import click
 from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.audit_report import AuditReport
+    from ottla.spark.auditing.report import AuditReport
 
 EXIT_DIFFERENCES = 1
 DIFFERENCES_SHOWN = 20
@@ -38,8 +38,8 @@ def audit_command(
     is equal, with 1 when not. Reads only.
     """
     from ottla.spark.audit import audit
-    from ottla.spark.log_source import open_log, source_options
-    from ottla.spark.options import parse_options
+    from ottla.spark.reading.log_source import open_log, source_options
+    from ottla.spark.reading.options import parse_options
     from ottla.spark.table import TableDirectory
 
     options = parse_options({**source_options(source), "subscribe": topic})

@@ -41,7 +41,7 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     from rich.console import Console
 
     from ottla.spark.load import LoadPlace, Sessions
-    from ottla.spark.parquet_job import TaskError
+    from ottla.spark.loading.parquet_job import TaskError
 
     check_load_options(topics, given)
     console = Console()
@@ -87,7 +87,7 @@ def _rerun(
     given: dict[str, Any],
 ) -> None:
     from ottla.cli.rerun import rerun_range, show_rerun
-    from ottla.spark.rerun import Rerun
+    from ottla.spark.loading.rerun import Rerun
 
     wanted = rerun_range(given["start"], given["end"])
     again = Rerun(place, sessions, show, load_options(given, place.topic))
@@ -101,7 +101,7 @@ def _load(console: "Console", loads: list["TableLoad"]) -> None:
 
 
 def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any]) -> None:
-    from ottla.spark.follow import follow
+    from ottla.spark.loading.follow import follow
 
     rule = follow_rule(given)
     stop = SignalStop()

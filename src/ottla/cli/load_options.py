@@ -10,9 +10,9 @@ import click
 from ottla.base.errors import UserError
 
 if TYPE_CHECKING:
-    from ottla.spark.follow import FollowRule
-    from ottla.spark.layout import LayoutWishes
     from ottla.spark.load import LoadOptions
+    from ottla.spark.loading.follow import FollowRule
+    from ottla.spark.tables.layout import LayoutWishes
     from ottla.spark.values.decoder import Decoding
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
@@ -151,8 +151,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     """The options for one topic's load; raises `UserError`."""
     from ottla.spark.load import LoadOptions
-    from ottla.spark.load_bounds import parse_place
-    from ottla.spark.quarantine import OnError
+    from ottla.spark.loading.bounds import parse_place
+    from ottla.spark.loading.quarantine import OnError
     from ottla.spark.session import SessionSettings
 
     # A rerun has its own understanding of the two.
@@ -172,7 +172,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
 
 
 def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
-    from ottla.spark.follow import FollowRule
+    from ottla.spark.loading.follow import FollowRule
 
     return FollowRule(
         interval_s=parse_seconds("--interval", given["interval"]),
@@ -198,7 +198,12 @@ def parse_seconds(option: str, text: str) -> float:
 
 
 def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
-    from ottla.spark.layout import TIMESTAMP_COLUMN, LayoutWishes, Partitioning, PartitionUnit
+    from ottla.spark.tables.layout import (
+        TIMESTAMP_COLUMN,
+        LayoutWishes,
+        Partitioning,
+        PartitionUnit,
+    )
 
     partitioning = None
     if given["partition_by"] is not None:

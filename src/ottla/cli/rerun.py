@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
-from ottla.spark.rerun_plan import AtTime, Bound, RerunRange
+from ottla.spark.loading.rerun_plan import AtTime, Bound, RerunRange
 
 if TYPE_CHECKING:
     from rich.console import Console

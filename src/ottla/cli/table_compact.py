@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
     from ottla.spark.load import Progress
-    from ottla.spark.table_compaction import CompactReport
+    from ottla.spark.tables.compaction import CompactReport
 
 MEGABYTE = 1024 * 1024
 
@@ -30,9 +30,9 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
-    from ottla.spark.parquet_job import TaskError
+    from ottla.spark.loading.parquet_job import TaskError
     from ottla.spark.session import SessionSettings
-    from ottla.spark.table_compaction import CompactOptions, compact
+    from ottla.spark.tables.compaction import CompactOptions, compact
 
     console = Console()
     options = CompactOptions(

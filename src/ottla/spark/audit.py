@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.spark.audit_manifest import check_distinct, check_files, check_tiling, check_topic
-from ottla.spark.audit_report import AuditReport, Difference
-from ottla.spark.audit_rows import first_difference, log_rows, stored_rows, without_offsets
-from ottla.spark.audit_values import wrong_values
-from ottla.spark.coverage import Piece, covered
-from ottla.spark.data_files import count_in_ranges, interleaved, read_offsets
-from ottla.spark.log_source import LogSource
-from ottla.spark.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
-from ottla.spark.plan import LogPartition, TopicPartition
+from ottla.spark.auditing.manifest import check_distinct, check_files, check_tiling, check_topic
+from ottla.spark.auditing.report import AuditReport, Difference
+from ottla.spark.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
+from ottla.spark.auditing.values import wrong_values
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.log_source import LogSource
 from ottla.spark.table import TableDirectory
+from ottla.spark.tables.coverage import Piece, covered
+from ottla.spark.tables.data_files import count_in_ranges, interleaved, read_offsets
+from ottla.spark.tables.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
 
 _Value = TypeVar("_Value")
 

@@ -17,13 +17,28 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
-from ottla.spark.bounds import Bound, NoMatch
-from ottla.spark.completeness import begins_a_new_hour, last_asked_ms
-from ottla.spark.layout import RAW, LayoutWishes, TableLayout, first_layout, next_layout
-from ottla.spark.load_bounds import bounded
-from ottla.spark.load_task import LoadTask
-from ottla.spark.log_source import LogSource, open_log, source_options
-from ottla.spark.manifest import (
+from ottla.spark.loading.bounds import bounded
+from ottla.spark.loading.parquet_job import ParquetJob
+from ottla.spark.loading.plan import LogPartition, PlannedRange, TopicPartition, plan_load
+from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY, OnError
+from ottla.spark.loading.sampling import (
+    parquet_row_size,
+    row_size_of,
+    sample_of,
+    with_inferred_schema,
+)
+from ottla.spark.loading.sizing import TARGET_SIZE, offset_count, rows_per_task
+from ottla.spark.loading.task import LoadTask
+from ottla.spark.loading.verification import LogChangedError, verify_files
+from ottla.spark.reading.bounds import Bound, NoMatch
+from ottla.spark.reading.log_source import LogSource, open_log, source_options
+from ottla.spark.reading.options import parse_options
+from ottla.spark.reading.ranges import resolve_bound
+from ottla.spark.session import SessionSettings, spark_session
+from ottla.spark.table import TableDirectory, table_schema
+from ottla.spark.tables.completeness import begins_a_new_hour, last_asked_ms
+from ottla.spark.tables.layout import RAW, LayoutWishes, TableLayout, first_layout, next_layout
+from ottla.spark.tables.manifest import (
     Action,
     DataFile,
     LoadedPartition,
@@ -31,16 +46,6 @@ from ottla.spark.manifest import (
     OffsetRange,
     loaded_partitions,
 )
-from ottla.spark.options import parse_options
-from ottla.spark.parquet_job import ParquetJob
-from ottla.spark.plan import LogPartition, PlannedRange, TopicPartition, plan_load
-from ottla.spark.quarantine import QUARANTINE_DIRECTORY, OnError
-from ottla.spark.ranges import resolve_bound
-from ottla.spark.sampling import parquet_row_size, row_size_of, sample_of, with_inferred_schema
-from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.sizing import TARGET_SIZE, offset_count, rows_per_task
-from ottla.spark.table import TableDirectory, table_schema
-from ottla.spark.verification import LogChangedError, verify_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
-from ottla.spark.parquet_job import own_error
+from ottla.spark.loading.parquet_job import own_error
 from ottla.spark.session import SessionSettings, spark_session
 
 if TYPE_CHECKING:

@@ -26,15 +26,15 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
-from ottla.spark.continuity import Continuation, Position, report
-from ottla.spark.log_source import LogSource, open_log
-from ottla.spark.options import ReadOptions
-from ottla.spark.plan import LogPartition, TopicPartition
-from ottla.spark.ranges import resolve_bound
-from ottla.spark.reading import SplitPartition, check_schema, read_partition, task_wishes
-from ottla.spark.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
-from ottla.spark.stream_plan import ends_of, go_on, is_due, plan_batch
-from ottla.spark.wire_client import WireClient, open_client
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.continuity import Continuation, Position, report
+from ottla.spark.reading.log_source import LogSource, open_log
+from ottla.spark.reading.options import ReadOptions
+from ottla.spark.reading.ranges import resolve_bound
+from ottla.spark.reading.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
+from ottla.spark.reading.stream_plan import ends_of, go_on, is_due, plan_batch
+from ottla.spark.reading.task import SplitPartition, check_schema, read_partition, task_wishes
+from ottla.spark.reading.wire_client import WireClient, open_client
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,9 +22,10 @@ from ottla.base.files import (
     read_file,
     replace_file,
 )
-from ottla.spark.announcements import announce
-from ottla.spark.layout import RAW, TableLayout, layout_fields, parse_layout
-from ottla.spark.manifest import (
+from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY
+from ottla.spark.tables.announcements import announce
+from ottla.spark.tables.layout import RAW, TableLayout, layout_fields, parse_layout
+from ottla.spark.tables.manifest import (
     Action,
     DataFile,
     FileRole,
@@ -35,7 +36,6 @@ from ottla.spark.manifest import (
     parse_entry,
     parse_entry_file_name,
 )
-from ottla.spark.quarantine import QUARANTINE_DIRECTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

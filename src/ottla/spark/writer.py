@@ -18,7 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.base.errors import UserError
-from ottla.spark.sink import (
+from ottla.spark.writing.options import check_columns, parse_sink_options
+from ottla.spark.writing.sink import (
     Job,
     Step,
     TaskWrite,
@@ -28,8 +29,7 @@ from ottla.spark.sink import (
     connected,
     ignore,
 )
-from ottla.spark.sink_options import check_columns, parse_sink_options
-from ottla.spark.sink_state import TaskReport
+from ottla.spark.writing.state import TaskReport
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 
 from ottla.base.ids import Uuid
-from ottla.spark.audit_manifest import check_tiling, check_topic
-from ottla.spark.manifest import Action, DataFile, LoadedPartition, ManifestEntry, OffsetRange
-from ottla.spark.plan import LogPartition
+from ottla.spark.auditing.manifest import check_tiling, check_topic
+from ottla.spark.loading.plan import LogPartition
+from ottla.spark.tables.manifest import (
+    Action,
+    DataFile,
+    LoadedPartition,
+    ManifestEntry,
+    OffsetRange,
+)
 
 ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(range(1, 17)))

@@ -2,7 +2,7 @@
 
 from ottla.record.batch import RecordBatch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.spark.batch_roll_up import roll_up
+from ottla.spark.loading.batch_roll_up import roll_up
 
 
 def batch(base_offset: int, value: bytes, leader_epoch: int = 4) -> RecordBatch:

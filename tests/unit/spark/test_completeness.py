@@ -3,14 +3,14 @@
 import json
 
 from ottla.base.files import join, read_file
-from ottla.spark.announcements import announce
-from ottla.spark.completeness import (
+from ottla.spark.tables.announcements import announce
+from ottla.spark.tables.completeness import (
     HOUR_MS,
     begins_a_new_hour,
     complete_hours,
     last_asked_ms,
 )
-from ottla.spark.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
+from ottla.spark.tables.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem
 
 NOON = 1_700_000_000_000 // HOUR_MS * HOUR_MS

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.spark.continuity import Continuation, LossKind, Position, continued, report
-from ottla.spark.plan import LogPartition, TopicPartition
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.continuity import Continuation, LossKind, Position, continued, report
 
 PLACE = TopicPartition("orders", 3)
 OLD_ID, NEW_ID = Uuid(b"1" * 16), Uuid(b"2" * 16)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.spark.coverage import covered
-from ottla.spark.manifest import Action, LoadedPartition, ManifestEntry
+from ottla.spark.tables.coverage import covered
+from ottla.spark.tables.manifest import Action, LoadedPartition, ManifestEntry
 
 END = 40
 

@@ -10,14 +10,14 @@ import ottla
 from ottla.base.errors import CorruptionError, UserError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.spark.batch_roll_up import roll_up
-from ottla.spark.log_files import LogFiles
-from ottla.spark.log_source import source_options
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.options import Isolation
-from ottla.spark.plan import TopicPartition
-from ottla.spark.splits import TaskWishes
-from ottla.spark.topic_choice import TopicChoice
+from ottla.spark.loading.batch_roll_up import roll_up
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.reading.log_files import LogFiles
+from ottla.spark.reading.log_source import source_options
+from ottla.spark.reading.options import Isolation
+from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.reading.topic_choice import TopicChoice
+from ottla.spark.tables.manifest import OffsetRange
 from ottla.storage.producer_state import AppendOrigin
 
 pytest.importorskip("pyarrow")

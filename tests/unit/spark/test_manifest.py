@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
-from ottla.spark.manifest import (
+from ottla.spark.tables.manifest import (
     Action,
     BatchRollUp,
     DataFile,

@@ -8,9 +8,9 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.spark.manifest import Action, DataFile, ManifestEntry
-from ottla.spark.object_table import ObjectTable, publish
 from ottla.spark.table import TableDirectory
+from ottla.spark.tables.manifest import Action, DataFile, ManifestEntry
+from ottla.spark.tables.object_table import ObjectTable, publish
 
 fsspec: Any = pytest.importorskip("fsspec")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.log_source import LogSource
-from ottla.spark.options import COLUMN_TYPES, OPTIONS, Isolation, parse_options
-from ottla.spark.plan import LogPartition, TopicPartition
-from ottla.spark.ranges import resolve_ranges
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.log_source import LogSource
+from ottla.spark.reading.options import COLUMN_TYPES, OPTIONS, Isolation, parse_options
+from ottla.spark.reading.ranges import resolve_ranges
 
 FILES = {"path": "data", "subscribe": "orders"}
 BROKER = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

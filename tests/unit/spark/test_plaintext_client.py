@@ -11,9 +11,9 @@ pytest.importorskip("pyspark")
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.protocol.messages.fetch import PartitionData
-from ottla.spark.log_source import LogSource, OffsetsGoneError, Split, open_log
-from ottla.spark.options import parse_options
-from ottla.spark.plan import TopicPartition
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, Split, open_log
+from ottla.spark.reading.options import parse_options
 from tests.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
 from tests.unit.client.test_fetching import batch, log
 

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.spark.manifest import LoadedPartition, OffsetRange
-from ottla.spark.plan import LogPartition, plan_load
+from ottla.spark.loading.plan import LogPartition, plan_load
+from ottla.spark.tables.manifest import LoadedPartition, OffsetRange
 
 TOPIC_ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(16))

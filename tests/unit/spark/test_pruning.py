@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.log_source import LogSource
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.plan import TopicPartition
-from ottla.spark.pruning import prune, read_filters
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.reading.log_source import LogSource
+from ottla.spark.reading.pruning import prune, read_filters
+from ottla.spark.tables.manifest import OffsetRange
 
 filters = pytest.importorskip("pyspark.sql.datasource")
 

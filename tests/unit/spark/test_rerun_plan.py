@@ -4,10 +4,10 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.rerun import parse_bound, rerun_range
-from ottla.spark.coverage import Piece
-from ottla.spark.manifest import DataFile, LoadedPartition, OffsetRange
-from ottla.spark.plan import LogPartition
-from ottla.spark.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
+from ottla.spark.loading.plan import LogPartition
+from ottla.spark.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
+from ottla.spark.tables.coverage import Piece
+from ottla.spark.tables.manifest import DataFile, LoadedPartition, OffsetRange
 
 
 def piece(from_offset: int, until_offset: int) -> Piece:

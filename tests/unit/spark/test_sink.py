@@ -12,8 +12,8 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.client.transactions import init_producer
 from ottla.embedded.log import Log, parse_address
-from ottla.spark.sink import Step, abort, connected, read_state
-from ottla.spark.sink_state import transactional_id
+from ottla.spark.writing.sink import Step, abort, connected, read_state
+from ottla.spark.writing.state import transactional_id
 from tests.unit.spark.sinking import (
     SETTINGS,
     KilledError,

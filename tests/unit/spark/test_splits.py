@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.spark.manifest import OffsetRange
-from ottla.spark.splits import SplitRule, Stretch, split_ranges
+from ottla.spark.reading.splits import SplitRule, Stretch, split_ranges
+from ottla.spark.tables.manifest import OffsetRange
 
 rules = st.builds(
     SplitRule,

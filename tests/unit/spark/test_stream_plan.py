@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.spark.continuity import LossKind, Position
-from ottla.spark.log_source import LogSource
-from ottla.spark.options import TriggerLimits
-from ottla.spark.plan import LogPartition, TopicPartition
-from ottla.spark.stream_offset import StreamOffset, parse_stream_offset
-from ottla.spark.stream_plan import BatchPlan, ends_of, go_on, is_due, plan_batch
+from ottla.spark.loading.plan import LogPartition, TopicPartition
+from ottla.spark.reading.continuity import LossKind, Position
+from ottla.spark.reading.log_source import LogSource
+from ottla.spark.reading.options import TriggerLimits
+from ottla.spark.reading.stream_offset import StreamOffset, parse_stream_offset
+from ottla.spark.reading.stream_plan import BatchPlan, ends_of, go_on, is_due, plan_batch
 
 ID, NEW_ID = Uuid(b"1" * 16), Uuid(b"2" * 16)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -8,8 +8,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.spark.manifest import DataFile, LoadedPartition, ManifestEntry
 from ottla.spark.table import TableDirectory, table_files
+from ottla.spark.tables.manifest import DataFile, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem, every_crash_point
 
 TABLE = "/tables/orders"

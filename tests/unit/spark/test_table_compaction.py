@@ -1,7 +1,7 @@
 """Which files of a table are put together."""
 
-from ottla.spark.manifest import DataFile
-from ottla.spark.table_compaction import plan_compaction
+from ottla.spark.tables.compaction import plan_compaction
+from ottla.spark.tables.manifest import DataFile
 
 
 def files_of(*sizes: int) -> list[DataFile]:

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.log_source import LogSource
-from ottla.spark.manifest import BatchRollUp, DataFile, FileRole, OffsetRange
-from ottla.spark.plan import PlannedRange, TopicPartition
-from ottla.spark.verification import verify_files
+from ottla.spark.loading.plan import PlannedRange, TopicPartition
+from ottla.spark.loading.verification import verify_files
+from ottla.spark.reading.log_source import LogSource
+from ottla.spark.tables.manifest import BatchRollUp, DataFile, FileRole, OffsetRange
 
 
 class CountedLog(LogSource):

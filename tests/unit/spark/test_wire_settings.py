@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.options import parse_options
-from ottla.spark.wire_settings import (
+from ottla.spark.reading.options import parse_options
+from ottla.spark.reading.wire_settings import (
     FETCH_SIZE,
     WireSettings,
     foreign_setting,

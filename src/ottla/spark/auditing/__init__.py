@@ -1,0 +1,1 @@
+"""The parts of an audit: the manifest, the rows, and the values."""

@@ -1,0 +1,233 @@
+"""The data source of a load: a log's records as a table has them, decoded where they are read.
+
+`ottla` (`source.py`) gives records as they are, to anybody's job. This one is for `ParquetJob`: its
+only option is a `LoadTask`. Values are decoded in the task that reads them, before they reach
+Java, so that they cross over once, and what cannot be decoded is set aside on the spot.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ottla.base.errors import UserError
+from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.loading.quarantine import OnError, QuarantineFile
+from ottla.spark.loading.task import LoadTask, parse_task
+from ottla.spark.reading.log_source import LogSource, Split, open_log
+from ottla.spark.reading.options import parse_options
+from ottla.spark.reading.rows import RowMaker, arrow_schema, decoded_columns
+from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.reading.task import SplitPartition
+from ottla.spark.table import table_schema
+from ottla.spark.tables.manifest import OffsetRange
+from ottla.spark.values.decoder import ValueDecoder, open_decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+TASK_OPTION = "task"
+_SOURCE_NAMES = {"timestamp_type": "timestampType"}
+"""A table's columns under other names than in Spark's own Kafka source."""
+
+
+class LoadSource(DataSource):  # type: ignore[misc]
+    """Registered by `ParquetJob` for its session alone."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla_load"
+
+    def schema(self) -> str:
+        return table_schema(parse_task(self.options[TASK_OPTION]).value_type)
+
+    def reader(self, schema: "StructType") -> "LoadReader":
+        return LoadReader(parse_task(self.options[TASK_OPTION]), schema)
+
+
+class LoadReader(DataSourceReader):  # type: ignore[misc]
+    """The ranges of a load; made anew in every task."""
+
+    def __init__(self, task: LoadTask, schema: "StructType") -> None:
+        self._task = task
+        self._schema = schema
+
+    def partitions(self) -> list[SplitPartition]:
+        ranges = {
+            TopicPartition(self._task.topic, number): one
+            for number, one in self._task.ranges.items()
+            if one.from_offset < one.until_offset
+        }
+        splits = task_splits(self._log(), ranges, self._task.rows_per_task)
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        # Spark makes a plain partition of its own where there are none.
+        if isinstance(partition, SplitPartition):
+            rows = SplitRows(self._task, partition.split, arrow_schema(self._schema))
+            yield from rows.read(self._log())
+
+    def _log(self) -> LogSource:
+        return open_log(parse_options(self._task.read_options))
+
+
+class SplitRows:
+    """The rows of one split, in the columns of a table."""
+
+    def __init__(self, task: LoadTask, split: Split, schema: Any) -> None:
+        self._task = task
+        self._split = split
+        self._schema = schema
+        self._maker = RowMaker(task.topic, split.place.partition, _source_schema(schema))
+        self._decoder: ValueDecoder | None = None
+        if task.decoding is not None:
+            self._decoder = open_decoder(task.decoding)
+        self._aside = _Aside(task, split)
+
+    def read(self, log: LogSource) -> "Iterator[pa.RecordBatch]":
+        wanted = decoded_columns(_source_schema(self._schema).names)
+        for decoded in log.read(self._split, wanted):
+            yield self._rows(decoded if self._decoder is None else self._sound(decoded))
+        self._aside.close()
+
+    def _sound(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The records whose values can be decoded, with these in place of the bytes."""
+        import numpy as np
+        import pyarrow as pa
+
+        assert self._decoder is not None
+        index = decoded.schema.get_field_index("value")
+        found = self._decoder.decode(decoded.column(index))
+        values = found.rows.cast(self._schema.field("value").type)
+        rows = decoded.set_column(index, "value", values)
+        if not found.faults:
+            return rows
+        self._aside.put(decoded, found.faults)
+        is_sound = np.ones(decoded.num_rows, dtype=bool)
+        is_sound[list(found.faults)] = False
+        return rows.filter(pa.array(is_sound))
+
+    def _rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
+        rows = self._maker.rows(decoded)
+        return _with_commit(self._schema, rows, self._task.commit_id, {})
+
+
+class _Aside:
+    """What becomes of the records of a split that cannot be decoded."""
+
+    def __init__(self, task: LoadTask, split: Split) -> None:
+        self._task = task
+        self._split = split
+        name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
+        self._file = QuarantineFile(task.quarantine, name)
+        self._schema = _aside_schema(with_bytes=task.on_error is OnError.QUARANTINE)
+
+    def put(self, decoded: "pa.RecordBatch", faults: Mapping[int, str]) -> None:
+        import pyarrow as pa
+
+        indices = sorted(faults)
+        if self._task.on_error is OnError.FAIL:
+            offset = decoded.column("offset")[indices[0]].as_py()
+            raise UserError(
+                f"{self._split.place}, offset {offset}: the value cannot be "
+                f"decoded: {faults[indices[0]]} (--on-error quarantine sets such records aside)"
+            )
+        maker = RowMaker(
+            self._task.topic, self._split.place.partition, _source_schema(self._schema)
+        )
+        rows = maker.rows(decoded.take(pa.array(indices, pa.int64())))
+        reasons = pa.array([faults[index] for index in indices], pa.string())
+        self._file.write(
+            _with_commit(self._schema, rows, self._task.commit_id, {"reason": reasons})
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def task_splits(
+    log: LogSource, ranges: Mapping[TopicPartition, OffsetRange], rows_per_task: int
+) -> list[Split]:
+    """Ranges in pieces of about the same count of offsets, `rows_per_task` at the most.
+
+    The log's own splits are by what is best to read, these by what is best to write.
+    """
+    given = log.splits(ranges, TaskWishes(min_count=1))
+    return [
+        split
+        for place in ranges
+        if (of_place := [one for one in given if one.place == place])
+        for split in _pieces(of_place, rows_per_task)
+    ]
+
+
+def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
+    """Splits of one partition, each beginning where the one before it ends, cut anew."""
+    aborted = tuple(dict.fromkeys(one for split in given for one in split.aborted))
+    first_offset = given[0].from_offset
+    span = given[-1].until_offset - first_offset
+    count = -(-span // rows_per_task)
+    for number in range(count):
+        from_offset = first_offset + span * number // count
+        until_offset = first_offset + span * (number + 1) // count
+        yield replace(
+            given[0],
+            from_offset=from_offset,
+            until_offset=until_offset,
+            aborted=tuple(
+                one
+                for one in aborted
+                if one.first_offset < until_offset and one.last_offset >= from_offset
+            ),
+        )
+
+
+def _with_commit(
+    schema: Any, rows: "pa.RecordBatch", commit_id: int, more: Mapping[str, Any]
+) -> "pa.RecordBatch":
+    """Rows of Spark's columns as a table's, with what is no part of a record."""
+    import pyarrow as pa
+
+    ids = pa.repeat(pa.scalar(commit_id, pa.int64()), rows.num_rows)
+    given = {"commit_id": ids, **more}
+    columns = [
+        given[field.name]
+        if field.name in given
+        else rows.column(_SOURCE_NAMES.get(field.name, field.name))
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _source_schema(schema: Any) -> Any:
+    """The columns that are a record's own, under the names of Spark's Kafka source."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            field.with_name(_SOURCE_NAMES.get(field.name, field.name))
+            for field in schema
+            if field.name not in ("commit_id", "reason")
+        ]
+    )
+
+
+def _aside_schema(*, with_bytes: bool) -> Any:
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    own = [("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header))]
+    return pa.schema(
+        [
+            *(own if with_bytes else ()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("timestamp_type", pa.int32()),
+            ("topic", pa.string()),
+            ("commit_id", pa.int64()),
+            ("reason", pa.string()),
+        ]
+    )

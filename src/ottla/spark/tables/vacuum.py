@@ -1,0 +1,68 @@
+"""Data files that no reader wants any more, removed: what reruns and compactions have replaced.
+
+A reader goes by the manifest as it was when it began, so replaced files stay for a while. What
+killed commits left goes at once. The manifest is not touched: a vacuum that is killed half-way has
+removed some of the files, and the next one removes the rest.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ottla.base.clock import Clock
+from ottla.spark.table import TableDirectory
+from ottla.spark.tables.manifest import ManifestEntry
+
+HOUR_MS = 3_600_000
+KEPT_MS = 24 * HOUR_MS
+"""How long replaced files stay, unless it is said: longer than any reader reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumReport:
+    """What was removed, or would be. `kept_paths` were replaced too recently."""
+
+    table: str
+    removed_paths: tuple[str, ...]
+    removed_size: int
+    leftover_count: int
+    """Files of commits that were killed."""
+    kept_paths: tuple[str, ...]
+
+
+def vacuum(
+    path: str,
+    clock: Clock,
+    *,
+    kept_ms: int = KEPT_MS,
+    is_dry: bool = False,
+    on_removal: Callable[[str], None] = lambda _: None,
+) -> VacuumReport:
+    """Removes files that were replaced more than `kept_ms` ago; `is_dry` only tells them.
+
+    `on_removal` hears of each file just before it goes. Raises `UserError` where there is no
+    table, or a load into it is running.
+    """
+    table = TableDirectory(path)
+    table.entries()  # Before anything is claimed: where there is no table, none is made.
+    with table.claim():
+        entries = table.entries()
+        leftovers = 0 if is_dry else table.remove_leftovers(entries)
+        before_ms = clock.now_ms() - kept_ms
+        there = {one: size for one in _replaced(entries) if (size := table.size_of(one))}
+        old = tuple(one for one in _replaced(entries, before_ms) if one in there)
+        for one in old if not is_dry else ():
+            on_removal(one)
+            table.remove_files([one])
+    return VacuumReport(
+        table=table.path,
+        removed_paths=old,
+        removed_size=sum(there[one] for one in old),
+        leftover_count=leftovers,
+        kept_paths=tuple(one for one in there if one not in set(old)),
+    )
+
+
+def _replaced(entries: Iterable[ManifestEntry], before_ms: int | None = None) -> Iterator[str]:
+    for entry in entries:
+        if before_ms is None or entry.committed_ms <= before_ms:
+            yield from entry.replaces

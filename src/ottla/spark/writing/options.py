@@ -1,0 +1,182 @@
+"""The options of the sink `ottla`, read once and checked, before any task runs.
+
+Names and meanings are those of Spark's own Kafka sink, and behind `kafka.` those of Kafka's
+producer, as far as our client has them. What is not known is refused rather than passed over.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.client.cluster import ClientSettings
+from ottla.codec.compression import Compression
+from ottla.config.listeners import Address
+from ottla.spark.reading.client_options import (
+    BOOTSTRAP_OPTION,
+    CLIENT_PREFIX,
+    parse_addresses,
+    parse_count,
+    parse_seconds,
+)
+from ottla.spark.reading.options import COLUMN_TYPES, given_options
+
+BATCH_SIZE = 1_000_000
+"""Bytes of a batch at the most: just under Kafka's default of `max.message.bytes`."""
+
+MAX_REQUEST_SIZE = 1 << 20
+REQUEST_TIMEOUT_S = 30.0
+FIRST_PAUSE_S = 0.02
+LAST_PAUSE_S = 1.0
+PATIENCE_S = 120.0
+"""Kafka's `delivery.timeout.ms`."""
+
+TRANSACTION_TIMEOUT_MS = 900_000
+"""What brokers allow by default at the most: a batch may take long, and so may a restart."""
+
+COLUMNS = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+"""The columns that are written, and the types that each may have, as Spark puts them."""
+
+_READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
+"""What the source has beside these: passed over, so that what was read can be written again."""
+
+OPTIONS = ("topic", "exactlyOnce")
+_OF_SPARK = ("checkpointLocation",)
+_SECURITY = ("security.", "sasl.", "ssl.")
+_TRUTHS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """What one write is asked for; `topic` is `None` where each row names its own."""
+
+    bootstrap: tuple[Address, ...]
+    client: ClientSettings
+    topic: str | None
+    is_exactly_once: bool = True
+    compression: Compression = Compression.NONE
+    batch_size: int = BATCH_SIZE
+    max_request_size: int = MAX_REQUEST_SIZE
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Options as Spark hands them over, names in any case; raises `UserError`."""
+    options = given_options(given)
+    client = {
+        name.removeprefix(CLIENT_PREFIX): options.pop(name)
+        for name in sorted(options)
+        if name.startswith(CLIENT_PREFIX)
+    }
+    _check_place(options, client)
+    known = {name.lower() for name in (*OPTIONS, *_OF_SPARK)}
+    for name in options:
+        if name not in known:
+            raise UserError(f"the sink ottla has no option {name!r}; there are {_names(OPTIONS)}")
+    topic = options.get("topic")
+    if topic is not None and (not topic or "," in topic):
+        raise UserError("option topic takes the name of one topic")
+    exactly_once = options.get("exactlyonce", "true").lower()
+    if exactly_once not in _TRUTHS:
+        raise UserError(f"option exactlyOnce takes true or false, not {exactly_once!r}")
+    return _with_client(client, topic=topic, is_exactly_once=_TRUTHS[exactly_once])
+
+
+def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
+    """The rows' columns with their types, as Spark puts them; raises `UserError`."""
+    for name, kind in types.items():
+        if name in _READ_ONLY:
+            continue
+        if name not in COLUMNS:
+            raise UserError(f"the sink has no column {name!r}; there are {_names(COLUMNS)}")
+        if kind not in COLUMNS[name]:
+            wanted = " or ".join(COLUMNS[name])
+            raise UserError(f"column {name} must be {wanted}, not {kind}; cast it")
+    if "value" not in types:
+        raise UserError("there is no column value, which is what is written; name one so")
+    if options.topic is None and "topic" not in types:
+        raise UserError("the sink needs an option topic, or a column topic")
+
+
+def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
+    if "path" in options:
+        raise UserError(
+            f"a data directory is written by one process alone, and Spark's tasks are many; run "
+            f"`ottla serve --data-dir {options['path']}`, and give {BOOTSTRAP_OPTION} for path"
+        )
+    if "bootstrap.servers" not in client:
+        raise UserError(
+            f"the sink ottla writes through a broker; give option {BOOTSTRAP_OPTION}, in SQL with "
+            f"INSERT INTO ... WITH (`{BOOTSTRAP_OPTION}` = 'HOST:PORT', topic = 'NAME')"
+        )
+
+
+def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
+    """The options of Kafka's producer; takes apart what it is given."""
+    if client.pop("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT" or any(
+        name.startswith(_SECURITY) for name in client
+    ):
+        raise UserError(
+            "the sink ottla speaks PLAINTEXT only; give a PLAINTEXT listener of the brokers, or "
+            "write with Spark's own Kafka sink"
+        )
+    if client.pop("acks", "all") not in ("all", "-1"):
+        raise UserError("the sink ottla writes with kafka.acks=all only; leave the option out")
+    settings = _DEFAULTS | _taken(client, _CLIENT)
+    rest = _taken(client, _SINK)
+    if client:
+        shown = _names([CLIENT_PREFIX + name for name in (*_CLIENT, *_SINK)])
+        name = CLIENT_PREFIX + next(iter(client))
+        raise UserError(f"the sink ottla has no option {name!r}; there are {shown}")
+    return SinkOptions(client=ClientSettings(**settings), **rest, **chosen)
+
+
+def _taken(client: dict[str, str], fields: Mapping[str, "_Field"]) -> dict[str, Any]:
+    return {
+        field: read(name, client.pop(name))
+        for name, (field, read) in fields.items()
+        if name in client
+    }
+
+
+def _compression(name: str, text: str) -> Compression:
+    codecs = {codec.kafka_name: codec for codec in Compression}
+    if text.lower() not in codecs:
+        raise UserError(f"option {CLIENT_PREFIX}{name} takes {_names(codecs)}, not {text!r}")
+    return codecs[text.lower()]
+
+
+def _names(names: Any) -> str:
+    return ", ".join(names)
+
+
+_Field = tuple[str, Callable[[str, str], Any]]
+
+_CLIENT: dict[str, _Field] = {
+    "client.id": ("client_id", lambda _, text: text),
+    "request.timeout.ms": ("request_timeout_s", parse_seconds),
+    "delivery.timeout.ms": ("patience_s", parse_seconds),
+}
+"""Options of Kafka's producer -> fields of `ClientSettings`, and what reads them."""
+
+_DEFAULTS = {
+    "request_timeout_s": REQUEST_TIMEOUT_S,
+    "first_pause_s": FIRST_PAUSE_S,
+    "last_pause_s": LAST_PAUSE_S,
+    "patience_s": PATIENCE_S,
+}
+
+_SINK: dict[str, _Field] = {
+    "bootstrap.servers": ("bootstrap", parse_addresses),
+    "compression.type": ("compression", _compression),
+    "batch.size": ("batch_size", parse_count),
+    "max.request.size": ("max_request_size", parse_count),
+    "transaction.timeout.ms": ("transaction_timeout_ms", parse_count),
+}
+"""The same for fields of `SinkOptions`."""
