@@ -68,7 +68,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash tests/histories tests/spark/test_follow.py --crash-seconds 600
+	$(BIN)/python -m pytest -q tests/crash tests/histories tests/spark/test_follow.py tests/benchmarks --crash-seconds 600
 
 sim: SEED ?= 0
 sim: $(READY)

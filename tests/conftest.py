@@ -30,10 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shares `--crash-seconds` out, and gives who loops the time to do so.
 
-    Loops that are too long for every run are left out without it.
+    What is too long for every run is left out without it.
     """
     if not config.getoption("--crash-seconds"):
-        left_out = [item for item in items if item.get_closest_marker("crash_loop")]
+        left_out = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]

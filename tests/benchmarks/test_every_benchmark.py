@@ -29,8 +29,14 @@ SHOWN = {
 }
 
 
+WITH_SPARK = ("spark", "load", "sink")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize(
+    "subject",
+    [pytest.param(one, marks=[pytest.mark.long] * (one in WITH_SPARK)) for one in SUBJECTS],
+)
 def test_a_benchmark_prints_its_tables(subject: str, tmp_path: Path) -> None:
     arguments = [subject, "--tiny", "--no-peers", "--directory", str(tmp_path)]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)

@@ -58,6 +58,24 @@ def test_an_embedded_log_is_compacted_when_it_is_asked_to_be(tmp_path: Path) -> 
         assert latest(log) == before
 
 
+def test_who_asks_waits_for_the_pass_that_is_under_way(tmp_path: Path) -> None:
+    with ottla.open(tmp_path, {"log.cleaner.enable": False}) as log:
+        fill(log)
+        log.flush()
+        cleaner = log.broker.cleaner
+        task = cleaner.task_for(("t", 0), now())
+        assert task is not None
+        asking = threading.Thread(target=log.compact, args=["t"])
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive()
+        with log._lock:
+            cleaner.fail(task, StoppedError("somebody has stopped it"), now())
+        asking.join(PATIENCE_S)
+        assert not asking.is_alive()
+        assert len(list(log.read("t"))) < 60
+
+
 def test_compacting_what_is_not_compacted_is_refused(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("t")

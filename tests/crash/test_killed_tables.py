@@ -25,7 +25,7 @@ pytest.importorskip("pyspark")
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_SECONDS = 180
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.crash_loop]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 
 
 def work(directory: Path, seed: int, *wanted: str) -> "subprocess.Popen[str]":

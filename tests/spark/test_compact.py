@@ -6,11 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
 from ottla.base.clock import SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.compact import compact_command
 from ottla.codec.compression import Compression
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -182,13 +184,17 @@ def test_two_attempts_at_one_task_are_not_let_write_one_file(
         conf.set("spark.speculation", "false")
 
 
-def test_the_command_says_what_it_did(data: Path, tmp_path: Path) -> None:
+def test_the_command_says_what_it_did(
+    data: Path, tmp_path: Path, local_session: LocalSession
+) -> None:
     other = tmp_path / "other"
     shutil.copytree(data, other)
     local = run_ottla("compact", "-d", data, "-t", "t")
-    spark = run_ottla("compact", "-d", other, "-t", "t", "--engine", "spark", "--json")
-    assert (local.returncode, spark.returncode) == (0, 0), spark.stderr
-    told = json.loads(spark.stdout)
+    arguments = ["-d", str(other), "-t", "t", "--engine", "spark", "--json"]
+    assert local_session.process_id, "the command takes the session that is there"
+    spark = CliRunner().invoke(compact_command, arguments, catch_exceptions=False)
+    assert (local.returncode, spark.exit_code) == (0, 0)
+    told = json.loads(spark.output)
     assert (told["topic"], told["partition"]) == ("t", 0)
     assert told["size_after"] < told["size_before"]
     assert f"t-0: compacted up to offset {told['end_offset']}, " in local.stdout

@@ -119,7 +119,7 @@ def test_a_follower_that_stops_anywhere_is_completed_by_the_next(
     assert_complete(tmp_path, 80)
 
 
-@pytest.mark.crash_loop  # Each step is a process with a Java of its own.
+@pytest.mark.long  # Each step is a process with a Java of its own.
 def test_a_follower_that_is_killed_is_completed_by_the_next(
     tmp_path: Path, local_session: LocalSession
 ) -> None:

@@ -19,6 +19,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.broker import Broker
+from ottla.broker.cleaner import CleaningTask
 from ottla.broker.opening import BrokerOptions
 from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
@@ -297,15 +298,13 @@ class Log:
         ]
 
     def _compact_partition(self, cleaning: Cleaning, topic: str, index: int) -> CompactedPartition:
-        cleaner = self.broker.cleaner
         with self._lock:
-            self._check_open()
             partition = self.broker.topics.online_partition(topic, index)
             size_before = partition.log.size
-            task = cleaner.task_for((topic, index), read_clock(self._clock))
+        task = self._cleaning_task((topic, index))
         if task is not None:
             cleaning.carry_out(task)
-            trouble = cleaner.trouble_of(task.key)
+            trouble = self.broker.cleaner.trouble_of(task.key)
             if trouble.failure_count:
                 raise UserError(f"{task.log.name} could not be compacted: {trouble.reason}")
         return CompactedPartition(
@@ -314,6 +313,16 @@ class Log:
             size_after=partition.log.size,
             end_offset=task.plan.end_offset if task else None,
         )
+
+    def _cleaning_task(self, key: tuple[str, int]) -> CleaningTask | None:
+        """A pass over one log, behind the one that may be under way."""
+        cleaner = self.broker.cleaner
+        while True:
+            with self._lock:
+                self._check_open()
+                if cleaner.states.is_free(key):
+                    return cleaner.task_for(key, read_clock(self._clock))
+            self._is_closed.wait(PAUSE_S)
 
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
