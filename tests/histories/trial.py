@@ -250,6 +250,19 @@ def last_reader(address: str, isolation: str) -> Consumer:
     return Consumer(config, logger=Silence())
 
 
+def _log_end(consumer: Consumer, place: TopicPartition) -> int:
+    """Librdkafka gives up at once when it notices only then that its connection was cut."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(place, PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
+                raise
+        else:
+            return int(end)
+
+
 def _log_ends(
     address: str, places: list[TopicPartition]
 ) -> tuple[list[Operation], dict[tuple[str, int], int]]:
@@ -259,7 +272,7 @@ def _log_ends(
     consumer = last_reader(address, "read_uncommitted")
     for one in places:
         began = time.monotonic_ns()
-        _, end = consumer.get_watermark_offsets(one, PATIENCE_S)
+        end = _log_end(consumer, one)
         ends[one.topic, one.partition] = end
         told.append(
             LogEnd(
