@@ -323,6 +323,8 @@ class Segment:
         max_offset = self.base_offset + INT32_MAX
         interval = self._config.index_interval_bytes
         largest_ms = self.largest.timestamp_ms
+        # An active segment is never compacted.
+        may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
         while valid < end:
             try:
                 batch = batch_at(view, valid)
@@ -335,8 +337,6 @@ class Segment:
             is_gap = batch.magic == 2 and batch.base_offset != next_offset
             if is_gap and is_misplaced(batch, next_offset, limit, view):
                 break
-            # An active segment is never compacted.
-            may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
             if is_gap and valid + size == end and not may_have_gaps:
                 warn_of_gap(self.log, valid, next_offset, batch.base_offset)
             if last_offset > max_offset:
