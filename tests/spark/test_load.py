@@ -7,9 +7,9 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.spark.load import LoadOptions, LoadReport, Progress, Step, load
-from ottla.spark.loading.parquet_job import TaskError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
+from ottla.spark.task_errors import TaskError
 from tests.golden.directories import GOLDEN
 from tests.spark.topics import append, log_rows, table_rows
 

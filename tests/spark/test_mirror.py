@@ -18,9 +18,9 @@ from ottla.mirror.staging import STAGING, Staged, StagedLog, adopt
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
-from ottla.spark.loading.parquet_job import TaskError
 from ottla.spark.mirror import BulkReport, mirror_with_spark, plan
 from ottla.spark.session import LocalSession
+from ottla.spark.task_errors import TaskError
 from ottla.storage.inspection.directory_check import check
 from tests.mirroring import SOURCE, SourceLog, damage
 from tests.serving import open_broker, serving

@@ -41,7 +41,7 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     from rich.console import Console
 
     from ottla.spark.load import LoadPlace, Sessions
-    from ottla.spark.loading.parquet_job import TaskError
+    from ottla.spark.task_errors import TaskError
 
     check_load_options(topics, given)
     console = Console()

@@ -30,9 +30,9 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
-    from ottla.spark.loading.parquet_job import TaskError
     from ottla.spark.session import SessionSettings
     from ottla.spark.tables.compaction import CompactOptions, compact
+    from ottla.spark.task_errors import TaskError
 
     console = Console()
     options = CompactOptions(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.cleaner import CleaningTask
-from ottla.spark.loading.parquet_job import own_error
+from ottla.spark.task_errors import own_error
 from ottla.storage.compaction.compaction import (
     CleanedGroup,
     CompactionPlan,

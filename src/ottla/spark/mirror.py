@@ -19,8 +19,8 @@ from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
-from ottla.spark.loading.parquet_job import own_error
 from ottla.spark.session import SessionSettings, spark_session
+from ottla.spark.task_errors import own_error
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,12 +6,13 @@ from dataclasses import replace
 from ottla.base.files import join
 from ottla.base.ids import uuid_text
 from ottla.spark.auditing.report import Difference
-from ottla.spark.loading.parquet_job import TaskError, read_footer
+from ottla.spark.loading.parquet_job import read_footer
 from ottla.spark.loading.plan import LogPartition
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.coverage import covered
 from ottla.spark.tables.data_files import rows_there_twice
 from ottla.spark.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.spark.task_errors import TaskError
 
 
 def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:

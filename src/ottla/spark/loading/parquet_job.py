@@ -6,7 +6,6 @@ partition and offset, and nothing need be read again to know what was written.
 """
 
 import os
-import re
 import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ottla.base.errors import OttlaError, UserError
 from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY
 from ottla.spark.loading.task import LoadTask, format_task
 from ottla.spark.table import spark_path
 from ottla.spark.tables.layout import Partitioning
 from ottla.spark.tables.manifest import DataFile, FileRole
+from ottla.spark.task_errors import TaskError, own_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,14 +36,9 @@ WRITE_OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 _POLL_SECONDS = 0.1
-_OWN_ERROR = re.compile(r"^ottla\.base\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 OnTasks = Callable[[int, int], None]
 """Hears how many tasks are done, and of how many."""
-
-
-class TaskError(OttlaError):
-    """A task stopped at an error of ours; the text is that error's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,15 +192,3 @@ def _tasks(tracker: Any, group: str) -> tuple[int, int]:
         sum(stage.numCompletedTasks for stage in known),
         sum(stage.numTasks for stage in known),
     )
-
-
-def own_error(error: Exception) -> Exception:
-    """Our own error out of the Python and Java traces around it; the error itself if there is none.
-
-    Tasks and planning run in processes of Spark's, which hand back no more than text.
-    """
-    found = _OWN_ERROR.findall(str(error))
-    if not found:
-        return error
-    kind, words = found[-1]
-    return UserError(words) if kind == UserError.__name__ else TaskError(words)

@@ -10,13 +10,13 @@ from ottla.spark.loading.parquet_job import (
     SQL_SETTINGS,
     WRITE_OPTIONS,
     OnTasks,
-    TaskError,
     run_watched,
     written_files,
 )
 from ottla.spark.table import spark_path
 from ottla.spark.tables.data_files import read_columns
 from ottla.spark.tables.manifest import DataFile
+from ottla.spark.task_errors import TaskError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
