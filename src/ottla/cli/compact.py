@@ -10,8 +10,7 @@ import click
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.cli.serve import log_directories, parse_setting
-from ottla.cli.server_properties import read_server_properties
+from ottla.cli.server_properties import given_settings, log_directories
 from ottla.config.broker import broker_config
 from ottla.embedded.cleaning import Engine
 from ottla.embedded.log import CompactedPartition
@@ -57,8 +56,7 @@ def compact_command(
     Whether it is due is not asked; the active segment and what min.compaction.lag.ms protects stay
     as they are. A broker compacts by itself: `ottla explain compaction` says when.
     """
-    values = read_server_properties(config_file) if config_file else {}
-    values.update(parse_setting(text) for text in settings)
+    values = given_settings(config_file, settings)
     paths = data_dirs or log_directories(broker_config(values))
     for path in paths:
         if not Path(path).is_dir():

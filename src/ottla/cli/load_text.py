@@ -57,8 +57,6 @@ class ProgressLine:
 
 def show_report(console: "Console", report: "LoadReport") -> None:
     """What came of it: offsets for each partition, then rows, time and place in a line."""
-    from rich.table import Table
-
     if report.nothing_new:
         ends = ", ".join(str(partition.until_offset) for partition in report.partitions)
         console.print(
@@ -67,15 +65,7 @@ def show_report(console: "Console", report: "LoadReport") -> None:
             highlight=False,
         )
         return
-    table = Table("partition", "from offset", "to offset", "rows", title=f"Loaded {report.topic}")
-    for partition in report.partitions:
-        table.add_row(
-            str(partition.partition),
-            f"{partition.from_offset:,}",
-            f"{partition.until_offset:,}",
-            f"{partition.row_count:,}",
-        )
-    console.print(table)
+    show_offsets(console, f"Loaded {report.topic}", report)
     for partition in report.partitions:
         if partition.lost is not None:
             console.print(
@@ -86,6 +76,21 @@ def show_report(console: "Console", report: "LoadReport") -> None:
     if report.quarantined_count:
         console.print(aside_words(report), soft_wrap=True, highlight=False)
     console.print(summary(report), soft_wrap=True, highlight=False)
+
+
+def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:
+    """A table of what was read of each partition."""
+    from rich.table import Table
+
+    table = Table("partition", "from offset", "to offset", "rows", title=title)
+    for one in report.partitions:
+        table.add_row(
+            str(one.partition),
+            f"{one.from_offset:,}",
+            f"{one.until_offset:,}",
+            f"{one.row_count:,}",
+        )
+    console.print(table)
 
 
 def commit_line(report: "LoadReport") -> str:

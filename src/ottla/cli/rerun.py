@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
+from ottla.cli.load_text import show_offsets
 from ottla.spark.loading.rerun_plan import AtTime, Bound, RerunRange
 
 if TYPE_CHECKING:
@@ -45,17 +46,7 @@ def parse_bound(option: str, text: str | None) -> Bound:
 
 def show_rerun(console: "Console", report: "LoadReport") -> None:
     """What was read again, by partition, and what became of the files."""
-    from rich.table import Table
-
-    table = Table("partition", "from offset", "to offset", "rows", title=f"Reran {report.topic}")
-    for one in report.partitions:
-        table.add_row(
-            str(one.partition),
-            f"{one.from_offset:,}",
-            f"{one.until_offset:,}",
-            f"{one.row_count:,}",
-        )
-    console.print(table)
+    show_offsets(console, f"Reran {report.topic}", report)
     carried = sum(one.carried_count for one in report.partitions)
     beside = f", {carried:,} rows beside them kept" if carried else ""
     console.print(

@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import StorageError, UserError
+from ottla.base.errors import StorageError
 from ottla.base.files import OsFileSystem
 from ottla.cli.metrics import BrokerCollector, MetricsServer
 from ottla.cli.recovery_progress import RecoveryProgress
-from ottla.cli.server_properties import read_server_properties
-from ottla.config.broker import BrokerConfig, broker_config
+from ottla.cli.server_properties import given_settings, log_directories
+from ottla.config.broker import broker_config
 from ottla.config.group import with_local_defaults
 from ottla.config.listeners import client_listeners
 from ottla.embedded.cleaning import Cleaning
@@ -70,8 +70,7 @@ def serve_command(
     """
     started = time.monotonic()
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
-    values = read_server_properties(config_file) if config_file else {}
-    values.update(parse_setting(text) for text in settings)
+    values = given_settings(config_file, settings)
     if listen is not None:
         values["listeners"] = listener_text(*parse_address(listen))
     config = broker_config(values)
@@ -125,25 +124,9 @@ def keep_out_of_collections() -> None:
     gc.freeze()
 
 
-def log_directories(config: BrokerConfig) -> tuple[str, ...]:
-    """The log directories that the settings name; raises `UserError` when they name none."""
-    paths = config.log_dirs or ((config.log_dir,) if config.log_dir else ())
-    if not paths:
-        raise UserError("name a data directory: --data-dir DIR, or log.dirs in the --config file")
-    return paths
-
-
 def listener_text(host: str, port: int) -> str:
     """An address as `listeners` has it."""
     return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
-
-
-def parse_setting(text: str) -> tuple[str, str]:
-    """KEY=VALUE as a pair; raises `UserError`."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as log.segment.bytes=1048576")
-    return name.strip(), value.strip()
 
 
 def stop_on_signals(server: Server) -> None:

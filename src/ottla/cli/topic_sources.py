@@ -14,7 +14,7 @@ from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.cluster_store import read_cluster_state
 from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, merge_topic_files, read_topic_file
 from ottla.broker.topics import topic_config
-from ottla.cli.server_properties import read_server_properties
+from ottla.cli.server_properties import given_settings
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
@@ -98,7 +98,7 @@ def read_directories(
     """Opens directories for reading; raises `UserError`."""
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
-    values = read_server_properties(config_file) if config_file else {}
+    values = given_settings(config_file, ())
     state = read_cluster_state(paths, file_system)
     try:
         entries = merge_topic_files(read_topic_file(file_system, path) for path in paths).entries

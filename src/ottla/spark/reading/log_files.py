@@ -7,7 +7,6 @@ stopped cleanly (`ReadOnlyLog.high_watermark`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from os import cpu_count
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
@@ -21,7 +20,7 @@ from ottla.spark.loading.batch_roll_up import roll_up
 from ottla.spark.loading.plan import LogPartition, TopicPartition
 from ottla.spark.reading.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.reading.options import Isolation
-from ottla.spark.reading.splits import SplitRule, Stretch, TaskWishes, split_ranges
+from ottla.spark.reading.splits import Stretch, TaskWishes, split_ranges
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 from ottla.storage.aborted_ranges import AbortedRanges
@@ -101,12 +100,7 @@ class LogFiles:
     def splits(
         self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
     ) -> list[Split]:
-        rule = SplitRule(
-            min_count=wishes.min_count or cpu_count() or 1,
-            min_size=1 if wishes.min_count else MIN_TASK_SIZE,
-            max_size=MAX_TASK_SIZE,
-            max_offsets=wishes.max_offsets,
-        )
+        rule = wishes.rule(min_size=MIN_TASK_SIZE, max_size=MAX_TASK_SIZE)
         logs = {place: self._reaching(place, ranges[place]) for place in ranges}
         stretches = {place: _stretches(logs[place], ranges[place]) for place in ranges}
         return [

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from os import cpu_count
 from typing import TypeVar
 
 from ottla.spark.tables.manifest import OffsetRange
@@ -25,6 +26,15 @@ class TaskWishes:
 
     min_count: int | None = None
     max_offsets: int | None = None
+
+    def rule(self, *, min_size: int, max_size: int) -> "SplitRule":
+        """One task for each core where nothing is asked for, and there is enough to do."""
+        return SplitRule(
+            min_count=self.min_count or cpu_count() or 1,
+            min_size=1 if self.min_count else min_size,
+            max_size=max_size,
+            max_offsets=self.max_offsets,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ asked otherwise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from os import cpu_count
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
@@ -15,7 +14,7 @@ from ottla.client.refusals import RefusedError
 from ottla.spark.loading.plan import LogPartition, TopicPartition
 from ottla.spark.reading.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.reading.options import Isolation
-from ottla.spark.reading.splits import SplitRule, Stretch, TaskWishes, split_ranges
+from ottla.spark.reading.splits import Stretch, TaskWishes, split_ranges
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.reading.wire_client import WireClient
 from ottla.spark.tables.manifest import OffsetRange
@@ -71,12 +70,7 @@ class BrokerLog:
     def splits(
         self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
     ) -> list[Split]:
-        rule = SplitRule(
-            min_count=wishes.min_count or cpu_count() or 1,
-            min_size=1 if wishes.min_count else MIN_TASK_OFFSETS,
-            max_size=MAX_TASK_OFFSETS,
-            max_offsets=wishes.max_offsets,
-        )
+        rule = wishes.rule(min_size=MIN_TASK_OFFSETS, max_size=MAX_TASK_OFFSETS)
         stretches = {place: _stretches(wanted) for place, wanted in ranges.items()}
         ids = self._client.partitions_of({place.topic for place in ranges})
         return [

@@ -194,10 +194,10 @@ class SourceReader:
         self._around.on_bytes(position - counted)
 
     def data_batches(
-        self, transactions: CleanedTransactions, from_offset: int = 0
+        self, transactions: CleanedTransactions, from_offset: int = 0, *, is_checked: bool = True
     ) -> Iterator[Batch]:
         """Those whose records count: no markers, and nothing of aborted transactions."""
-        for batch in self.batches(from_offset):
+        for batch in self.batches(from_offset, is_checked=is_checked):
             if batch.is_control:
                 transactions.is_marker_obsolete(batch)
             elif not transactions.is_aborted(batch):

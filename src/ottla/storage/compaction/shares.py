@@ -37,11 +37,8 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
     reader = _reader(plan, number, around)
     transactions = CleanedTransactions(plan.aborted, source.base_offset)
     try:
-        for batch in reader.batches(is_checked=False):
-            if batch.is_control:
-                transactions.is_marker_obsolete(batch)
-            else:
-                transactions.is_aborted(batch)
+        for _ in reader.data_batches(transactions, is_checked=False):
+            pass  # It is the transactions that take note.
     except InvalidBatchError as error:
         raise reader.damaged(0, error) from error
     return transactions.seen
