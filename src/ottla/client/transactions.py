@@ -20,6 +20,7 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
     AddPartitionsToTransactionRequest,
 )
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_transaction import EndTransactionRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
@@ -160,6 +161,22 @@ def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool)
             return False
         raise
     return True
+
+
+def is_initialized(cluster: Cluster, transactional_id: str) -> bool:
+    """Whether the coordinator knows the id; false of brokers that do not tell (KIP-664)."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def ask(broker: Connection) -> bool:
+        if not broker.answers(ApiKey.DESCRIBE_TRANSACTIONS):
+            return False
+        code = broker.ask(request).transaction_states[0].error_code
+        if code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            check(code)
+        return bool(code == ErrorCode.NONE)
+
+    with refusals(f"transaction {transactional_id}"):
+        return cluster.ask_coordinator(CoordinatorKind.TRANSACTION, transactional_id, ask)
 
 
 def ongoing_ids(cluster: Cluster) -> list[str]:

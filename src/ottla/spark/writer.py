@@ -39,6 +39,7 @@ PREFIX = "ottla-sink-"
 """Of transactional ids and groups."""
 
 QUERY_PROPERTY = "sql.streaming.queryId"
+RUN_PROPERTY = "spark.jobGroup.id"
 BATCH_PROPERTY = "streaming.sql.batchId"
 
 
@@ -93,7 +94,8 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
         on_step: Callable[[Step], None] = ignore,
     ) -> None:
         super().__init__(options, schema, overwrite, on_step)
-        self._job = Job(sink=PREFIX + str(uuid.uuid4()))
+        name = str(uuid.uuid4())
+        self._job = Job(sink=PREFIX + name, run=name)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         return self._write(self._job, iterator)
@@ -112,10 +114,12 @@ class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         context = TaskContext.get()
-        query, batch = map(context.getLocalProperty, (QUERY_PROPERTY, BATCH_PROPERTY))
-        if query is None or batch is None:
+        told = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY)]
+        batch = context.getLocalProperty(BATCH_PROPERTY)
+        if None in told or batch is None:
             raise UserError("Spark does not tell which batch of which query this is")
-        return self._write(Job(sink=PREFIX + query, batch=int(batch)), iterator)
+        query, run = told
+        return self._write(Job(sink=PREFIX + query, run=run, batch=int(batch)), iterator)
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         job = _job(messages)

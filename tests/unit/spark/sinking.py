@@ -54,6 +54,7 @@ class Query:
     address: Address
     topic: str
     name: str
+    started: str = "first"
 
     @property
     def options(self) -> SinkOptions:
@@ -82,7 +83,7 @@ class Query:
         )
 
     def job(self, batch: int) -> Job:
-        return Job(sink=self.name, batch=batch)
+        return Job(sink=self.name, run=self.started, batch=batch)
 
     def _work(self, kill: Killer | None, what: Callable[[Cluster, Killer], Any]) -> Any:
         kill = Killer() if kill is None else kill

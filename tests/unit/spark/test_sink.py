@@ -1,6 +1,7 @@
 """Every batch of a stream is in the log once, whatever is killed, and wherever."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,20 @@ def test_an_abort_ends_what_tasks_left_open(queries: Queries) -> None:
     for number in range(3):
         partition = log.partition(query.topic, number)
         assert partition.last_stable_offset == partition.log_end_offset
+
+
+def test_a_task_that_begins_after_the_abort_leaves_nobody_waiting(queries: Queries) -> None:
+    """Spark asks for the abort while other tasks of the batch may be anywhere."""
+    query = queries.new("abort-early")
+    with connected(query.options) as cluster:
+        abort(cluster, query.job(0), [None, None])
+    with pytest.raises(UserError, match="aborted before this task"):
+        query.task(0, 0, rows_of(0))
+    log = ottla.open_for_reading(str(queries.data))
+    ends = [log.partition(query.topic, number).log_end_offset for number in range(3)]
+    assert ends == [0, 0, 0]
+    replace(query, started="again").run(0, divided(rows_of(0), 2))
+    assert queries.values(query) == sorted(rows_of(0))
 
 
 def test_an_abort_leaves_alone_what_is_being_committed(queries: Queries) -> None:

@@ -22,6 +22,7 @@ from ottla.client.transactions import (
     commit_offset,
     end_transaction,
     init_producer,
+    is_initialized,
     ongoing_ids,
 )
 from ottla.spark.writing.options import SinkOptions
@@ -72,10 +73,12 @@ def ignore(_: Step) -> None:
 class Job:
     """A write that becomes visible at once: one batch of a stream, or (`None`) a whole one.
 
-    `sink` is the same for all batches of a stream, whenever and wherever they run.
+    `sink` is the same for all batches of a stream, whenever and wherever they run; `run` is another
+    one each time the stream is started, and a write's own.
     """
 
     sink: str
+    run: str
     batch: int | None = None
 
 
@@ -152,6 +155,8 @@ class TaskWrite:
             is_transactional = self.options.is_exactly_once
             name = transactional_id(self.job.sink, self.task) if is_transactional else ""
             who = init_producer(self.cluster, name, self.options.transaction_timeout_ms)
+            if is_transactional and is_initialized(self.cluster, _abort_id(self.job)):
+                raise UserError("the write was aborted before this task began to write")
             self._producer = Producer(self.cluster, who, self.options.compression)
             self.on_step(Step.PRODUCER_READY)
         return self._producer
@@ -238,17 +243,25 @@ def abort(cluster: Cluster, job: Job, reports: Sequence[TaskReport | None]) -> N
     """Aborts what tasks have left open, so that no reader waits for it.
 
     What is about to be committed is left to the next run: Spark aborts also when a commit failed.
+    Spark does not wait for tasks that are still under way, or even yet to begin: one that begins
+    after its id had a new epoch here finds the other id, which had one before.
     """
     if job.batch is not None:
         state = read_state(cluster, job.sink)
         if state is not None and state.batch >= job.batch:
             return
+    init_producer(cluster, _abort_id(job), _SHORT_TIMEOUT_MS)
     for task, report in enumerate(reports):
         if report is None:
             # A new epoch aborts what a task has left that could not say so.
             init_producer(cluster, transactional_id(job.sink, task), _SHORT_TIMEOUT_MS)
         elif report.entry is not None:
             end_transaction(cluster, _identity(job, report.entry), is_commit=False)
+
+
+def _abort_id(job: Job) -> str:
+    """A transactional id that the coordinator knows once a run was aborted."""
+    return f"{job.sink}-aborted-{job.run}"
 
 
 _SHORT_TIMEOUT_MS = 10_000
