@@ -108,7 +108,8 @@ def _cpu_each(broker: RunningBroker, batches: list[bytearray]) -> float:
 
 
 def _seconds(broker: RunningBroker) -> float:
-    return first_thread_seconds(broker.pid) or perf_counter()
+    spent = first_thread_seconds(broker.pid)
+    return perf_counter() if spent is None else spent
 
 
 def _frame(topic: str, batch: bytearray) -> bytes:

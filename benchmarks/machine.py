@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+SETTLED_S = 1.0
 
 
 def description() -> str:
@@ -74,8 +75,19 @@ def cost_of(pid: int) -> ProcessCost | None:
 
 
 def first_thread_seconds(pid: int) -> float | None:
-    """Processor seconds of a process's first thread, finer than ticks; `None` without /proc."""
+    """Processor seconds of a process's first thread, finer than ticks; `None` without /proc.
+
+    Of a thread that runs the kernel counts the last milliseconds only when it next looks, so this
+    waits until the thread sleeps, for a second at most.
+    """
+    deadline = time.monotonic() + SETTLED_S
     try:
+        while not _sleeps(pid) and time.monotonic() < deadline:
+            time.sleep(0)
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except OSError:
         return None
+
+
+def _sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"

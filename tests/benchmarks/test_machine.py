@@ -1,0 +1,50 @@
+"""What a process has cost, finer than the kernel's ticks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.machine import first_thread_seconds
+
+WORKER = """
+import sys, time
+for line in sys.stdin:
+    print("answered", flush=True)
+    began = time.thread_time_ns()
+    while time.thread_time_ns() - began < int(line) * 1000:
+        pass
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="asks /proc")
+def test_work_shorter_than_a_tick_is_counted_to_its_end() -> None:
+    """The kernel counts what a thread that runs has cost only now and then."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+
+        def cost_of_work(microseconds: int) -> float:
+            before = first_thread_seconds(worker.pid)
+            print(microseconds, file=worker.stdin, flush=True)
+            worker.stdout.readline()
+            after = first_thread_seconds(worker.pid)
+            assert before is not None
+            assert after is not None
+            return after - before
+
+        cost_of_work(1)
+        costs = [cost_of_work(200) for _ in range(50)]
+        worker.stdin.close()
+    assert min(costs) >= 200e-6
+
+
+def test_a_process_that_is_gone_costs_nothing_known() -> None:
+    assert first_thread_seconds(os.getpid() + 10**7) is None
