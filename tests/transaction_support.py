@@ -32,13 +32,16 @@ class TransactionLog:
         self.machine = TransactionMachine(self.config, self.new_id)
         self.records: list[CoordinatorRecord] = []
         self.elapsed_ms = 0
+        self.fast_ms = 0
+        """What the wall clock has been set on, or back if negative."""
         self.writes_markers = True
         self.refusal: ErrorCode | None = None
         self.machine.loaded(self.at)
 
     @property
     def at(self) -> Moment:
-        return Moment(now_ms=START_MS + self.elapsed_ms, monotonic_ms=float(self.elapsed_ms))
+        now_ms = START_MS + self.elapsed_ms + self.fast_ms
+        return Moment(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
 
     def restart(self) -> None:
         """A machine that knows only the log."""

@@ -30,6 +30,7 @@ from ottla.testing.history import (
     Read,
     Send,
 )
+from tests.histories.clocks import wrong_ms
 
 TOPIC = "in"
 OUTPUT = "out"
@@ -38,6 +39,8 @@ GROUP = "workers"
 PATIENCE_S = 30.0
 TRANSACTION_MS = 3000
 POLL_S = 0.1
+SET_SHARE = 0.02
+"""Of all records: before them the client's clock is set."""
 
 
 class Silence:
@@ -71,10 +74,17 @@ class Client:
         self.address = address
         self.chance = random.Random(seed)
         self._count = 0
+        self._fast_ms = wrong_ms(self.chance)
 
     def value(self) -> str:
         self._count += 1
         return f"{self.teller.name}:{self._count}"
+
+    def timestamp_ms(self) -> int:
+        """What records say, by a clock that is wrong and is set now and then."""
+        if self.chance.random() < SET_SHARE:
+            self._fast_ms = wrong_ms(self.chance)
+        return time.time_ns() // 1_000_000 + self._fast_ms
 
     def producer(self, **more: Any) -> Producer:
         config = {
@@ -125,7 +135,13 @@ class Client:
 
         while True:
             try:
-                producer.produce(topic, value, partition=partition, on_delivery=answered)
+                producer.produce(
+                    topic,
+                    value,
+                    partition=partition,
+                    timestamp=self.timestamp_ms(),
+                    on_delivery=answered,
+                )
                 return
             except BufferError:
                 producer.poll(POLL_S)

@@ -64,8 +64,9 @@ def send(client: Client, sender: Any, transaction: str) -> Sent:
         "value": client.value(),
     }
     client.teller.tell(Send(**told))
+    told_of = record(TOPIC, told["value"], partition=partition, timestamp_ms=client.timestamp_ms())
     try:
-        answer = sender.send(record(TOPIC, told["value"], partition=partition))
+        answer = sender.send(told_of)
     except java_class("org.apache.kafka.common.KafkaException"):
         answer = None  # The transaction has failed meanwhile, as its end will say.
     return Sent(told, answer)

@@ -4,6 +4,7 @@ A few seconds in `make test`, and as long as it is told in `make crash`. What fa
 with `python -m tests.histories SEED SECONDS ROLES`.
 """
 
+import contextlib
 import random
 import time
 from collections import Counter
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.testing.history import End, Operation, Outcome, Send, check
 from tests.compat.java import absence
+from tests.histories.clients import PATIENCE_S, TOPIC
+from tests.histories.clocks import HOUR_MS
 from tests.histories.trial import (
     EXACTLY_ONCE,
     GROUP_PAUSES_S,
@@ -22,7 +26,10 @@ from tests.histories.trial import (
     JAVA_PAUSES_S,
     JAVA_TRANSACTIONAL,
     TRANSACTIONAL,
+    Broker,
     Trial,
+    create_topics,
+    free_port,
 )
 
 SECONDS = 3.0
@@ -63,6 +70,7 @@ def assert_much_happened(history: list[Operation], done: Counter[str]) -> None:
     outcomes = Counter(one.outcome for one in history if isinstance(one, Send))
     assert outcomes[Outcome.OK] > 20, outcomes
     assert any(done[one] for one in ("delay", "double", "kill", "pause")), done
+    assert done["clock set"], done
 
 
 def committed_transactions(history: list[Operation]) -> set[str]:
@@ -71,6 +79,23 @@ def committed_transactions(history: list[Operation]) -> set[str]:
         for one in history
         if isinstance(one, End) and one.is_commit and one.outcome is Outcome.OK
     }
+
+
+def test_the_broker_of_a_trial_goes_by_the_clock_that_is_set(tmp_path: Path) -> None:
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    times_ms: list[int] = []
+    with contextlib.closing(Broker(tmp_path / "data", port, port)) as broker:
+        create_topics(address, {"message.timestamp.type": "LogAppendTime"})
+        producer = Producer({"bootstrap.servers": address})
+        for hours in (48, -48, 0):
+            broker.clock.set(hours * HOUR_MS)
+            producer.produce(
+                TOPIC, b"v", on_delivery=lambda _, one: told.append(one.timestamp()[1])
+            )
+            assert producer.flush(PATIENCE_S) == 0
+    now_ms = time.time_ns() // 1_000_000
+    assert [round((one - now_ms) / HOUR_MS) for one in times_ms] == [48, -48, 0]
 
 
 def test_idempotent_producers_lose_and_double_nothing(tmp_path: Path, crash_seconds: float) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,16 +30,23 @@ from ottla.testing.history import (
 )
 from tests.cli.support import ENVIRONMENT
 from tests.histories.clients import OUTPUT, PARTITIONS, PATIENCE_S, TOPIC, Silence
+from tests.histories.clocks import HOUR_MS, WallClock, wrong_ms
 from tests.histories.proxy import Mischief, Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
+WITH_TESTS = {**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"}
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.segment.bytes": "40000",
     "offsets.topic.num.partitions": "2",
+    # Whoever is unheard of for an hour is forgotten: no clock that is set makes that of a second.
+    "producer.id.expiration.ms": str(HOUR_MS),
+    "producer.id.expiration.check.interval.ms": "100",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
     "transaction.state.log.num.partitions": "2",
+    "transactional.id.expiration.ms": str(HOUR_MS),
 }
 
 IDEMPOTENT = ("producer", "producer", "consumer", "committed")
@@ -64,11 +72,13 @@ class RunningClient:
 
 
 class Broker:
-    """`ottla serve` behind a proxy, on the same ports in every life."""
+    """`ottla serve` behind a proxy, on the same ports and by the same clock in every life."""
 
     def __init__(self, directory: Path, port: int, advertised_port: int) -> None:
         options = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{advertised_port}"}
-        self._command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(directory)]
+        self.clock = WallClock(directory.with_name("clock"))
+        self._command = [sys.executable, "-m", "tests.histories.stepped_broker"]
+        self._command += [str(self.clock.path), "--data-dir", str(directory)]
         self._command += ["--listen", f"127.0.0.1:{port}"]
         self._command += [word for one in options.items() for word in ("-o", "=".join(one))]
         self._errors = directory.with_name("broker.log").open("ab")
@@ -96,7 +106,11 @@ class Broker:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=self._errors, env=ENVIRONMENT
+            self._command,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=ROOT,
+            env=WITH_TESTS,
         )
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"ready "), "see broker.log"
@@ -144,6 +158,7 @@ class Trial:
             self._start(self._clients[-1], address)
         while time.monotonic() < self._until:
             time.sleep(chance.uniform(*self.pauses_s))
+            self._set_clock(broker.clock, chance)
             deed = chance.choices(("kill", "pause", "kill_client", "nothing"), (4, 2, 4, 2))[0]
             self.done[deed] += 1
             logger.info("%s", deed)
@@ -160,6 +175,13 @@ class Trial:
                     self.done["ended by itself"] += 1
                     self._start(client, address)
 
+    def _set_clock(self, clock: WallClock, chance: random.Random) -> None:
+        """Forwards or back, now and then to where it belongs."""
+        fast_ms = wrong_ms(chance)
+        clock.set(fast_ms)
+        self.done["clock set"] += 1
+        logger.info("the broker's clock is %.1f hours fast", fast_ms / HOUR_MS)
+
     def _start(self, client: RunningClient, address: str) -> None:
         left = self._until - time.monotonic()
         if left <= 0:
@@ -175,7 +197,7 @@ class Trial:
                 ],
                 stderr=errors,
                 cwd=ROOT,
-                env={**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"},
+                env=WITH_TESTS,
             )  # fmt: skip
 
     def _wait_for_clients(self) -> None:
@@ -205,10 +227,13 @@ def free_port() -> int:
         return port
 
 
-def create_topics(address: str) -> None:
+def create_topics(address: str, config: Mapping[str, str] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": address}, logger=Silence())
     futures = admin.create_topics(
-        [NewTopic(name, num_partitions=PARTITIONS) for name in (TOPIC, OUTPUT)]
+        [
+            NewTopic(name, num_partitions=PARTITIONS, config=dict(config or {}))
+            for name in (TOPIC, OUTPUT)
+        ]
     )
     for future in futures.values():
         future.result(PATIENCE_S)

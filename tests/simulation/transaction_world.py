@@ -46,11 +46,16 @@ SETTINGS = {
     "offsets_topic_num_partitions": "1",
     "log_index_size_max_bytes": "120",
     "log_segment_bytes": "1500",
+    "producer_id_expiration_ms": "3600000",
+    "producer_id_expiration_check_interval_ms": "1000",
+    "transactional_id_expiration_ms": "3600000",
+    "transaction_remove_expired_transaction_cleanup_interval_ms": "1000",
 }
 PLACES = (("a", 0), ("b", 0))
 SLOTS = ("till", "shop")
 GROUP = "g"
 TIMEOUT_MS = 10_000
+TWO_DAYS_MS = 48 * 3_600_000
 STEPS = 600
 AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -83,6 +88,8 @@ class TransactionWorld:
         self.counts: Counter[str] = Counter()
         self.history: list[Operation] = []
         self.elapsed_ms = 0
+        self.fast_ms = 0
+        """What the wall clock has been set on, or back if negative."""
         self._ticks = 0
         self._late: list[Callable[[], object]] = []
         self.file_system: FakeFileSystem = disk("/d")
@@ -98,6 +105,7 @@ class TransactionWorld:
             (self.late_call_arrives, 4),
             (self.life_ends, 3),
             (self.broker_dies, 2),
+            (self.clock_is_set, 2),
         ]
 
     def run(self, steps: int = STEPS) -> list[Operation]:
@@ -182,6 +190,10 @@ class TransactionWorld:
         self.counts["kills"] += 1
         self.file_system = self.file_system.crash(CrashMode.KEEP)
         self.broker = self._open()
+
+    def clock_is_set(self) -> None:
+        self.counts["clock set"] += 1
+        self.fast_ms = self.chance.choice((-1, 0, 1)) * self.chance.randrange(TWO_DAYS_MS)
 
     # What clients do
 
@@ -287,9 +299,8 @@ class TransactionWorld:
         self._over(life)
 
     def _add(self, life: Life, claim: ProducerClaim, where: tuple[str, int]) -> Any:
-        transactions = self.broker.transactions
         return self._call(
-            lambda: transactions.add_partitions(
+            lambda: self.broker.transactions.add_partitions(
                 claim, [where], self._at(), client_version=life.version
             ),
             may_be_late=life.version > 0,
@@ -389,7 +400,8 @@ class TransactionWorld:
         self.broker.write_out()
 
     def _at(self) -> Moment:
-        return Moment(now_ms=NOW_MS + self.elapsed_ms, monotonic_ms=float(self.elapsed_ms))
+        now_ms = NOW_MS + self.elapsed_ms + self.fast_ms
+        return Moment(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
 
     def _begun(self, process: str) -> dict[str, Any]:
         self._ticks += 1

@@ -419,15 +419,15 @@ class Broker:
     def _removal_delay_ms(self) -> int:
         return self.config.topic_defaults.file_delete_delay_ms
 
-    def due_flushes(self, now_ms: int) -> list[tuple[LogDirectory, FlushPlan]]:
+    def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
         """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
         due = []
         for directory in self.directories:
             if directory.is_offline:
                 continue
-            plans = (due_flush(log, now_ms) for log in directory.logs.values())
+            plans = (due_flush(log, monotonic_ms) for log in directory.logs.values())
             due += [(directory, plan) for plan in plans if plan is not None]
-            due += [(directory, plan) for plan in self.moves.due_flushes(directory, now_ms)]
+            due += [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
         return due
 
     def run_due_jobs(self, at: Moment) -> None:
@@ -493,4 +493,4 @@ class Broker:
     def _expire_producers(self, at: Moment) -> None:
         for directory in self.directories:
             for log in directory.logs.values():
-                log.producers.expire(at.now_ms, self.config.producer_id_expiration_ms)
+                log.producers.expire(at, self.config.producer_id_expiration_ms)

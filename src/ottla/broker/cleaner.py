@@ -182,8 +182,7 @@ class Cleaner:
         return cleanable(view_log(log, directory.cleaned.get(key)), log.config, now_ms)
 
     def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
-        retry_ms = self.trouble_of(key).retry_ms(self.backoff_ms)
-        return retry_ms is not None and now_ms < retry_ms
+        return self.trouble_of(key).retry_ms(self.backoff_ms, now_ms) is not None
 
     def _task(
         self,

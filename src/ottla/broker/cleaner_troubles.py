@@ -42,12 +42,16 @@ class Trouble:
     def is_over(self) -> bool:
         return not self.failure_count and not self.damaged
 
-    def retry_ms(self, backoff_ms: int) -> int | None:
-        """Before when the log is left alone: twice as long after each failure."""
+    def retry_ms(self, backoff_ms: int, now_ms: int) -> int | None:
+        """Until when the log is left alone, twice as long after each failure; `None`: no longer.
+
+        A failure that is still to come, by a clock that was set back, puts nothing off.
+        """
         if not self.failure_count:
             return None
         wait_ms = backoff_ms << min(self.failure_count - 1, 20)
-        return self.failed_ms + min(wait_ms, MAX_BACKOFF_MS)
+        retry_ms = self.failed_ms + min(wait_ms, MAX_BACKOFF_MS)
+        return retry_ms if self.failed_ms <= now_ms < retry_ms else None
 
 
 def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartition, Trouble]:

@@ -174,12 +174,12 @@ class Moves:
         """When `advance` next has work, on the monotonic clock."""
         return self._due_ms if self._moves else None
 
-    def due_flushes(self, directory: LogDirectory, now_ms: int) -> Iterable[FlushPlan]:
+    def due_flushes(self, directory: LogDirectory, monotonic_ms: float) -> Iterable[FlushPlan]:
         """What of the copies in a directory is to be flushed now."""
         for key, log in directory.futures.items():
             move = self._moves.get(key)
             until = move.flush_until if move is not None else None
-            plan = due_flush(log, now_ms) if until is None else plan_flush(log, until)
+            plan = due_flush(log, monotonic_ms) if until is None else plan_flush(log, until)
             if plan is not None:
                 yield plan
 

@@ -41,8 +41,7 @@ class Told:
     @property
     def retry_ms(self) -> int | None:
         """Until when the cleaner leaves the log alone after a failure."""
-        retry_ms = self.trouble.retry_ms(self.broker.log_cleaner_backoff_ms)
-        return retry_ms if retry_ms is not None and retry_ms > self.now_ms else None
+        return self.trouble.retry_ms(self.broker.log_cleaner_backoff_ms, self.now_ms)
 
     @property
     def will_be(self) -> bool:

@@ -58,7 +58,7 @@ class Flusher:
     def flush_due(self) -> None:
         """One round: every flush that is due now."""
         with self._lock:
-            plans = self._broker.due_flushes(self._clock.now_ms())
+            plans = self._broker.due_flushes(self._clock.monotonic_ms())
         for directory, plan in plans:
             try:
                 carry_out(plan, self._file_system)
@@ -68,4 +68,4 @@ class Flusher:
                 self._on_failure()
                 continue
             with self._lock:
-                finish(plan, self._clock.now_ms())
+                finish(plan, self._clock.monotonic_ms())

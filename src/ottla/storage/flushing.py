@@ -43,14 +43,14 @@ def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
     )
 
 
-def due_flush(log: PartitionLog, now_ms: int) -> FlushPlan | None:
+def due_flush(log: PartitionLog, monotonic_ms: float) -> FlushPlan | None:
     """The flush that a roll or `flush.ms` has made due, if any."""
     # The log may have been cut since it rolled.
     rolled_until = min(log.rolled_until, log.log_end_offset)
     if rolled_until > log.offsets.recovery_point:
         return plan_flush(log, rolled_until)
     if log.high_watermark > log.offsets.recovery_point and (
-        now_ms - log.last_flush_ms >= log.config.flush_ms
+        monotonic_ms - log.last_flush_ms >= log.config.flush_ms
     ):
         return plan_flush(log, log.high_watermark)
     return None
@@ -69,9 +69,9 @@ def carry_out(plan: FlushPlan, file_system: FileSystem) -> None:
         file_system.sync_directory(plan.log.directory)
 
 
-def finish(plan: FlushPlan, now_ms: int) -> None:
+def finish(plan: FlushPlan, monotonic_ms: float) -> None:
     """Moves the recovery point, unless the log was cut since: what is there now may be new."""
     log = plan.log
     if log.offsets.cut_count == plan.cut_count:
         log.offsets.flushed(plan.until_offset)
-    log.last_flush_ms = now_ms
+    log.last_flush_ms = monotonic_ms

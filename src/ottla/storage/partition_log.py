@@ -79,7 +79,7 @@ class PartitionLog:
         self.on_cut: Callable[[], None] = _nobody_asks
         """Called when the log was cut and its recovery point went back (`truncation`)."""
         self._roll_limits = self._new_roll_limits()
-        self.last_flush_ms = 0
+        self.last_flush_ms = 0.0
         self.segments = recovered.segments
         self.epochs = recovered.epochs
         self.producers = recovered.producers

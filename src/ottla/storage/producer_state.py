@@ -6,12 +6,14 @@ newest valid one at or below the log's end and replays from there. Kafka's count
 `ProducerStateManager`, `ProducerStateEntry`, `ProducerAppendInfo` (KIP-98, KIP-360).
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.moment import Moment, silent_since_ms
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
@@ -21,6 +23,9 @@ BATCHES_TO_RETAIN = 5
 
 NO_EPOCH = -1
 NO_SEQUENCE = -1
+
+BEFORE_START = -math.inf
+"""In `quiet_since_ms`: not heard of since the log was opened."""
 
 
 class AppendOrigin(Enum):
@@ -51,7 +56,11 @@ class BatchMetadata:
 
 @dataclass(slots=True, kw_only=True)
 class ProducerEntry:
-    """One producer's state. `transaction_first_offset` is `None` outside a transaction."""
+    """One producer's state. `transaction_first_offset` is `None` outside a transaction.
+
+    `quiet_since_ms` is when a look first found nothing new, on the monotonic clock; `None` when
+    something came since the last look.
+    """
 
     producer_id: int
     epoch: int = NO_EPOCH
@@ -59,6 +68,7 @@ class ProducerEntry:
     last_timestamp_ms: int = -1
     transaction_first_offset: int | None = None
     batches: list[BatchMetadata] = field(default_factory=list)
+    quiet_since_ms: float | None = field(default=None, compare=False)
 
     @property
     def last_sequence(self) -> int:
@@ -73,6 +83,14 @@ class ProducerEntry:
             if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
                 return known
         return None
+
+    def is_silent(self, at: Moment, limit_ms: int) -> bool:
+        """Whether nothing was heard for `limit_ms`; each look counts from the one before."""
+        if self.quiet_since_ms is None:
+            self.quiet_since_ms = at.monotonic_ms
+        elif self.quiet_since_ms == BEFORE_START:
+            self.quiet_since_ms = silent_since_ms(at, self.last_timestamp_ms, limit_ms)
+        return at.monotonic_ms - self.quiet_since_ms >= limit_ms
 
     def change_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
@@ -159,6 +177,7 @@ class ProducerState:
             )
         )
         entry.last_timestamp_ms = timestamp_ms
+        entry.quiet_since_ms = None
         if batch.is_transactional and entry.transaction_first_offset is None:
             entry.transaction_first_offset = first_offset
             self._ongoing[first_offset] = batch.producer_id
@@ -175,6 +194,7 @@ class ProducerState:
         entry.change_epoch(batch.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = batch.max_timestamp_ms
+        entry.quiet_since_ms = None
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, None
         if first_offset is None:
             return None
@@ -212,13 +232,21 @@ class ProducerState:
 
     # Forgetting
 
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers unheard of for `producer.id.expiration.ms`, unless in a transaction."""
+    def opened(self) -> None:
+        """The log begins to serve, with what its files tell."""
+        for entry in self.entries.values():
+            entry.quiet_since_ms = BEFORE_START
+
+    def expire(self, at: Moment, expiration_ms: int) -> None:
+        """Forgets producers unheard of for `producer.id.expiration.ms`, unless in a transaction.
+
+        Different from Kafka, which goes by the records' own times: a clock that is set, or a client
+        that loads what is years old, would have it forget a producer whose retry is on its way.
+        """
         gone = [
             entry.producer_id
             for entry in self.entries.values()
-            if entry.transaction_first_offset is None
-            and now_ms - entry.last_timestamp_ms >= expiration_ms
+            if entry.transaction_first_offset is None and entry.is_silent(at, expiration_ms)
         ]
         for producer_id in gone:
             del self.entries[producer_id]

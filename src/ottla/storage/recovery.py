@@ -435,6 +435,7 @@ class _Loader:
             producers.clear(log_end_offset)
         else:
             self._rebuild_producers(producers, snapshots, log_end_offset)
+        producers.opened()
         snapshots.take(producers)
         return RecoveredLog(
             segments=self._segments,

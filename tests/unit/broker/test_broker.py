@@ -5,7 +5,6 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
-from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topic_file import TOPIC_FILE_NAME
@@ -365,16 +364,3 @@ def test_directories_of_two_clusters_make_no_broker() -> None:
 def test_a_directory_named_twice_is_refused() -> None:
     with pytest.raises(UserError, match="only once"):
         open_broker(disk("/d"), "/d", "/d")
-
-
-def test_a_producer_that_is_no_longer_heard_of_is_forgotten() -> None:
-    broker = open_broker(disk("/d"), producer_id_expiration_ms="1000")
-    broker.create_topic(NewTopic(name="t"))
-    broker.append("t", 0, batch(producer_id=7), now_ms=NOW_MS)
-    broker.write_out()
-    producers = broker.topics.partition("t", 0).log.producers.entries
-    broker.run_due_jobs(Moment(now_ms=NOW_MS, monotonic_ms=0))
-    broker.run_due_jobs(Moment(now_ms=NOW_MS + 999, monotonic_ms=600_000))
-    assert list(producers) == [7]
-    broker.run_due_jobs(Moment(now_ms=NOW_MS + 1000, monotonic_ms=1_200_000))
-    assert list(producers) == []

@@ -185,6 +185,15 @@ def test_a_failure_is_tried_again_later_each_time() -> None:
     assert cleaner.trouble_of(("t", 0)).reason == "no luck"
 
 
+def test_a_clock_that_is_set_back_puts_that_off_no_longer() -> None:
+    broker = broker_with(disk("/d"), t=30)
+    task = broker.cleaner.next_task(later(0))
+    assert task is not None
+    broker.cleaner.fail(task, RuntimeError("no luck"), later(0))
+    assert not can_begin(broker, 14_000)
+    assert can_begin(broker, -3_600_000)
+
+
 def can_begin(broker: Broker, now: int) -> bool:
     return not broker.cleaner._is_waiting(("t", 0), NOW_MS + now)
 

@@ -17,7 +17,7 @@ from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.moment import Moment
+from ottla.base.moment import Moment, silent_since_ms
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.timers import Timers
@@ -60,12 +60,15 @@ class TransactionMachine:
         self._prepared: dict[str, None] = {}
         self._timers: Timers[tuple[Due, str]] = Timers()
         self._to_look_through: deque[str] = deque()
+        self._quiet_since_ms: dict[str, float] = {}
+        """When a look first found nothing new of an id, on the monotonic clock."""
 
     # Replay
 
     def replay(self, key: TransactionLogKey, value: TransactionLogValue | None) -> None:
         """Takes in a record of `__transaction_state`."""
         transactional_id = key.transactional_id
+        self._quiet_since_ms.pop(transactional_id, None)
         if value is None:
             self.transactions.pop(transactional_id, None)
             self._prepared.pop(transactional_id, None)
@@ -81,10 +84,16 @@ class TransactionMachine:
             self._prepared.pop(transactional_id, None)
 
     def loaded(self, at: Moment) -> None:
-        """Everything is replayed: what is ongoing has what is left of its time."""
-        for one in self.transactions.values():
+        """Everything is replayed: what is ongoing has what is left of its time.
+
+        Which is never more than all of it, though the clock may have been set back.
+        """
+        limit_ms = self._config.transactional_id_expiration_ms
+        for key, one in self.transactions.items():
+            self._quiet_since_ms[key] = silent_since_ms(at, one.update_ms, limit_ms)
             if one.is_ongoing:
-                self._set_timeout(one.transactional_id, one.start_ms + one.timeout_ms, at)
+                left_ms = one.start_ms + one.timeout_ms - at.now_ms
+                self._set_timeout(key, min(max(left_ms, 0), one.timeout_ms), at)
         self._set_expiry_timer(at)
 
     # Producers
@@ -138,7 +147,7 @@ class TransactionMachine:
         start_ms = known.start_ms
         if not known.is_ongoing:
             start_ms = at.now_ms
-            self._set_timeout(key, start_ms + known.timeout_ms, at)
+            self._set_timeout(key, known.timeout_ms, at)
         change = known.change(
             TransactionState.ONGOING,
             at.now_ms,
@@ -268,13 +277,13 @@ class TransactionMachine:
         known = self.transactions.get(key)
         if known is None or known.is_ongoing or known.is_prepared:
             return Decision(key=key)
-        if at.now_ms - known.update_ms < self._config.transactional_id_expiration_ms:
+        since_ms = self._quiet_since_ms.setdefault(key, at.monotonic_ms)
+        if at.monotonic_ms - since_ms < self._config.transactional_id_expiration_ms:
             return Decision(key=key)
         tombstone = CoordinatorRecord(TransactionLogKey(transactional_id=key), None)
         return Decision(key=key, records=(tombstone,))
 
-    def _set_timeout(self, key: str, end_ms: int, at: Moment) -> None:
-        left_ms = max(end_ms - at.now_ms, 0)
+    def _set_timeout(self, key: str, left_ms: int, at: Moment) -> None:
         self._timers.set((Due.TIMEOUT, key), at.monotonic_ms + left_ms)
 
     def _set_expiry_timer(self, at: Moment) -> None:

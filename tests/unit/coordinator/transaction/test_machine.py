@@ -3,7 +3,6 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.transaction.records import TransactionLogKey, TransactionLogValue
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.state import TransactionState
@@ -324,79 +323,6 @@ def test_the_last_end_of_a_producer_id_gives_the_next_id(log: TransactionLog) ->
     assert (log.tx().producer_id, log.tx().epoch) == (FIRST_ID, 0)
     assert log.end(old, client_version=2) == answer
     assert log.add(claim_of(answer)) is ErrorCode.NONE
-
-
-# Time
-
-
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_shut_out(
-    log: TransactionLog,
-) -> None:
-    producer = claim_of(log.init(timeout_ms=1000))
-    log.add(producer)
-    log.pass_ms(600)
-    log.add(producer, ("t", 1))
-    log.pass_ms(399)
-    assert log.tx().is_ongoing
-    assert log.machine.next_deadline_ms == 1000
-    log.pass_ms(1)
-    assert log.states[-2:] == ["PrepareAbort", "CompleteAbort"]
-    assert log.tx().epoch == producer.epoch + 1
-    assert log.end(producer).error is ErrorCode.PRODUCER_FENCED
-
-
-def test_the_time_of_a_transaction_runs_on_over_a_restart(log: TransactionLog) -> None:
-    log.add(claim_of(log.init(timeout_ms=1000)))
-    log.elapsed_ms += 700
-    log.restart()
-    log.pass_ms(299)
-    assert log.tx().is_ongoing
-    log.pass_ms(1)
-    assert log.states[-1] == "CompleteAbort"
-
-
-def test_an_ended_transaction_leaves_the_next_one_its_whole_time(log: TransactionLog) -> None:
-    producer = claim_of(log.init(timeout_ms=1000))
-    log.add(producer)
-    log.end(producer)
-    log.pass_ms(900)
-    log.add(producer)
-    log.pass_ms(999)
-    assert log.tx().is_ongoing
-    log.pass_ms(1)
-    assert not log.tx().is_ongoing
-
-
-def test_an_abort_that_could_not_be_written_is_tried_again(log: TransactionLog) -> None:
-    log.add(claim_of(log.init(timeout_ms=1000)))
-    log.refusal = ErrorCode.NOT_COORDINATOR
-    log.pass_ms(1000)
-    assert log.tx().is_ongoing
-    log.refusal = None
-    log.pass_ms(1000)
-    assert log.states[-1] == "CompleteAbort"
-
-
-def test_ids_that_nobody_uses_are_forgotten() -> None:
-    log = TransactionLog(
-        TransactionConfig(
-            transactional_id_expiration_ms=10_000,
-            transaction_remove_expired_transaction_cleanup_interval_ms=1000,
-        )
-    )
-    log.init("idle")
-    log.writes_markers = False
-    prepared = log.started("prepared")
-    log.add(prepared)
-    log.end(prepared)
-    log.add(log.started("open"))
-    log.pass_ms(9000)
-    assert set(log.machine.transactions) == {"idle", "prepared", "open"}
-    log.pass_ms(1000)
-    assert set(log.machine.transactions) == {"prepared", "open"}
-    assert log.records[-1].value is None
-    log.restart()
-    assert set(log.machine.transactions) == {"prepared", "open"}
 
 
 # The log
