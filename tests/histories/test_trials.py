@@ -91,7 +91,7 @@ def test_the_broker_of_a_trial_goes_by_the_clock_that_is_set(tmp_path: Path) -> 
         for hours in (48, -48, 0):
             broker.clock.set(hours * HOUR_MS)
             producer.produce(
-                TOPIC, b"v", on_delivery=lambda _, one: told.append(one.timestamp()[1])
+                TOPIC, b"v", on_delivery=lambda _, one: times_ms.append(one.timestamp()[1])
             )
             assert producer.flush(PATIENCE_S) == 0
     now_ms = time.time_ns() // 1_000_000
