@@ -299,8 +299,8 @@ def end(client: Client, producer: Producer, name: str, *, is_commit: bool) -> bo
     begun = client.teller.begun()
     client.teller.tell(End(**begun, transaction=name, is_commit=is_commit))
     ends = producer.commit_transaction if is_commit else producer.abort_transaction
-    # Two trials without this had a record of the next transaction acknowledged at the offset of
-    # one that the abort had dropped in librdkafka 2.16: with the same sequence number, it seems.
+    # Without it librdkafka 2.16 may give the numbers of what it drops to the next transaction:
+    # tests/compat/test_aborts_of_librdkafka.py.
     if not is_commit and producer.flush(2 * TRANSACTION_MS / 1000):
         sys.exit(f"{client.teller.name}: no answers in time")
     try:
