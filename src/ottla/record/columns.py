@@ -1,6 +1,6 @@
 """Batches of a region as Arrow columns, without a Python object per record.
 
-`iter_columns` gives record batches of the size that engines like, `decode_columns` a single one.
+`iter_columns` gives record batches of a size that engines like, `decode_columns` a single one.
 Control batches are no data and are left out. v2 batches go through `scan`; messages of formats v0
 and v1 through `read_records`, some twenty times slower. numpy and pyarrow are imported when a
 function is called. Kafka has no counterpart.
@@ -36,11 +36,27 @@ MAX_OFFSET: Final = 2**63 - 1
 MAX_ROWS: Final = 16_384
 """Rows in a record batch of `iter_columns`, which engines take best."""
 
-SCAN_ROW_COUNT: Final = 65_536
-"""Rows that are scanned at once, about: wide enough for numpy, small enough for the cache."""
 
-SCAN_SIZE: Final = 16 * 1024 * 1024
-"""Bytes of the log that are scanned at once, about."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanLimits:
+    """How much of the log is scanned at once, about."""
+
+    row_count: int
+    size: int
+
+
+COMPILED_LIMITS: Final = ScanLimits(row_count=MAX_ROWS, size=4 * 1024 * 1024)
+"""Small enough for the processor's caches."""
+
+NUMPY_LIMITS: Final = ScanLimits(row_count=4 * MAX_ROWS, size=16 * 1024 * 1024)
+"""Wide enough for many batches in lock step."""
+
+
+def scan_limits() -> ScanLimits:
+    """What suits the scan that there is."""
+    from ottla.record.scan import compiled_scan
+
+    return NUMPY_LIMITS if compiled_scan is None else COMPILED_LIMITS
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
@@ -94,17 +110,20 @@ def iter_columns(
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Batches to be scanned together: no more rows than suits, unless one batch alone has more."""
+    limits = scan_limits()
     group: list[Batch] = []
     row_count = size = 0
     for batch in batches:
-        group.append(batch)
-        size += batch.size
         # How many messages a wrapper of an old format holds is known only when it is unpacked.
-        row_count += batch.record_count if isinstance(batch, RecordBatch) else 1
-        if row_count >= SCAN_ROW_COUNT or size >= SCAN_SIZE:
+        count = batch.record_count if isinstance(batch, RecordBatch) else 1
+        if group and (row_count + count > limits.row_count or size >= limits.size):
             yield group
             group = []
             row_count = size = 0
+        group.append(batch)
+        row_count += count
+        size += batch.size
     if group:
         yield group
 

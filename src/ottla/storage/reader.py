@@ -249,20 +249,22 @@ class ReadOnlyLog:
                 return
             yield batch
 
-    def regions(self, from_offset: int, until_offset: int | None = None) -> Iterator[Region]:
-        """As `batches`, but about a megabyte of batches at a time, as they are in the file."""
+    def regions(
+        self, from_offset: int, until_offset: int | None = None, *, size: int | None = None
+    ) -> Iterator[Region]:
+        """As `batches`, but about `size` bytes of them (a megabyte), as they are in the file."""
         end = self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         if not self.log_start_offset <= from_offset <= end:
             raise self._out_of_range(from_offset)
-        return self._regions(from_offset, until)
+        return self._regions(from_offset, until, size)
 
-    def _regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+    def _regions(self, from_offset: int, until_offset: int, size: int | None) -> Iterator[Region]:
         offset = from_offset
         reader = self._open_next(None, offset, until_offset)
         while reader is not None:
             with closing(reader):
-                for region in reader.regions(offset, until_offset):
+                for region in reader.regions(offset, until_offset, size):
                     yield region
                     offset = region.next_offset
             reader = self._open_next(reader, offset, until_offset)

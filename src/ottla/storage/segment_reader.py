@@ -167,17 +167,20 @@ class SegmentReader:
             pass
         return end
 
-    def regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+    def regions(
+        self, from_offset: int, until_offset: int, size: int | None = None
+    ) -> Iterator[Region]:
         """The batches with offsets in [from_offset, until_offset), or that reach into the range.
 
+        They come about `size` bytes (REGION_SIZE) at a time.
         There must be sound batches up to `until_offset` or the end of the file. Raises
         `CorruptionError`.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
-        size = REGION_SIZE
+        wanted = least = size or REGION_SIZE
         while position is not None and position < self.log.size:
-            chunk = memoryview(self.log.read(position, size))
-            if len(chunk) < min(size, self.log.size - position):
+            chunk = memoryview(self.log.read(position, wanted))
+            if len(chunk) < min(wanted, self.log.size - position):
                 raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
             whole = self._whole_batches(chunk, position, until_offset)
             if whole.size:
@@ -188,7 +191,7 @@ class SegmentReader:
                 return
             if position + whole.next_size > self.log.size:
                 raise CorruptionError(self.log.path, position, "a batch is cut short")
-            size = max(REGION_SIZE, whole.next_size)
+            wanted = max(least, whole.next_size)
 
     def _first_position(self, offset: int) -> int | None:
         """The first batch that ends at `offset` or later."""

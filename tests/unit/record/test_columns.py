@@ -1,5 +1,7 @@
 """Arrow columns: the shapes, the edges of the range, and what is refused."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -105,8 +107,13 @@ def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_what_is_scanned_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     region = b"".join(batch_of(b"a", b"b", base_offset=2 * i) for i in range(6))
-    monkeypatch.setattr(columns, "SCAN_ROW_COUNT", 4)
-    assert [one.num_rows for one in columns.iter_columns(region)] == [4, 4, 4]
-    monkeypatch.setattr(columns, "SCAN_SIZE", 1)
-    assert [one.num_rows for one in columns.iter_columns(region)] == [2] * 6
-    assert [one.num_rows for one in columns.iter_columns(region, max_rows=1)] == [1] * 12
+
+    def sizes(limits: columns.ScanLimits, max_rows: int = columns.MAX_ROWS) -> list[int]:
+        monkeypatch.setattr(columns, "scan_limits", lambda: limits)
+        return [one.num_rows for one in columns.iter_columns(region, max_rows=max_rows)]
+
+    five = columns.ScanLimits(row_count=5, size=10_000)
+    assert sizes(five) == [4, 4, 4]
+    assert sizes(five, max_rows=1) == [1] * 12
+    assert sizes(replace(five, row_count=1)) == [2] * 6
+    assert sizes(replace(five, size=1)) == [2] * 6

@@ -14,7 +14,7 @@ from ottla.base.files import join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
 from ottla.record.batch import InvalidBatchError, RecordBatch, kept_runs
-from ottla.record.columns import iter_columns
+from ottla.record.columns import iter_columns, scan_limits
 from ottla.record.record import read_records
 from ottla.spark.loading.batch_roll_up import roll_up
 from ottla.spark.loading.plan import LogPartition, TopicPartition
@@ -120,7 +120,7 @@ class LogFiles:
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
         try:
-            for region in log.regions(offset, split.until_offset):
+            for region in log.regions(offset, split.until_offset, size=scan_limits().size):
                 yield from _decoded(region, split, columns, aborted)
                 offset = region.next_offset
         except ApiError as error:

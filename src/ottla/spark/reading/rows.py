@@ -51,6 +51,7 @@ class RowMaker:
         self._topic = topic
         self._partition = partition
         self._schema = schema
+        self._repeated: dict[str, pa.Array] = {}
 
     def rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
         import pyarrow as pa
@@ -59,19 +60,27 @@ class RowMaker:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _column(self, field: Any, decoded: "pa.RecordBatch") -> Any:
-        import pyarrow as pa
-
         match field.name:
             case "topic":
-                return pa.repeat(pa.scalar(self._topic, field.type), decoded.num_rows)
+                return self._same(field, self._topic, decoded.num_rows)
             case "partition":
-                return pa.repeat(pa.scalar(self._partition, field.type), decoded.num_rows)
+                return self._same(field, self._partition, decoded.num_rows)
             case "timestamp":
                 return _timestamps(decoded.column("timestamp_ms"), field.type)
             case "headers":
                 return _headers(decoded.column("headers"), field.type)
             case name:
                 return decoded.column(DECODED_COLUMNS[name])
+
+    def _same(self, field: Any, value: str | int, count: int) -> Any:
+        """One value for all rows, made once."""
+        import pyarrow as pa
+
+        made = self._repeated.get(field.name)
+        if made is None or len(made) < count:
+            made = pa.repeat(pa.scalar(value, field.type), count)
+            self._repeated[field.name] = made
+        return made.slice(0, count)
 
 
 def _timestamps(timestamps_ms: Any, target: Any) -> Any:
@@ -80,11 +89,11 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
     import pyarrow as pa
 
     values = timestamps_ms.to_numpy()
+    if values.min(initial=0) >= 0 and values.max(initial=0) <= _MAX_TIMESTAMP_MS:
+        return pa.array(values * _MICROSECONDS).view(target)
     is_null = (
         (values == NO_TIMESTAMP) | (values > _MAX_TIMESTAMP_MS) | (values < -_MAX_TIMESTAMP_MS)
     )
-    if not is_null.any():
-        return pa.array(values * _MICROSECONDS).view(target)
     shown = np.where(is_null, 0, values) * _MICROSECONDS
     return pa.array(shown, mask=is_null).view(target)
 
