@@ -25,7 +25,10 @@ __all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset"
 
 
 def files(path: str) -> list[str]:
-    """The absolute paths of the Parquet files with rows; raises `UserError` without a table."""
+    """The absolute paths of the Parquet files with rows, or their addresses.
+
+    Raises `UserError` without a table.
+    """
     return [f"{TableDirectory(path).path}/{file.path}" for file in data_files(path)]
 
 
@@ -45,14 +48,15 @@ def dataset(path: str) -> "pyarrow.dataset.Dataset":
 
     table = TableDirectory(path)
     chosen = data_files(path)
-    paths = [f"{table.path}/{file.path}" for file in chosen]
+    paths = [table.store.arrow_path(file.path) for file in chosen]
     has_values = any(file.values for file in chosen)
     return pyarrow.dataset.dataset(
         paths,
         schema=_schema(table, chosen),
         format="parquet",
         partitioning=pyarrow.dataset.partitioning(flavor="hive") if has_values else None,
-        partition_base_dir=table.path if has_values else None,
+        partition_base_dir=table.store.arrow_path("") if has_values else None,
+        filesystem=table.store.arrow(),
     )
 
 
@@ -66,7 +70,7 @@ def _schema(table: TableDirectory, chosen: list[DataFile]) -> "pyarrow.Schema":
     import pyarrow as pa
 
     one_of_each = {file.path.split("/")[1]: file for file in chosen}
-    schemas = [read_columns(table.path, file) for file in one_of_each.values()]
+    schemas = [read_columns(table.store, file) for file in one_of_each.values()]
     names = sorted({name for file in chosen for name in file.values})
     schemas.append(pa.schema([(name, pa.string()) for name in names]))
     return pa.unify_schemas(schemas, promote_options="permissive")

@@ -1,5 +1,6 @@
 """One Spark session for all tests of this folder: starting one takes seconds."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from _pytest.mark.structures import MarkDecorator
 from ottla.spark.load import LoadOptions, load
 from ottla.spark.session import LocalSession, SessionSettings
 from tests.spark.topics import append
+from tests.stores import environment_of, free_port, new_bucket, served
 
 pytest.importorskip("pyspark")
 
@@ -25,7 +27,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def local_session() -> Iterator[LocalSession]:
+def store_port() -> int:
+    """Where an object store would be: Spark's processes must know it from their start."""
+    port = free_port()
+    os.environ.update(environment_of(port))
+    return port
+
+
+@pytest.fixture(scope="session")
+def object_store(store_port: int) -> Iterator[None]:
+    with served(store_port):
+        yield
+
+
+@pytest.fixture
+def bucket(object_store: None) -> str:
+    """The address of an empty bucket."""
+    return new_bucket()
+
+
+@pytest.fixture(scope="session")
+def local_session(store_port: int) -> Iterator[LocalSession]:
     """The session, whichever Java it is that this machine has."""
     session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
     yield session

@@ -57,7 +57,7 @@ def log_rows(path: Path, *, topic: str = "orders") -> list[Row]:
     ]
 
 
-def table_rows(spark: Any, path: Path) -> list[Row]:
+def table_rows(spark: Any, path: Path | str) -> list[Row]:
     """What readers of a table see, in order."""
     table = (
         read_table(spark, str(path))

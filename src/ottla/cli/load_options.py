@@ -34,7 +34,7 @@ OPTIONS = (
         required=True,
         type=click.Path(file_okay=False),
         metavar="PATH",
-        help="The table's directory; made when it is not there.",
+        help="The table's directory, made when it is not there, or an address: s3://BUCKET/TABLE.",
     ),
     click.option(
         "--from",

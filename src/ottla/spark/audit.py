@@ -87,7 +87,7 @@ class Audit:
         found = []
         for role in FileRole:
             of_role = [file for file in files if file.role is role]
-            counts, stray = count_in_ranges(self._table.path, of_role, ranges)
+            counts, stray = count_in_ranges(self._table.store, of_role, ranges)
             found.append(counts)
             if stray is not None:
                 self._report.differences.append(_stray(stray))
@@ -143,14 +143,14 @@ class Audit:
         )
         if wanted.from_offset >= wanted.until_offset:
             return
-        stored = stored_rows(self._table.path, group, wanted)
+        stored = stored_rows(self._table.store, group, wanted)
         try:
             place = TopicPartition(self._topic, partition)
             log = log_rows(self._log, place, wanted, stored.column_names)
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
         quarantined = [
-            read_offsets(self._table.path, file) for file in aside if _overlaps(file, wanted)
+            read_offsets(self._table.store, file) for file in aside if _overlaps(file, wanted)
         ]
         log = without_offsets(log, quarantined)
         self._report.rows_compared += stored.num_rows

@@ -6,7 +6,6 @@ Killed anywhere before that last rename, the table is as it was, and the next lo
 killed behind it, the load is done, and the next one goes on from its offsets.
 """
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from ottla.base.errors import UserError
 from ottla.spark.loading.bounds import bounded
 from ottla.spark.loading.parquet_job import ParquetJob
 from ottla.spark.loading.plan import LogPartition, PlannedRange, TopicPartition, plan_load
-from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY, OnError
+from ottla.spark.loading.quarantine import OnError
 from ottla.spark.loading.sampling import (
     parquet_row_size,
     row_size_of,
@@ -35,7 +34,7 @@ from ottla.spark.reading.log_source import LogSource, open_log, source_options
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.ranges import resolve_bound
 from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.table import TableDirectory, table_schema
+from ottla.spark.table import CommitTakenError, TableDirectory, table_schema
 from ottla.spark.tables.completeness import begins_a_new_hour, last_asked_ms
 from ottla.spark.tables.layout import RAW, LayoutWishes, TableLayout, first_layout, next_layout
 from ottla.spark.tables.manifest import (
@@ -241,16 +240,20 @@ class TableLoad:
         log = self._open_log()
         offered = log.partitions()
         with self._table.claim():
-            entries = self._table.entries()
-            self._table.remove_leftovers(entries)
-            self._loaded = loaded_partitions(entries)
-            self._commit_id = len(entries)
-            self._last_asked_ms = last_asked_ms(entries)
-            self._row_size = row_size_of(entries)
-            self._layout = self._chosen_layout()
-            self._settle_bounds(log, offered)
+            self._table.remove_leftovers(self._table.entries())
+            self._begin(log, offered)
             self._progress(Progress(step=Step.CLAIMED))
             yield
+
+    def _begin(self, log: LogSource, offered: Sequence[LogPartition]) -> None:
+        """Goes by what the table is now, whoever made it so."""
+        entries = self._table.entries()
+        self._loaded = loaded_partitions(entries)
+        self._commit_id = len(entries)
+        self._last_asked_ms = last_asked_ms(entries)
+        self._row_size = row_size_of(entries)
+        self._layout = self._chosen_layout()
+        self._settle_bounds(log, offered)
 
     def plan(self) -> tuple[PlannedRange, ...]:
         """What is new in the log now; raises `UserError` when it cannot continue the table."""
@@ -268,13 +271,23 @@ class TableLoad:
         return self.load_plan(self.plan())
 
     def load_plan(self, plan: Sequence[PlannedRange]) -> LoadReport:
-        """Loads what is planned; plans and tries again when the log changes under it."""
-        for _ in range(ATTEMPTS - 1):
+        """Loads what is planned; plans and tries again when the log changes under it.
+
+        Also when another writer makes the commit before it: as often as that happens, since each
+        time the table has come further.
+        """
+        changes = 0
+        while True:
             try:
                 return self._carry_out(plan)
             except LogChangedError:
-                plan = self.plan()
-        return self._carry_out(plan)
+                changes += 1
+                if changes == ATTEMPTS:
+                    raise
+            except CommitTakenError:
+                log = self._open_log()
+                self._begin(log, log.partitions())
+            plan = self.plan()
 
     def _carry_out(self, plan: Sequence[PlannedRange]) -> LoadReport:
         started = time.monotonic()
@@ -289,7 +302,7 @@ class TableLoad:
             write_started = time.monotonic()
             files = self._write(spark, plan)
             write_seconds = time.monotonic() - write_started
-        loaded = verify_files(plan, files, log, self._table.path)
+        loaded = verify_files(plan, files, log, self._table.store)
         commit_id = None
         is_begun = self._starts is not None and not self._loaded
         if is_begun and not count:
@@ -330,7 +343,7 @@ class TableLoad:
                     f"{ends} already, and goes on from there: leave --from out"
                 )
             self._starts = resolve_bound(starting, log, offered, NoMatch.LATEST)
-        if ending is not None:
+        if ending is not None and self._ends is None:
             self._ends = resolve_bound(ending, log, offered, NoMatch.LATEST)
 
     def _prepare(self, plan: Sequence[PlannedRange], log: LogSource) -> None:
@@ -353,27 +366,22 @@ class TableLoad:
     def _write(self, spark: "SparkSession", plan: Sequence[PlannedRange]) -> tuple[DataFile, ...]:
         attempt = secrets.token_bytes(4)
         self._directory = self._table.load_directory(self._commit_id, attempt, self.action)
-        job = ParquetJob(
-            table_path=self._table.path,
-            directory=self._directory,
-            task=self._task(plan),
-            compression=self._options.compression,
-            partitioning=self._layout.partitioning,
-        )
         watched = Progress(step=Step.WRITING, offset_count=offset_count(plan))
         self._progress(watched)
-        job.run(
+        files = ParquetJob(store=self._table.store, task=self._task(plan)).run(
             spark,
             lambda done, count: self._progress(replace(watched, tasks_done=done, task_count=count)),
         )
         self._progress(replace(watched, step=Step.WRITTEN))
-        return job.files()
+        return files
 
     def _task(self, plan: Sequence[PlannedRange]) -> LoadTask:
         assert self._row_size is not None
         return LoadTask(
             read_options=self._read_options,
             topic=self._place.topic,
+            table=self._table.path,
+            directory=self._directory,
             commit_id=self._commit_id,
             ranges={
                 one.partition: OffsetRange(
@@ -388,14 +396,14 @@ class TableLoad:
                 self._options.min_partitions,
             ),
             decoding=self._layout.decoding,
-            value_type=self._layout.value_type,
             on_error=self._options.on_error,
-            quarantine=os.path.join(self._table.path, self._directory, QUARANTINE_DIRECTORY),
+            compression=self._options.compression,
+            partitioning=self._layout.partitioning,
         )
 
     def _publish(self, partitions: tuple[LoadedPartition, ...], files: tuple[DataFile, ...]) -> int:
         self._progress(Progress(step=Step.VERIFIED))
-        self._table.sync_files([file.path for file in files])
+        self._table.store.sync([file.path for file in files])
         self._progress(Progress(step=Step.SYNCED))
         commit_id = self._commit(partitions, files)
         self._progress(Progress(step=Step.COMMITTED))
@@ -413,7 +421,11 @@ class TableLoad:
             asked_ms=self._asked_ms,
             schema=table_schema(self._layout.value_type) if self._layout.decodings else None,
         )
-        self._table.commit(entry)
+        try:
+            self._table.commit(entry)
+        except CommitTakenError:
+            self._table.remove_files([file.path for file in files])
+            raise
         self._loaded = {**self._loaded, **loaded_partitions([entry])}
         self._row_size = row_size_of([entry]) or self._row_size
         self._last_asked_ms = self._asked_ms

@@ -1,41 +1,38 @@
-"""A table directory: Parquet files under `data/`, and the manifest that says which of them count.
+"""A table: Parquet files under `data/`, and the manifest that says which of them count.
 
 Format page: docs/format/load-manifest.md. A load that was killed leaves data files that no entry
-names, and perhaps a half-written entry under a temporary name: readers see neither, and the next
-load removes both, but nothing whose name is not one that loads give.
+names, and in a directory perhaps a half-written entry under a temporary name: readers see neither,
+and the next load into a directory removes both, but nothing whose name is not one that loads give.
+In an object store, where others may be at work, a vacuum does.
 """
 
-import errno
 import json
-import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import (
-    FileSystem,
-    OsFileSystem,
-    join,
-    parent_directory,
-    read_file,
-    replace_file,
-)
-from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY
+from ottla.base.files import FileSystem, join
 from ottla.spark.tables.announcements import announce
 from ottla.spark.tables.layout import RAW, TableLayout, layout_fields, parse_layout
+from ottla.spark.tables.leftovers import checksum_of, is_beside, leftover_of
+from ottla.spark.tables.local_store import LocalStore
 from ottla.spark.tables.manifest import (
+    MANIFEST_DIRECTORY,
     Action,
     DataFile,
     FileRole,
     ManifestEntry,
     current_files,
-    entry_file_name,
+    entry_path,
     format_entry,
     parse_entry,
     parse_entry_file_name,
 )
+from ottla.spark.tables.store import TableStore, is_address, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,75 +51,85 @@ TABLE_SCHEMA = table_schema()
 
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
+MARKER = "_ottla/table.json"
 MARKER_FORMAT = "ottla table"
 MARKER_VERSION = 2
 READ_MARKER_VERSIONS = (1, 2)
 """A table of version 1 has no layout: it is `layout.RAW`."""
+SHARED_MARKER_VERSION = 3
+"""A table that several may write at once: its layouts are in its entries."""
 
 _TEMPORARY_SUFFIX = ".tmp"
-_LOAD_DIRECTORY = re.compile(rf"({'|'.join(one.value for one in Action)})-\d{{20}}-[0-9a-f]{{8}}")
-_INNER_DIRECTORY = re.compile(r"[^=/]+=[^/]*|" + QUARANTINE_DIRECTORY)
-_LOAD_FILE = re.compile(r"\.?(part-.*\.parquet|_SUCCESS)(\.crc)?")
-_SPARK_SCRATCH = "_temporary"
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 _NAMES_SHOWN = 3
 
 
+class CommitTakenError(UserError):
+    """Another writer has made the commit of that number."""
+
+
 class TableDirectory:
-    """The directory of one table. Nothing is written before `claim`."""
+    """One table, in a directory or in an object store. Nothing is written before `claim`."""
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        if re.match(r"[a-z][a-z0-9+.-]+://", path):
-            raise UserError(f"{path}: a table is a directory of this machine, not an address")
-        self.path = os.path.abspath(path)
-        self.file_system = file_system or OsFileSystem()
-        self._own = join(self.path, OWN_DIRECTORY)
-        self._manifest = join(self._own, "manifest")
-        self._data = join(self.path, DATA_DIRECTORY)
-        self._marker = join(self._own, "table.json")
+        self.store: TableStore = (
+            open_store(path) if file_system is None else LocalStore(path, file_system)
+        )
         self._known: list[ManifestEntry] = []
         """Entries read before: an entry never changes."""
+        self._pinned: TableLayout | None = None
+        """What the next commit brings, where others may commit before it."""
+
+    @property
+    def path(self) -> str:
+        """The directory, absolute, or the address."""
+        return self.store.address
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Makes the directory a table if it is empty, and keeps other loads out meanwhile.
+        """Makes an empty directory a table, and keeps other writers out of a directory meanwhile.
 
-        Raises `UserError` for a directory that holds anything else, and while another load runs;
-        the lock ends with the process that holds it, however that ends.
+        In an object store others may write meanwhile, and `commit` tells. Raises `UserError` for a
+        place that holds anything else, while another load into a directory runs, and for a store
+        that does not keep to the condition of a put.
         """
         is_ours = self._is_table()
-        self._make_directory(self._own)
-        lock = self.file_system.lock(join(self._own, "lock"))
-        if lock is None:
-            raise UserError(f"{self.path}: another load into this table is running")
-        try:
-            if not is_ours:
-                self._write_marker()
-            self._make_directory(self._manifest)
-            self._make_directory(self._data)
+        with self.store.claimed():
+            if not is_ours or self.store.is_shared:
+                self._mark()
+            self.store.make_directories([MANIFEST_DIRECTORY, DATA_DIRECTORY])
             self._announce()
             yield
-        finally:
-            lock.release()
 
     def layout(self) -> TableLayout:
         """What the rows look like; that of raw ones where there is no table yet."""
-        if self.file_system.status(self._marker) is None:
+        if not self.store.has(MARKER):
             return RAW
-        return self._check_marker()
+        pinned = self._check_marker()
+        if pinned is not None:
+            return pinned
+        found = [entry.layout for entry in self.entries() if entry.layout is not None]
+        try:
+            return parse_layout(found[-1]) if found else RAW
+        except (ValueError, TypeError, KeyError) as error:
+            place = f"{self.path}/{MANIFEST_DIRECTORY}"
+            raise CorruptionError(place, 0, "an entry has no layout of a table") from error
 
     def pin(self, layout: TableLayout) -> None:
         """Makes this the layout of what is loaded from now on; for who has claimed the table."""
-        if layout != self.layout():
+        self._pinned = layout
+        if not self.store.is_shared and layout != self.layout():
             self._write_marker(layout)
 
     def entries(self) -> list[ManifestEntry]:
         """Every commit, oldest first; raises `UserError` where there is no table."""
-        if self.file_system.status(self._marker) is None:
+        if not self.store.has(MARKER):
             raise UserError(f"{self.path} holds no table that ottla loaded")
         self._check_marker()
-        for commit_id in range(len(self._known), self._entry_count()):
-            self._known.append(self._entry(commit_id))
+        new = range(len(self._known), self._entry_count())
+        paths = [entry_path(commit_id) for commit_id in new]
+        for commit_id, content in zip(new, self.store.read_all(paths), strict=True):
+            self._known.append(self._entry(commit_id, content))
         return list(self._known)
 
     def current_files(self) -> list[DataFile]:
@@ -130,82 +137,94 @@ class TableDirectory:
         try:
             return current_files(self.entries())
         except ValueError as error:
-            raise CorruptionError(self._manifest, 0, str(error)) from error
+            raise CorruptionError(f"{self.path}/{MANIFEST_DIRECTORY}", 0, str(error)) from error
 
     def commit(self, entry: ManifestEntry) -> None:
-        """Publishes files that are on the disk: from here on their rows are there."""
-        path = self._entry_path(entry.commit_id)
-        assert self.file_system.status(path) is None, "a commit id is given once"
-        replace_file(self.file_system, path, format_entry(entry))
+        """Publishes files that are there to stay: from here on their rows are the table's.
+
+        Raises `CommitTakenError` when another writer has made the commit of that number; the
+        table is as that one left it then.
+        """
+        pinned, self._pinned = self._pinned, None
+        if self.store.is_shared and pinned is not None and pinned != self.layout():
+            entry = replace(entry, layout=layout_fields(pinned))
+        content = format_entry(entry)
+        path = entry_path(entry.commit_id)
+        try:
+            self.store.create(path, content)
+        except FileExistsError as error:
+            # It is ours when the answer to a first try got lost, and the store's client tried anew.
+            if self.store.read(path) != content:
+                raise CommitTakenError(
+                    f"{self.path}: another writer has made commit {entry.commit_id} meanwhile, and "
+                    f"nothing was changed; run it again"
+                ) from error
         self._announce()
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
         """Where a commit's files go, relative to the table; `attempt` is four random bytes.
 
-        The JVM of a load that was killed may write for a moment longer than its lock lives, so no
+        Tasks of a load that was killed may write for a moment longer than its lock lives, so no
         two attempts at the same commit share a directory.
         """
         assert len(attempt) == 4
         return join(DATA_DIRECTORY, f"{action.value}-{commit_id:020d}-{attempt.hex()}")
 
-    def remove_leftovers(self, entries: Sequence[ManifestEntry]) -> int:
-        """Removes what killed loads left; returns how many data files that were."""
-        self._remove_half_entries()
+    def remove_leftovers(
+        self, entries: Sequence[ManifestEntry], before_ms: int | None = None
+    ) -> int:
+        """Removes what killed loads left; returns how many data files that were.
+
+        In a store that others write to meanwhile, that is what can be a commit's no more, and what
+        was written before `before_ms`; without it nothing is looked for.
+        """
+        if self.store.is_shared and before_ms is None:
+            return 0
         committed = {file.path for entry in entries for file in entry.files}
         removed = 0
-        for name in self._list(self._data):
-            if not _LOAD_DIRECTORY.fullmatch(name):
+        for file in self.store.find(DATA_DIRECTORY):
+            commit_id = leftover_of(file.path, committed)
+            if commit_id is None:
                 continue
-            try:
-                removed += self._remove_uncommitted(join(DATA_DIRECTORY, name), committed)
-            except OSError as error:
-                # The JVM of a load that was just killed is still at it: the next load's work.
-                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
-                    raise
+            may_be_committed = self.store.is_shared and commit_id >= len(entries)
+            if may_be_committed and self.store.modified_ms(file.path) > (before_ms or 0):
+                continue
+            self.store.remove(file.path)
+            removed += not is_beside(file.path)
+        for name in self.store.names(MANIFEST_DIRECTORY):
+            stem = name.removesuffix(_TEMPORARY_SUFFIX)
+            if stem != name and parse_entry_file_name(stem) is not None:
+                self.store.remove(join(MANIFEST_DIRECTORY, name))
+        self.store.remove_empty(DATA_DIRECTORY)
         return removed
 
-    def remove_files(self, paths: Sequence[str]) -> None:
-        """Removes data files (relative paths) that no reader wants any more."""
-        for path in paths:
-            directory, name = parent_directory(path), path.rsplit("/", 1)[-1]
-            for each in (path, join(directory, f".{name}.crc")):
-                if self.file_system.status(join(self.path, each)) is not None:
-                    self.file_system.remove(join(self.path, each))
-            while directory != DATA_DIRECTORY and not self._list(join(self.path, directory)):
-                self.file_system.remove_directory(join(self.path, directory))
-                directory = parent_directory(directory)
+    def remove_files(
+        self, paths: Sequence[str], on_removal: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Removes data files (relative paths) that no reader wants any more.
 
-    def size_of(self, path: str) -> int | None:
-        """Bytes of a data file (relative path); `None` when it is not there."""
-        status = self.file_system.status(join(self.path, path))
-        return None if status is None else status.size
-
-    def sync_files(self, paths: Sequence[str]) -> None:
-        """Makes data files (relative paths) durable, which Spark does not."""
+        `on_removal` hears of each just before it goes.
+        """
         for path in paths:
-            file = self.file_system.open(join(self.path, path))
-            try:
-                file.sync()
-            finally:
-                file.close()
-        for directory in sorted(_directories(paths)):
-            self.file_system.sync_directory(join(self.path, directory))
-        self.file_system.sync_directory(self.path)
+            on_removal(path)
+            self.store.remove(path)
+            if not self.store.is_shared:
+                self.store.remove(checksum_of(path))
+        self.store.remove_empty(DATA_DIRECTORY)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of all data files that are there, the table's or not."""
+        return {file.path: file.size for file in self.store.find(DATA_DIRECTORY)}
 
     def _is_table(self) -> bool:
-        if self.file_system.status(self._marker) is not None:
+        if self.store.has(MARKER):
             self._check_marker()
             return True
-        status = self.file_system.status(self.path)
-        if status is None:
-            return False
-        if not status.is_directory:
-            raise UserError(f"{self.path} is a file; a table needs a directory")
-        names = self.file_system.list(self.path)
+        names = self.store.names("")
         if names == [OWN_DIRECTORY]:
             # A load killed while it claimed the directory got as far as this.
             mine = {"lock", "table.json" + _TEMPORARY_SUFFIX}
-            names = [name for name in self._list(self._own) if name not in mine]
+            names = [name for name in self.store.names(OWN_DIRECTORY) if name not in mine]
         if names:
             more = ", ..." if len(names) > _NAMES_SHOWN else ""
             raise UserError(
@@ -214,118 +233,95 @@ class TableDirectory:
             )
         return False
 
-    def _write_marker(self, layout: TableLayout = RAW) -> None:
-        fields = {
-            "format": MARKER_FORMAT,
-            "version": MARKER_VERSION,
-            "layout": layout_fields(layout),
-        }
-        replace_file(self.file_system, self._marker, (json.dumps(fields, indent=1) + "\n").encode())
+    def _mark(self) -> None:
+        """Makes the marker; in an object store also asks twice, whether a put takes a condition."""
+        if not self.store.is_shared:
+            self._write_marker(RAW)
+            return
+        content = _marker({"version": SHARED_MARKER_VERSION})
+        for _ in range(2):
+            try:
+                self.store.create(MARKER, content)
+            except FileExistsError:
+                self._check_marker()
+                return
+        raise UserError(
+            f"{self.path}: this store puts an object where there is one, although it was asked to "
+            f"only when there is none; a table needs a store with conditional puts"
+        )
 
-    def _check_marker(self) -> TableLayout:
+    def _write_marker(self, layout: TableLayout) -> None:
+        fields = {"version": MARKER_VERSION, "layout": layout_fields(layout)}
+        self.store.replace(MARKER, _marker(fields))
+
+    def _check_marker(self) -> TableLayout | None:
+        """The layout; `None` where the entries have it."""
+        path = f"{self.path}/{MARKER}"
         try:
-            fields = json.loads(read_file(self.file_system, self._marker))
+            fields = json.loads(self.store.read(MARKER))
             version = fields["version"]
             is_ours = fields["format"] == MARKER_FORMAT
+            if is_ours and version == SHARED_MARKER_VERSION:
+                return None
             if is_ours and version in READ_MARKER_VERSIONS:
                 return RAW if version == 1 else parse_layout(fields["layout"])
         except (ValueError, TypeError, KeyError) as error:
-            raise CorruptionError(self._marker, 0, "it marks no table") from error
-        known = " and ".join(str(one) for one in READ_MARKER_VERSIONS)
-        raise UserError(f"{self._marker}: a table of version {version!r}; this ottla knows {known}")
+            raise CorruptionError(path, 0, "it marks no table") from error
+        known = ", ".join(str(one) for one in READ_MARKER_VERSIONS)
+        raise UserError(
+            f"{path}: a table of version {version!r}; this ottla knows {known} and "
+            f"{SHARED_MARKER_VERSION}"
+        )
 
     def _entry_count(self) -> int:
         ids = sorted(
             commit_id
-            for name in self._list(self._manifest)
+            for name in self.store.names(MANIFEST_DIRECTORY)
             if (commit_id := parse_entry_file_name(name)) is not None
         )
         if ids != list(range(len(ids))):
             missing = min(set(range(ids[-1])).difference(ids))
-            raise CorruptionError(self._entry_path(missing), 0, "the entry is missing")
+            raise CorruptionError(f"{self.path}/{entry_path(missing)}", 0, "the entry is missing")
         return len(ids)
 
-    def _entry(self, commit_id: int) -> ManifestEntry:
-        path = self._entry_path(commit_id)
-        entry = parse_entry(path, read_file(self.file_system, path))
+    def _entry(self, commit_id: int, content: bytes) -> ManifestEntry:
+        path = f"{self.path}/{entry_path(commit_id)}"
+        entry = parse_entry(path, content)
         if entry.commit_id != commit_id:
             raise CorruptionError(path, 0, f"it says that it is commit {entry.commit_id}")
         return entry
 
-    def _entry_path(self, commit_id: int) -> str:
-        return join(self._manifest, entry_file_name(commit_id))
-
-    def _make_directory(self, path: str) -> None:
-        """Makes a directory, and its parents where they are missing, so that it lasts."""
-        is_missing = self.file_system.status(path) is None
-        if is_missing:
-            self._make_directory(parent_directory(path))
-            self.file_system.make_directory(path)
-        if is_missing or path.startswith(self.path):
-            # Also when it is there: who made it may have been killed before this.
-            self.file_system.sync_directory(parent_directory(path))
-
-    def _remove_half_entries(self) -> None:
-        for name in self._list(self._manifest):
-            stem = name.removesuffix(_TEMPORARY_SUFFIX)
-            if stem != name and parse_entry_file_name(stem) is not None:
-                self.file_system.remove(join(self._manifest, name))
-
-    def _remove_uncommitted(self, directory: str, committed: set[str]) -> int:
-        """Empties a load's directory of what it wrote in vain, and removes it when that is all.
-
-        `directory` is relative to the table.
-        """
-        removed = 0
-        for name in self._list(join(self.path, directory)):
-            path = join(directory, name)
-            if name == _SPARK_SCRATCH:
-                self._remove_tree(join(self.path, path))
-            elif _LOAD_FILE.fullmatch(name) and not _belongs(directory, name, committed):
-                self.file_system.remove(join(self.path, path))
-                removed += 1
-            elif _INNER_DIRECTORY.fullmatch(name) and self._is_directory(join(self.path, path)):
-                removed += self._remove_uncommitted(path, committed)
-        if not self._list(join(self.path, directory)):
-            self.file_system.remove_directory(join(self.path, directory))
-        return removed
-
-    def _is_directory(self, path: str) -> bool:
-        status = self.file_system.status(path)
-        return status is not None and status.is_directory
-
     def _announce(self) -> None:
-        announce(self.file_system, self._own, self.entries(), self.current_files())
-
-    def _remove_tree(self, path: str) -> None:
-        status = self.file_system.status(path)
-        if status is None or not status.is_directory:
-            self.file_system.remove(path)
-            return
-        for name in self.file_system.list(path):
-            self._remove_tree(join(path, name))
-        self.file_system.remove_directory(path)
-
-    def _list(self, directory: str) -> list[str]:
-        status = self.file_system.status(directory)
-        return [] if status is None else self.file_system.list(directory)
+        """Where others commit meanwhile, until what was written is what there is."""
+        count = -1
+        while count < len(entries := self.entries()):
+            announce(self.store, entries, self.current_files())
+            count = len(entries) if self.store.is_shared else sys.maxsize
 
 
 def table_files(path: str) -> list[str]:
     """The paths of the Parquet files that are the table, for readers of any kind."""
     table = TableDirectory(path)
-    return [
-        join(table.path, file.path) for file in table.current_files() if file.role is FileRole.ROWS
-    ]
+    return [f"{table.path}/{one}" for one in _row_files(table)]
 
 
 def read_table(spark: "SparkSession", path: str) -> "DataFrame":
     """The rows of all committed loads, and no others."""
-    files = [spark_path(file, is_pattern=True) for file in table_files(path)]
-    schema = table_schema(TableDirectory(path).layout().value_type)
+    table = TableDirectory(path)
+    files = _row_files(table)
+    schema = table_schema(table.layout().value_type)
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*files)
+    if is_address(path):
+        from ottla.spark.tables.row_source import read_files
+
+        return read_files(spark, table.store, files, schema)
+    places = [spark_path(f"{table.path}/{one}", is_pattern=True) for one in files]
+    return spark.read.schema(schema).parquet(*places)
+
+
+def _row_files(table: TableDirectory) -> list[str]:
+    return [file.path for file in table.current_files() if file.role is FileRole.ROWS]
 
 
 def spark_path(path: str, *, is_pattern: bool = False) -> str:
@@ -334,17 +330,5 @@ def spark_path(path: str, *, is_pattern: bool = False) -> str:
     return f"file://{escaped}"
 
 
-def _directories(paths: Sequence[str]) -> set[str]:
-    """All directories between the table and its files, relative to it."""
-    found = {DATA_DIRECTORY}
-    for path in paths:
-        while (path := parent_directory(path)) and path not in found:
-            found.add(path)
-    return found
-
-
-def _belongs(directory: str, name: str, committed: set[str]) -> bool:
-    """Whether a committed file is meant, or the checksum that Hadoop keeps beside it."""
-    is_checksum = name.startswith(".") and name.endswith(".crc")
-    file_name = name[1 : -len(".crc")] if is_checksum else name
-    return join(directory, file_name) in committed
+def _marker(fields: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"format": MARKER_FORMAT, **fields}, indent=1) + "\n").encode()

@@ -10,6 +10,7 @@ from ottla.spark.tables.completeness import (
     complete_hours,
     last_asked_ms,
 )
+from ottla.spark.tables.local_store import LocalStore
 from ottla.spark.tables.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
 from ottla.testing import FakeFileSystem
 
@@ -93,7 +94,7 @@ def test_the_list_has_the_files_with_rows_and_each_hour_a_marker() -> None:
     file_system = FakeFileSystem()
     file_system.make_directory("/t/_ottla")
     files = [data_file("data/b"), data_file("data/a"), data_file("data/q", FileRole.QUARANTINE)]
-    announce(file_system, "/t/_ottla", [entry(3, NOON + MINUTE, (5, 5))], files)
+    announce(LocalStore("/t", file_system), [entry(3, NOON + MINUTE, (5, 5))], files)
     assert read_file(file_system, "/t/_ottla/current.txt") == b"data/b\ndata/a\n"
     (name,) = file_system.list("/t/_ottla/hours")
     assert name == "2023-11-14T21.json"

@@ -56,11 +56,11 @@ def add_load(table: TableDirectory, attempt: bytes) -> str:
         entries = table.entries()
         table.remove_leftovers(entries)
         directory = table.load_directory(len(entries), attempt)
-        table.file_system.make_directory(join(table.path, directory, "_temporary", "0"))
+        table.store.file_system.make_directory(join(table.path, directory, "_temporary", "0"))
         path = join(directory, "part-0.parquet")
-        write(table.file_system, join(table.path, path))
-        write(table.file_system, join(table.path, directory, ".part-0.parquet.crc"))
-        table.sync_files([path])
+        write(table.store.file_system, join(table.path, path))
+        write(table.store.file_system, join(table.path, directory, ".part-0.parquet.crc"))
+        table.store.sync([path])
         table.commit(entry(len(entries), path))
     return path
 
@@ -136,9 +136,16 @@ def test_a_file_in_place_of_the_directory_is_refused() -> None:
         TableDirectory(TABLE, file_system).claim().__enter__()
 
 
-def test_an_address_is_no_table() -> None:
-    with pytest.raises(UserError, match="a directory of this machine"):
-        TableDirectory("s3a://bucket/orders")
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("file:///tables/orders", "give a directory of this machine by its path"),
+        ("noscheme://tables/orders", r"noscheme://tables/orders: .*pip install 'ottla\[s3\]'"),
+    ],
+)
+def test_an_address_of_no_object_store_is_refused(address: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        TableDirectory(address)
 
 
 def test_a_directory_without_a_table_has_no_entries(tmp_path: Path) -> None:
@@ -172,7 +179,7 @@ def test_a_directory_that_is_still_written_to_is_left_for_the_next_load() -> Non
     table = TableDirectory(TABLE, Busy())
     path = add_load(table, b"aaaa")
     leftover = join(TABLE, table.load_directory(1, b"bbbb"))
-    table.file_system.make_directory(leftover)
+    table.store.file_system.make_directory(leftover)
     assert table.remove_leftovers(table.entries()) == 0
     assert add_load(table, b"cccc") != path
 
@@ -181,7 +188,7 @@ def test_a_missing_entry_is_corruption() -> None:
     table = TableDirectory(TABLE, FakeFileSystem())
     for attempt in (b"aaaa", b"bbbb", b"cccc"):
         add_load(table, attempt)
-    table.file_system.remove(join(TABLE, "_ottla", "manifest", f"{1:020d}.json"))
+    table.store.file_system.remove(join(TABLE, "_ottla", "manifest", f"{1:020d}.json"))
     with pytest.raises(CorruptionError, match="the entry is missing"):
         table.entries()
 
@@ -190,8 +197,8 @@ def test_an_entry_under_another_name_is_corruption() -> None:
     table = TableDirectory(TABLE, FakeFileSystem())
     add_load(table, b"aaaa")
     manifest = join(TABLE, "_ottla", "manifest")
-    content = read_file(table.file_system, join(manifest, f"{0:020d}.json"))
-    write(table.file_system, join(manifest, f"{1:020d}.json"), content)
+    content = read_file(table.store.file_system, join(manifest, f"{0:020d}.json"))
+    write(table.store.file_system, join(manifest, f"{1:020d}.json"), content)
     with pytest.raises(CorruptionError, match="says that it is commit 0"):
         table.entries()
 
@@ -199,7 +206,7 @@ def test_an_entry_under_another_name_is_corruption() -> None:
 @pytest.mark.parametrize(
     ("marker", "error", "words"),
     [
-        (b'{"format": "ottla table", "version": 3}', UserError, "a table of version 3"),
+        (b'{"format": "ottla table", "version": 4}', UserError, "a table of version 4"),
         (b'{"format": "ottla table", "version": 2}', CorruptionError, "it marks no table"),
         (b'{"format": "ottla table"}', CorruptionError, "it marks no table"),
         (b"[]", CorruptionError, "it marks no table"),
@@ -209,7 +216,7 @@ def test_an_entry_under_another_name_is_corruption() -> None:
 def test_a_strange_marker_is_refused(marker: bytes, error: type[Exception], words: str) -> None:
     table = TableDirectory(TABLE, FakeFileSystem())
     add_load(table, b"aaaa")
-    replace_file(table.file_system, join(TABLE, "_ottla", "table.json"), marker)
+    replace_file(table.store.file_system, join(TABLE, "_ottla", "table.json"), marker)
     with pytest.raises(error, match=words):
         table.entries()
     with pytest.raises(error, match=words):

@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 from ottla.spark.loading.plan import PlannedRange, TopicPartition
 from ottla.spark.loading.verification import verify_files
 from ottla.spark.reading.log_source import LogSource
+from ottla.spark.tables.local_store import LocalStore
 from ottla.spark.tables.manifest import BatchRollUp, DataFile, FileRole, OffsetRange
 
 
@@ -51,13 +52,15 @@ def planned(until_offset: int, partition: int = 0) -> PlannedRange:
 
 
 def row_counts(files: list[DataFile], log: CountedLog) -> list[int]:
-    return [one.row_count for one in verify_files([planned(20)], files, log, "t")]
+    return [one.row_count for one in verify_files([planned(20)], files, log, LocalStore("t"))]
 
 
 def test_a_row_for_every_offset_needs_no_counting() -> None:
     log = CountedLog(None)
     files = [file(15, 19, 5), file(10, 14, 5)]
-    first, second = verify_files([planned(20), planned(10, partition=1)], files, log, "t")
+    first, second = verify_files(
+        [planned(20), planned(10, partition=1)], files, log, LocalStore("t")
+    )
     assert (first.row_count, second.row_count) == (10, 0)
     assert first.batches == BatchRollUp(batch_count=20, crc=0, leader_epoch=3)
     assert second.batches is None
@@ -75,7 +78,7 @@ def test_what_a_broker_cannot_count_is_believed() -> None:
 
 def test_rows_in_quarantine_count_as_records_of_the_log() -> None:
     files = [file(10, 16, 7), replace(file(17, 19, 3), role=FileRole.QUARANTINE)]
-    (found,) = verify_files([planned(20)], files, CountedLog(None), "t")
+    (found,) = verify_files([planned(20)], files, CountedLog(None), LocalStore("t"))
     assert (found.row_count, found.quarantined_count, found.record_count) == (7, 3, 10)
 
 
@@ -89,11 +92,11 @@ def write_offsets(path: Path, name: str, offsets: list[int]) -> DataFile:
 def test_files_whose_offsets_lie_between_each_others_are_read(tmp_path: Path) -> None:
     even = write_offsets(tmp_path, "even.parquet", [10, 12, 14, 16, 18])
     odd = write_offsets(tmp_path, "odd.parquet", [19, 17, 15, 13, 11])
-    (found,) = verify_files([planned(20)], [odd, even], CountedLog(None), str(tmp_path))
+    (found,) = verify_files([planned(20)], [odd, even], CountedLog(None), LocalStore(str(tmp_path)))
     assert found.row_count == 10
     twice = write_offsets(tmp_path, "twice.parquet", [11, 13, 14, 17, 19])
     with pytest.raises(UserError, match=r"data/twice.parquet holds 5 rows .* written twice"):
-        verify_files([planned(20)], [twice, even], CountedLog(None), str(tmp_path))
+        verify_files([planned(20)], [twice, even], CountedLog(None), LocalStore(str(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -111,4 +114,4 @@ def test_files_that_do_not_hold_the_range_are_refused(
     files: list[DataFile], counted: int, words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
-        verify_files([planned(20)], files, CountedLog(counted), "t")
+        verify_files([planned(20)], files, CountedLog(counted), LocalStore("t"))

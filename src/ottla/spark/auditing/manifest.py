@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ottla.base.files import join
 from ottla.base.ids import uuid_text
 from ottla.spark.auditing.report import Difference
-from ottla.spark.loading.parquet_job import read_footer
 from ottla.spark.loading.plan import LogPartition
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.coverage import covered
 from ottla.spark.tables.data_files import rows_there_twice
 from ottla.spark.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.spark.tables.parquet_files import read_footer
 from ottla.spark.task_errors import TaskError
 
 
@@ -129,7 +128,7 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
     for partition, some in by_partition.items():
-        twice = rows_there_twice(table.path, some)
+        twice = rows_there_twice(table.store, some)
         if twice is not None:
             found.append(
                 Difference(
@@ -188,10 +187,10 @@ def check_files(table: TableDirectory, files: Iterable[DataFile]) -> list[Differ
 def _wrong_file(table: TableDirectory, file: DataFile) -> str | None:
     from pyarrow import ArrowException
 
-    if table.file_system.status(join(table.path, file.path)) is None:
-        return "it is missing"
     try:
-        found = read_footer(table.path, file.path)
+        found = read_footer(table.store, file.path)
+    except FileNotFoundError:
+        return "it is missing"
     except (ArrowException, OSError, TaskError) as error:
         return f"it cannot be read: {error}"
     if found is None:

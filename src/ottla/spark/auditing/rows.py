@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.files import join
 from ottla.record.columns import COLUMNS
 from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.reading.log_source import LogSource
 from ottla.spark.tables.manifest import DataFile, OffsetRange
+from ottla.spark.tables.parquet_files import open_parquet
+from ottla.spark.tables.store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 
-def stored_rows(table_path: str, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
+def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
     """The rows of some files as `record.columns` has them, in order of offset.
 
     A column that not all of the files have as the log has it, such as a decoded value, is left out.
@@ -22,7 +23,7 @@ def stored_rows(table_path: str, files: Sequence[DataFile], wanted: OffsetRange)
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [_as_decoded(join(table_path, file.path)) for file in files]
+    parts = [_as_decoded(store, file.path) for file in files]
     shared = [name for name in COLUMNS if all(name in part.column_names for part in parts)]
     rows = pa.concat_tables(part.select(shared) for part in parts).sort_by("offset")
     offsets = rows["offset"]
@@ -61,15 +62,13 @@ def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
     return name not in ("key", "value") or schema.field(name).type == pa.binary()
 
 
-def _as_decoded(path: str) -> "pa.Table":
+def _as_decoded(store: TableStore, path: str) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from ottla.record.columns import schema
 
-    # As one file: a dataset would take columns from the directories' names.
-    with pq.ParquetFile(path) as opened:
+    with open_parquet(store, path) as opened:
         there = [
             name
             for name in (*COLUMNS, "timestamp")

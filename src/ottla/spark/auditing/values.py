@@ -1,6 +1,5 @@
 """Decoded values of a table beside the log's bytes, decoded again as the table's marker says."""
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,8 @@ from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.reading.log_source import LogSource
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.manifest import DataFile, FileRole, OffsetRange
+from ottla.spark.tables.parquet_files import open_parquet
+from ottla.spark.tables.store import TableStore
 from ottla.spark.values.decoder import open_decoder
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def wrong_values(
     import pyarrow.compute as pc
 
     layout = table.layout()
-    rows = _rows(table.path, file) if layout.decodings else None
+    rows = _rows(table.store, file) if layout.decodings else None
     if rows is None:
         return
     place = TopicPartition(topic, file.partition)
@@ -43,13 +44,11 @@ def wrong_values(
             yield found
 
 
-def _rows(table_path: str, file: DataFile) -> "pa.Table | None":
+def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
     """Offsets, commits and values, in order of offset; `None` for a file of raw values."""
-    import pyarrow.parquet as pq
     import pyarrow.types as types
 
-    # As one file: a dataset would take columns from the directories' names.
-    with pq.ParquetFile(os.path.join(table_path, file.path)) as opened:
+    with open_parquet(store, file.path) as opened:
         names = opened.schema_arrow.names
         is_aside = file.role is FileRole.QUARANTINE
         if "commit_id" not in names or not (

@@ -6,7 +6,6 @@ are copied. One manifest entry takes the old files out and brings the new ones i
 all of the old rows or all of the new ones. Old files stay on the disk until `ottla table vacuum`.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -127,7 +126,7 @@ class Rerun(TableLoad):
             if wanted.from_offset <= file.first_offset and file.last_offset < wanted.until_offset:
                 continue
             target = _beside(file.path, self._directory, f"part-carried-{number:05d}.parquet")
-            kept = carry(self._table.path, file, wanted, target, self._options.compression)
+            kept = carry(self._table.store, file, wanted, target, self._options.compression)
             if kept is not None:
                 carried.append(replace(kept, role=file.role, values=file.values))
         self._replaces = tuple(replaced)
@@ -141,5 +140,5 @@ def _ordered(wanted: Mapping[int, OffsetRange]) -> dict[int, OffsetRange]:
 
 def _beside(path: str, directory: str, name: str) -> str:
     """A new file in the same place of another commit's directory (`data/load-…/day=…/`)."""
-    inner = path.split(os.sep)[2:-1]
-    return os.path.join(directory, *inner, name)
+    inner = path.split("/")[2:-1]
+    return "/".join((directory, *inner, name))

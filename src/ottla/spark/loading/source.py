@@ -1,8 +1,8 @@
-"""The data source of a load: a log's records as a table has them, decoded where they are read.
+"""The data source of a load: its tasks read the log, decode values, and write the table's files.
 
 `ottla` (`source.py`) gives records as they are, to anybody's job. This one is for `ParquetJob`: its
-only option is a `LoadTask`. Values are decoded in the task that reads them, before they reach
-Java, so that they cross over once, and what cannot be decoded is set aside on the spot.
+only option is a `LoadTask`, and its rows are the paths of the files that were written. Records
+never cross over to Java, and what cannot be decoded is set aside on the spot.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ottla.base.errors import UserError
+from ottla.base.files import join
 from ottla.spark.loading.plan import TopicPartition
-from ottla.spark.loading.quarantine import OnError, QuarantineFile
+from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY, OnError
 from ottla.spark.loading.task import LoadTask, parse_task
+from ottla.spark.loading.task_files import TaskFiles
 from ottla.spark.reading.log_source import LogSource, Split, open_log
 from ottla.spark.reading.options import parse_options
-from ottla.spark.reading.rows import RowMaker, arrow_schema, decoded_columns
+from ottla.spark.reading.rows import RowMaker, decoded_columns
 from ottla.spark.reading.splits import TaskWishes
 from ottla.spark.reading.task import SplitPartition
-from ottla.spark.table import table_schema
+from ottla.spark.tables.columns import aside_columns, row_columns
 from ottla.spark.tables.manifest import OffsetRange
+from ottla.spark.tables.store import open_store
 from ottla.spark.values.decoder import ValueDecoder, open_decoder
 
 if TYPE_CHECKING:
@@ -41,18 +44,17 @@ class LoadSource(DataSource):  # type: ignore[misc]
         return "ottla_load"
 
     def schema(self) -> str:
-        return table_schema(parse_task(self.options[TASK_OPTION]).value_type)
+        return "path string"
 
     def reader(self, schema: "StructType") -> "LoadReader":
-        return LoadReader(parse_task(self.options[TASK_OPTION]), schema)
+        return LoadReader(parse_task(self.options[TASK_OPTION]))
 
 
 class LoadReader(DataSourceReader):  # type: ignore[misc]
     """The ranges of a load; made anew in every task."""
 
-    def __init__(self, task: LoadTask, schema: "StructType") -> None:
+    def __init__(self, task: LoadTask) -> None:
         self._task = task
-        self._schema = schema
 
     def partitions(self) -> list[SplitPartition]:
         ranges = {
@@ -66,31 +68,56 @@ class LoadReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         # Spark makes a plain partition of its own where there are none.
         if isinstance(partition, SplitPartition):
-            rows = SplitRows(self._task, partition.split, arrow_schema(self._schema))
-            yield from rows.read(self._log())
+            yield paths_batch(write_split(self._task, partition.split, self._log()))
 
     def _log(self) -> LogSource:
         return open_log(parse_options(self._task.read_options))
 
 
+def write_split(task: LoadTask, split: Split, log: LogSource) -> list[str]:
+    """One task's work; returns the paths of its files, relative to the table."""
+    store = open_store(task.table)
+    name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
+    quarantine = join(task.directory, QUARANTINE_DIRECTORY)
+    with (
+        TaskFiles(
+            store,
+            task.directory,
+            name,
+            compression=task.compression,
+            partitioning=task.partitioning,
+        ) as files,
+        TaskFiles(store, quarantine, name, compression=task.compression) as aside,
+    ):
+        for rows in SplitRows(task, split, aside).read(log):
+            files.write(rows)
+    return files.paths + aside.paths
+
+
+def paths_batch(paths: Sequence[str]) -> "pa.RecordBatch":
+    """Paths as Spark takes them from a data source."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"path": pa.array(paths, pa.string())})
+
+
 class SplitRows:
     """The rows of one split, in the columns of a table."""
 
-    def __init__(self, task: LoadTask, split: Split, schema: Any) -> None:
+    def __init__(self, task: LoadTask, split: Split, aside: TaskFiles) -> None:
         self._task = task
         self._split = split
-        self._schema = schema
-        self._maker = RowMaker(task.topic, split.place.partition, _source_schema(schema))
         self._decoder: ValueDecoder | None = None
         if task.decoding is not None:
             self._decoder = open_decoder(task.decoding)
-        self._aside = _Aside(task, split)
+        self._schema = row_columns(None if self._decoder is None else self._decoder.type)
+        self._maker = RowMaker(task.topic, split.place.partition, _source_schema(self._schema))
+        self._aside = _Aside(task, split, aside)
 
     def read(self, log: LogSource) -> "Iterator[pa.RecordBatch]":
         wanted = decoded_columns(_source_schema(self._schema).names)
         for decoded in log.read(self._split, wanted):
             yield self._rows(decoded if self._decoder is None else self._sound(decoded))
-        self._aside.close()
 
     def _sound(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
         """The records whose values can be decoded, with these in place of the bytes."""
@@ -100,8 +127,7 @@ class SplitRows:
         assert self._decoder is not None
         index = decoded.schema.get_field_index("value")
         found = self._decoder.decode(decoded.column(index))
-        values = found.rows.cast(self._schema.field("value").type)
-        rows = decoded.set_column(index, "value", values)
+        rows = decoded.set_column(index, "value", found.rows)
         if not found.faults:
             return rows
         self._aside.put(decoded, found.faults)
@@ -117,12 +143,11 @@ class SplitRows:
 class _Aside:
     """What becomes of the records of a split that cannot be decoded."""
 
-    def __init__(self, task: LoadTask, split: Split) -> None:
+    def __init__(self, task: LoadTask, split: Split, files: TaskFiles) -> None:
         self._task = task
         self._split = split
-        name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
-        self._file = QuarantineFile(task.quarantine, name)
-        self._schema = _aside_schema(with_bytes=task.on_error is OnError.QUARANTINE)
+        self._files = files
+        self._schema = aside_columns(with_bytes=task.on_error is OnError.QUARANTINE)
 
     def put(self, decoded: "pa.RecordBatch", faults: Mapping[int, str]) -> None:
         import pyarrow as pa
@@ -139,12 +164,9 @@ class _Aside:
         )
         rows = maker.rows(decoded.take(pa.array(indices, pa.int64())))
         reasons = pa.array([faults[index] for index in indices], pa.string())
-        self._file.write(
+        self._files.write(
             _with_commit(self._schema, rows, self._task.commit_id, {"reason": reasons})
         )
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def task_splits(
@@ -210,24 +232,5 @@ def _source_schema(schema: Any) -> Any:
             field.with_name(_SOURCE_NAMES.get(field.name, field.name))
             for field in schema
             if field.name not in ("commit_id", "reason")
-        ]
-    )
-
-
-def _aside_schema(*, with_bytes: bool) -> Any:
-    import pyarrow as pa
-
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    own = [("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header))]
-    return pa.schema(
-        [
-            *(own if with_bytes else ()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("timestamp_type", pa.int32()),
-            ("topic", pa.string()),
-            ("commit_id", pa.int64()),
-            ("reason", pa.string()),
         ]
     )

@@ -5,31 +5,35 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ottla.spark.loading.quarantine import OnError
+from ottla.spark.tables.layout import Partitioning, parse_partitioning, partitioning_fields
 from ottla.spark.tables.manifest import OffsetRange
 from ottla.spark.values.decoder import Decoding, ValueFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTask:
-    """`ranges` by partition; `quarantine` is the directory for records that cannot be decoded.
+    """`ranges` by partition, of which a task reads `rows_per_task` offsets at the most.
 
-    A task reads `rows_per_task` offsets at the most.
+    `table` is a directory or an address, `directory` where the load's files go, relative to it.
     """
 
     read_options: Mapping[str, str]
     topic: str
+    table: str
+    directory: str
     commit_id: int
     ranges: Mapping[int, OffsetRange]
     rows_per_task: int
     decoding: Decoding | None = None
-    value_type: str = "binary"
     on_error: OnError = OnError.FAIL
-    quarantine: str = ""
+    compression: str = "zstd"
+    partitioning: Partitioning | None = None
 
 
 def format_task(task: LoadTask) -> str:
     fields = asdict(task)
     fields["on_error"] = task.on_error.value
+    fields["partitioning"] = partitioning_fields(task.partitioning)
     if task.decoding is not None:
         fields["decoding"]["format"] = task.decoding.format.value
     return json.dumps(fields)
@@ -42,5 +46,10 @@ def parse_task(text: str) -> LoadTask:
     if decoding is not None:
         decoding = Decoding(**{**decoding, "format": ValueFormat(decoding["format"])})
     ranges = {int(number): OffsetRange(**one) for number, one in fields["ranges"].items()}
-    on_error = OnError(fields["on_error"])
-    return LoadTask(**{**fields, "decoding": decoding, "ranges": ranges, "on_error": on_error})
+    parsed = {
+        "decoding": decoding,
+        "ranges": ranges,
+        "on_error": OnError(fields["on_error"]),
+        "partitioning": parse_partitioning(fields["partitioning"]),
+    }
+    return LoadTask(**{**fields, **parsed})

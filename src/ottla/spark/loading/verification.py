@@ -14,6 +14,7 @@ from ottla.spark.loading.plan import PlannedRange
 from ottla.spark.reading.log_source import LogSource
 from ottla.spark.tables.data_files import rows_there_twice
 from ottla.spark.tables.manifest import DataFile, FileRole, LoadedPartition, OffsetRange
+from ottla.spark.tables.store import TableStore
 
 
 class LogChangedError(UserError):
@@ -21,7 +22,7 @@ class LogChangedError(UserError):
 
 
 def verify_files(
-    plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, table_path: str
+    plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, store: TableStore
 ) -> tuple[LoadedPartition, ...]:
     """What was loaded of each planned partition; raises `LogChangedError` when it is not the log's.
 
@@ -33,11 +34,11 @@ def verify_files(
             raise UserError(f"{file.path} holds partition {file.partition}, which was not read")
         by_partition[file.partition].append(file)
     for one in plan:
-        _check_offsets(one, by_partition[one.partition], table_path)
+        _check_offsets(one, by_partition[one.partition], store)
     return tuple(_verified(one, by_partition[one.partition], log) for one in plan)
 
 
-def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], table_path: str) -> None:
+def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], store: TableStore) -> None:
     for file in files:
         span = file.last_offset - file.first_offset + 1
         is_within = (
@@ -45,7 +46,7 @@ def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], table_path:
         )
         if not is_within or file.row_count > span:
             raise _written_twice(planned, file)
-    twice = rows_there_twice(table_path, files)
+    twice = rows_there_twice(store, files)
     if twice is not None:
         raise _written_twice(planned, twice)
 

@@ -8,40 +8,36 @@ to date. Format page: docs/format/load-manifest.md.
 import json
 from collections.abc import Iterable, Sequence
 
-from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.spark.tables.completeness import CompleteHour, complete_hours
 from ottla.spark.tables.manifest import DataFile, FileRole, ManifestEntry
+from ottla.spark.tables.store import TableStore
 
-CURRENT_FILE = "current.txt"
-HOURS_DIRECTORY = "hours"
+CURRENT_FILE = "_ottla/current.txt"
+HOURS_DIRECTORY = "_ottla/hours"
 HOUR_FORMAT = "ottla complete hour"
 HOUR_VERSION = 1
 
 
 def announce(
-    file_system: FileSystem,
-    directory: str,
-    entries: Sequence[ManifestEntry],
-    files: Iterable[DataFile],
+    store: TableStore, entries: Sequence[ManifestEntry], files: Iterable[DataFile]
 ) -> None:
     """Writes what is new of both into a table's own directory."""
-    path = join(directory, CURRENT_FILE)
     content = _current(files)
-    if file_system.status(path) is None or read_file(file_system, path) != content:
-        replace_file(file_system, path, content)
-    _announce_hours(file_system, join(directory, HOURS_DIRECTORY), complete_hours(entries))
+    if not store.has(CURRENT_FILE) or store.read(CURRENT_FILE) != content:
+        store.replace(CURRENT_FILE, content)
+    _announce_hours(store, complete_hours(entries))
 
 
-def _announce_hours(file_system: FileSystem, directory: str, hours: Sequence[CompleteHour]) -> None:
+def _announce_hours(store: TableStore, hours: Sequence[CompleteHour]) -> None:
     if not hours:
         return
-    if file_system.status(directory) is None:
-        file_system.make_directory(directory)
-    there = set(file_system.list(directory))
+    there = set(store.names(HOURS_DIRECTORY))
+    if not there:
+        store.make_directories([HOURS_DIRECTORY])
     for hour in hours:
         name = f"{hour.name}.json"
         if name not in there:
-            replace_file(file_system, join(directory, name), _marker(hour), durably=False)
+            store.replace(f"{HOURS_DIRECTORY}/{name}", _marker(hour), durably=False)
 
 
 def _current(files: Iterable[DataFile]) -> bytes:

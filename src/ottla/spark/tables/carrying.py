@@ -1,28 +1,22 @@
 """Rows that a rerun leaves as they are, copied out of the files that it replaces."""
 
-import os
-
-from ottla.spark.loading.parquet_job import read_footer
 from ottla.spark.tables.manifest import DataFile, OffsetRange
+from ottla.spark.tables.parquet_files import ParquetOutput, open_parquet, read_footer
+from ottla.spark.tables.store import TableStore
 
 
 def carry(
-    table_path: str, file: DataFile, replaced: OffsetRange, target: str, compression: str
+    store: TableStore, file: DataFile, replaced: OffsetRange, target: str, compression: str
 ) -> DataFile | None:
     """Copies a file's rows but those of the offsets replaced; `None` when no row is left.
 
-    `target` is relative to the table. The schema stays as it is, Spark's notes on it included.
+    `target` is relative to the table. The columns stay as they are.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    path = os.path.join(table_path, target)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     with (
-        # As one file: a dataset would take columns from the directories' names.
-        pq.ParquetFile(os.path.join(table_path, file.path)) as opened,
-        pq.ParquetWriter(path, opened.schema_arrow, compression=compression) as writer,
+        open_parquet(store, file.path) as opened,
+        ParquetOutput(store, target, compression) as output,
     ):
         for batch in opened.iter_batches():
             offsets = batch.column(batch.schema.get_field_index("offset"))
@@ -30,10 +24,7 @@ def carry(
                 pc.less(offsets, replaced.from_offset),
                 pc.greater_equal(offsets, replaced.until_offset),
             )
-            kept = batch.filter(is_kept)
-            if kept.num_rows:
-                writer.write_table(pa.Table.from_batches([kept]))
-    carried = read_footer(table_path, target)
-    if carried is None:
-        os.remove(path)
-    return carried
+            output.write(batch.filter(is_kept))
+        if not output.close():
+            return None
+    return read_footer(store, target)

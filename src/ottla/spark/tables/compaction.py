@@ -17,7 +17,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.spark.load import Progress, Sessions, Step, ignore
 from ottla.spark.loading.sizing import TARGET_SIZE
 from ottla.spark.session import SessionSettings
-from ottla.spark.table import TableDirectory
+from ottla.spark.table import CommitTakenError, TableDirectory
 from ottla.spark.tables.manifest import Action, DataFile, ManifestEntry
 from ottla.spark.tables.merge_job import MergeJob, columns_of, inner_place
 
@@ -77,9 +77,13 @@ def compact(
         if groups:
             new = _merged(table, groups, sessions, progress, options)
             progress(Progress(step=Step.VERIFIED))
-            table.sync_files([file.path for file in new])
+            table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
-            table.commit(_entry(entries, old, new, options))
+            try:
+                table.commit(_entry(entries, old, new, options))
+            except CommitTakenError:
+                table.remove_files([file.path for file in new])
+                raise
             progress(Progress(step=Step.COMMITTED))
     return CompactReport(
         table=table.path,
@@ -109,7 +113,7 @@ def plan_compaction(
 
 def _key(table: TableDirectory, file: DataFile) -> tuple[str, ...]:
     """Partition, place below the commit's directory, and columns."""
-    return f"{file.partition:010d}", inner_place(file), columns_of(table.path, file)
+    return f"{file.partition:010d}", inner_place(file), columns_of(table.store, file)
 
 
 def _merged(
@@ -121,7 +125,7 @@ def _merged(
 ) -> tuple[DataFile, ...]:
     size = sum(file.size for group in groups for file in group)
     job = MergeJob(
-        table_path=table.path,
+        store=table.store,
         directory=table.load_directory(
             len(table.entries()), secrets.token_bytes(4), Action.COMPACT
         ),

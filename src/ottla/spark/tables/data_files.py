@@ -1,39 +1,36 @@
 """The offsets in data files: what their footers leave open, read from one column."""
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError
 from ottla.spark.tables.manifest import DataFile, OffsetRange
+from ottla.spark.tables.parquet_files import open_parquet
+from ottla.spark.tables.store import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 
-def read_offsets(table_path: str, file: DataFile) -> "np.ndarray[Any, Any]":
+def read_offsets(store: TableStore, file: DataFile) -> "np.ndarray[Any, Any]":
     """The offset of each row, in the file's order; no other column is read."""
-    import pyarrow.parquet as pq
-
-    # As one file: a dataset would take columns from the directories' names.
-    with pq.ParquetFile(os.path.join(table_path, file.path)) as opened:
+    with open_parquet(store, file.path) as opened:
         return opened.read(columns=["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
 
 
-def read_columns(table_path: str, file: DataFile) -> "pa.Schema":
+def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
     """A file's columns; raises `CorruptionError` when it is missing, or is no Parquet."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    path = os.path.join(table_path, file.path)
     try:
-        return pq.read_schema(path).remove_metadata()
+        with open_parquet(store, file.path) as opened:
+            return opened.schema_arrow.remove_metadata()
     except (pa.ArrowException, OSError) as error:
-        raise CorruptionError(path, 0, str(error)) from error
+        raise CorruptionError(f"{store.address}/{file.path}", 0, str(error)) from error
 
 
-def rows_there_twice(table_path: str, files: Iterable[DataFile]) -> DataFile | None:
+def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile | None:
     """The first file of one partition that has an offset which it, or one before it, has too.
 
     Files whose offsets keep clear of each other are believed; others are read.
@@ -48,7 +45,7 @@ def rows_there_twice(table_path: str, files: Iterable[DataFile]) -> DataFile | N
             continue
         seen = np.empty(0, np.int64)
         for file in group:
-            merged = np.unique(np.concatenate([seen, read_offsets(table_path, file)]))
+            merged = np.unique(np.concatenate([seen, read_offsets(store, file)]))
             if len(merged) < len(seen) + file.row_count:
                 return file
             seen = merged
@@ -68,7 +65,7 @@ def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
 
 
 def count_in_ranges(
-    table_path: str, files: Iterable[DataFile], ranges: Sequence[OffsetRange]
+    store: TableStore, files: Iterable[DataFile], ranges: Sequence[OffsetRange]
 ) -> tuple[list[int], DataFile | None]:
     """How many rows of one partition each range has, and the first file with rows in none of them.
 
@@ -85,7 +82,7 @@ def count_in_ranges(
         if first == last >= 0 and file.last_offset < ends[last]:
             counts[last] += file.row_count
             continue
-        offsets = np.sort(read_offsets(table_path, file))
+        offsets = np.sort(read_offsets(store, file))
         found = np.searchsorted(offsets, ends) - np.searchsorted(offsets, starts)
         counts += found
         if found.sum() < file.row_count and stray is None:

@@ -25,10 +25,10 @@ class PartitionUnit(Enum):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Directories' names, outermost first, and the pattern of their values."""
+        """Directories' names, outermost first, and the pattern (of strftime) of their values."""
         if self is PartitionUnit.DAY:
-            return {"day": "yyyy-MM-dd"}
-        return {"day": "yyyy-MM-dd", "hour": "HH"}
+            return {"day": "%Y-%m-%d"}
+        return {"day": "%Y-%m-%d", "hour": "%H"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,22 +145,28 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
             }
             for one in layout.decodings
         ],
-        "partitioning": None
-        if layout.partitioning is None
-        else {"unit": layout.partitioning.unit.value, "column": layout.partitioning.column},
+        "partitioning": partitioning_fields(layout.partitioning),
     }
+
+
+def partitioning_fields(partitioning: Partitioning | None) -> dict[str, str] | None:
+    if partitioning is None:
+        return None
+    return {"unit": partitioning.unit.value, "column": partitioning.column}
+
+
+def parse_partitioning(fields: Mapping[str, Any] | None) -> Partitioning | None:
+    """The inverse; raises as `parse_layout` does."""
+    if fields is None:
+        return None
+    return Partitioning(unit=PartitionUnit(fields["unit"]), column=str(fields["column"]))
 
 
 def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
     """The inverse; raises `ValueError`, `TypeError` or `KeyError` for anything else."""
-    partitioning = fields["partitioning"]
     return TableLayout(
         decodings=tuple(_parse_pinned(one) for one in fields["decodings"]),
-        partitioning=None
-        if partitioning is None
-        else Partitioning(
-            unit=PartitionUnit(partitioning["unit"]), column=str(partitioning["column"])
-        ),
+        partitioning=parse_partitioning(fields["partitioning"]),
     )
 
 

@@ -21,6 +21,8 @@ FORMAT_VERSION = 2
 READ_VERSIONS = (1, 2)
 """An entry of version 1 is a load, and lacks what version 2 added."""
 
+MANIFEST_DIRECTORY = "_ottla/manifest"
+
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _Value = TypeVar("_Value")
 
@@ -122,6 +124,11 @@ class ManifestEntry:
     """When the log was asked where it ends."""
     schema: str | None = None
     """The columns of `files`, in Spark's words; `None`: those of `table.TABLE_SCHEMA`."""
+    layout: Mapping[str, Any] | None = None
+    """What rows look like from this commit on (`layout.layout_fields`), if it changes that.
+
+    Only in a table that several may write at once; elsewhere the marker has it.
+    """
 
     @property
     def row_count(self) -> int:
@@ -131,6 +138,11 @@ class ManifestEntry:
 def entry_file_name(commit_id: int) -> str:
     """Twenty digits, as Kafka names its segments, so that names sort as numbers do."""
     return f"{commit_id:020d}.json"
+
+
+def entry_path(commit_id: int) -> str:
+    """Where an entry lies, relative to the table."""
+    return f"{MANIFEST_DIRECTORY}/{entry_file_name(commit_id)}"
 
 
 def parse_entry_file_name(name: str) -> int | None:
@@ -180,6 +192,8 @@ def format_entry(entry: ManifestEntry) -> bytes:
         "replaces": list(entry.replaces),
         "files": [_file_fields(file) for file in entry.files],
     }
+    if entry.layout is not None:
+        content["layout"] = dict(entry.layout)
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -204,6 +218,7 @@ def parse_entry(path: str, content: bytes) -> ManifestEntry:
             replaces=tuple(_inside(path) for path in fields.get("replaces", ())),
             asked_ms=_optional(fields, "asked_ms", int),
             schema=_optional(fields, "schema", str),
+            layout=_optional(fields, "layout", dict),
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise CorruptionError(path, 0, str(error)) from error

@@ -1,117 +1,117 @@
-"""The Spark job of a table's compaction: each group of files into one, in order of offset."""
+"""The Spark job of a table's compaction: each group of files into one, a task for each."""
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from ottla.spark.loading.parquet_job import (
-    SQL_SETTINGS,
-    WRITE_OPTIONS,
-    OnTasks,
-    run_watched,
-    written_files,
-)
-from ottla.spark.table import spark_path
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ottla.base.files import join
+from ottla.spark.loading.parquet_job import OnTasks, run_tasks, written_files
+from ottla.spark.loading.source import paths_batch
 from ottla.spark.tables.data_files import read_columns
 from ottla.spark.tables.manifest import DataFile
+from ottla.spark.tables.merging import first_unlike, merge
+from ottla.spark.tables.store import TableStore, open_store
 from ottla.spark.task_errors import TaskError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
-GROUPS_PER_JOB = 64
-"""Groups of one job: Spark's plan of more grows slow to make."""
-
-_SETTINGS = {
-    **SQL_SETTINGS,
-    # Values may hold maps; rows are copied, so even the order of their keys stays.
-    "spark.sql.legacy.allowHashOnMapType": "true",
-    # One task for each group, rather than one for all of them.
-    "spark.sql.unionOutputPartitioning": "false",
-}
+WORK_OPTION = "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJob:
     """`groups` of files with one schema and place each; `directory` is relative to the table."""
 
-    table_path: str
+    store: TableStore
     directory: str
     groups: Sequence[Sequence[DataFile]]
     compression: str
 
     def run(self, spark: "SparkSession", on_tasks: OnTasks) -> tuple[DataFile, ...]:
-        """Writes the files, and tells them by their footers."""
-        if hasattr(spark, "_jsparkSession"):
-            session = _session(spark)
-            run_watched(spark, lambda: self._write(session), on_tasks)
-        else:
-            # Spark Connect: there is nothing to watch, and no session beside this one.
-            self._write(_set(spark))
-        return written_files(self.table_path, self.directory)
+        """Writes the files, and tells them by their footers, in the order of the groups."""
+        return written_files(self.store, run_tasks(spark, MergeSource, self._work([]), on_tasks))
 
     def check(self, spark: "SparkSession", files: Sequence[DataFile]) -> None:
         """Raises `TaskError` unless all rows, and no others, are in the new files."""
-        session = _session(spark) if hasattr(spark, "_jsparkSession") else _set(spark)
-        old = self._sums(session, [file for group in self.groups for file in group])
-        new = self._sums(session, files)
-        if old != new:
-            differing = sorted(key for key in old | new if old.get(key) != new.get(key))
+        wrong = [self.directory]
+        if len(files) == len(self.groups):
+            written = [file.path for file in files]
+            wrong = run_tasks(spark, MergeSource, self._work(written), lambda *_: None)
+        if wrong:
             raise TaskError(
-                f"{self.directory}: the rows written are not those read (of partition "
-                f"{differing[0][1]}, for one); the table is as it was, run it again"
+                f"{wrong[0]}: the rows written are not those read; the table is as it was, run it "
+                f"again"
             )
 
-    def _write(self, session: "SparkSession") -> None:
-        for (place, _), groups in self._alike(self.groups).items():
-            schema = self._frame(session, groups[0][:1]).schema
-            for first in range(0, len(groups), GROUPS_PER_JOB):
-                frames = [
-                    self._frame(session, group, schema).coalesce(1).sortWithinPartitions("offset")
-                    for group in groups[first : first + GROUPS_PER_JOB]
-                ]
-                target = spark_path(os.path.join(self.table_path, self.directory, place))
-                writer = reduce(lambda one, other: one.union(other), frames).write.mode("append")
-                writer.options(compression=self.compression, **WRITE_OPTIONS).parquet(target)
+    def _work(self, written: Sequence[str]) -> dict[str, str]:
+        """What tasks are told; with the files `written` they check these."""
+        fields = {
+            "table": self.store.address,
+            "directory": self.directory,
+            "compression": self.compression,
+            "groups": [[_file_fields(file) for file in group] for group in self.groups],
+            "written": list(written),
+        }
+        return {WORK_OPTION: json.dumps(fields)}
 
-    def _alike(
-        self, groups: Sequence[Sequence[DataFile]]
-    ) -> dict[tuple[str, str], list[Sequence[DataFile]]]:
-        """Groups by their place below the commit's directory, and their columns."""
-        found: dict[tuple[str, str], list[Sequence[DataFile]]] = {}
-        for group in groups:
-            key = inner_place(group[0]), columns_of(self.table_path, group[0])
-            found.setdefault(key, []).append(group)
-        return found
 
-    def _frame(
-        self, session: "SparkSession", files: Sequence[DataFile], schema: Any = None
-    ) -> "DataFrame":
-        paths = [
-            spark_path(os.path.join(self.table_path, file.path), is_pattern=True) for file in files
-        ]
-        reader = session.read if schema is None else session.read.schema(schema)
-        return reader.parquet(*paths)
+class MergeSource(DataSource):  # type: ignore[misc]
+    """Registered by `MergeJob` for its session alone."""
 
-    def _sums(
-        self, session: "SparkSession", files: Sequence[DataFile]
-    ) -> dict[tuple[str, int], tuple[int, Any]]:
-        """By place and partition: how many rows, and the sum of their hashes."""
-        from pyspark.sql.functions import count, lit, xxhash64
-        from pyspark.sql.functions import sum as sum_of
+    @classmethod
+    def name(cls) -> str:
+        return "ottla_merge"
 
-        found: dict[tuple[str, int], tuple[int, Any]] = {}
-        for (place, _), alike in self._alike([[file] for file in files]).items():
-            rows = self._frame(session, [file for group in alike for file in group])
-            hashed = sum_of(xxhash64(*rows.columns).cast("decimal(20,0)"))
-            for partition, rows_here, total in (
-                rows.groupBy("partition").agg(count(lit(1)), hashed).collect()
-            ):
-                rows_before, before = found.get((place, partition), (0, 0))
-                found[place, partition] = rows_before + rows_here, before + total
-        return found
+    def schema(self) -> str:
+        return "path string"
+
+    def reader(self, schema: "StructType") -> "MergeReader":
+        return MergeReader(self.options[WORK_OPTION])
+
+
+class GroupPartition(InputPartition):  # type: ignore[misc]
+    """The number of a group."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class MergeReader(DataSourceReader):  # type: ignore[misc]
+    """Gives back the path of the file written, or of one that is wrong; made anew in every task."""
+
+    def __init__(self, work: str) -> None:
+        self._work = json.loads(work)
+
+    def partitions(self) -> list[GroupPartition]:
+        return [GroupPartition(number) for number in range(len(self._work["groups"]))]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        # Spark makes a plain partition of its own where there are none.
+        if isinstance(partition, GroupPartition):
+            store = open_store(self._work["table"])
+            group = [DataFile(**one) for one in self._work["groups"][partition.number]]
+            if not self._work["written"]:
+                target = self._target(group)
+                merge(store, group, target, self._work["compression"])
+                yield paths_batch([target])
+                return
+            written = self._work["written"][partition.number]
+            offset = first_unlike(store, group, written)
+            yield paths_batch([] if offset is None else [f"{written}, offset {offset}"])
+
+    def _target(self, group: Sequence[DataFile]) -> str:
+        first = min(file.first_offset for file in group)
+        name = f"part-{group[0].partition}-{first}-{secrets.token_hex(4)}.parquet"
+        inner = inner_place(group[0])
+        return join(self._work["directory"], *([inner] if inner else []), name)
 
 
 def inner_place(file: DataFile) -> str:
@@ -119,16 +119,12 @@ def inner_place(file: DataFile) -> str:
     return "/".join(file.path.split("/")[2:-1])
 
 
-def columns_of(table_path: str, file: DataFile) -> str:
+def columns_of(store: TableStore, file: DataFile) -> str:
     """A text that is the same for files with the same columns; raises `CorruptionError`."""
-    return str(read_columns(table_path, file))
+    return str(read_columns(store, file))
 
 
-def _session(spark: "SparkSession") -> "SparkSession":
-    return _set(spark.newSession())
-
-
-def _set(session: "SparkSession") -> "SparkSession":
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    return session
+def _file_fields(file: DataFile) -> dict[str, object]:
+    fields = asdict(file)
+    del fields["role"]  # A directory has files of one.
+    return fields

@@ -1,8 +1,9 @@
 """Data files that no reader wants any more, removed: what reruns and compactions have replaced.
 
 A reader goes by the manifest as it was when it began, so replaced files stay for a while. What
-killed commits left goes at once. The manifest is not touched: a vacuum that is killed half-way has
-removed some of the files, and the next one removes the rest.
+killed commits left goes at once in a directory; in an object store, where a load may be running,
+what was written for the next commit stays for as long. The manifest is not touched: a vacuum that
+is killed half-way has removed some of the files, and the next one removes the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -46,13 +47,13 @@ def vacuum(
     table.entries()  # Before anything is claimed: where there is no table, none is made.
     with table.claim():
         entries = table.entries()
-        leftovers = 0 if is_dry else table.remove_leftovers(entries)
         before_ms = clock.now_ms() - kept_ms
-        there = {one: size for one in _replaced(entries) if (size := table.size_of(one))}
+        leftovers = 0 if is_dry else table.remove_leftovers(entries, before_ms)
+        sizes = table.sizes()
+        there = {one: sizes[one] for one in _replaced(entries) if one in sizes}
         old = tuple(one for one in _replaced(entries, before_ms) if one in there)
-        for one in old if not is_dry else ():
-            on_removal(one)
-            table.remove_files([one])
+        if not is_dry:
+            table.remove_files(old, on_removal)
     return VacuumReport(
         table=table.path,
         removed_paths=old,
