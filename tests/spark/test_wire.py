@@ -1,5 +1,7 @@
 """The same records from a broker as from its files."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,18 @@ from ottla.client.groups import committed_by
 from ottla.embedded.log import parse_address
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
+from ottla.spark.audit import audit
 from ottla.spark.load import load
-from ottla.spark.loading.plan import TopicPartition
+from ottla.spark.loading.plan import LogPartition, TopicPartition
 from ottla.spark.reading.continuity import Position
 from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, open_log, source_options
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.splits import TaskWishes
 from ottla.spark.reading.wire_client import open_client
 from ottla.spark.session import LocalSession
-from ottla.spark.tables.manifest import OffsetRange
+from ottla.spark.table import TableDirectory
+from ottla.spark.tables.manifest import OffsetRange, entry_path
+from tests.golden.directories import GOLDEN
 from tests.spark.topics import append, log_rows, table_rows
 
 LIBRDKAFKA = {"kafka.metadata.max.age.ms": "300000"}
@@ -58,6 +63,58 @@ def test_a_broker_tells_what_its_files_do(tmp_path: Path, client: Client) -> Non
         found = rows(wire, 0, wanted)
         assert found == rows(files, 0, wanted)
         assert len(found) == 383
+
+
+def test_a_broker_counts_records_and_rolls_up_batches_as_its_files_do(tmp_path: Path) -> None:
+    append(tmp_path, {0: 400})
+    place = TopicPartition("orders", 0)
+    with ottla.open(tmp_path) as log:
+        wire, files = opened(log.listen("127.0.0.1:0").address), opened(str(tmp_path))
+        for ends in ((0, 400), (7, 390), (26, 27)):
+            wanted = OffsetRange(from_offset=ends[0], until_offset=ends[1])
+            assert wire.count_records(place, wanted) == ends[1] - ends[0]
+            assert wire.roll_up(place, wanted) == files.roll_up(place, wanted)
+
+
+@pytest.mark.parametrize(
+    ("case", "topic"), [("txn", "txn"), ("compaction-1-after", "cmp"), ("old-formats", "mixed")]
+)
+def test_what_kafka_wrote_is_counted_and_rolled_up_over_the_wire_as_from_its_files(
+    tmp_path: Path, case: str, topic: str
+) -> None:
+    if not (GOLDEN / case / "logdir").is_dir():
+        pytest.skip("the directories written by Kafka are not here")
+    shutil.copytree(GOLDEN / case / "logdir", tmp_path / "log")
+    files = opened(str(tmp_path / "log"), topic)
+    offered = [one for one in files.partitions() if one.start_offset < one.end_offset]
+    expected = {one.place: counted(files, one) for one in offered}
+    with ottla.open(tmp_path / "log") as log:
+        wire = opened(log.listen("127.0.0.1:0").address, topic)
+        assert {one.place: counted(wire, one) for one in offered} == expected
+
+
+def counted(log: LogSource, one: LogPartition) -> tuple[object, object]:
+    wanted = OffsetRange(from_offset=one.start_offset, until_offset=one.end_offset)
+    return log.count_records(one.place, wanted), log.roll_up(one.place, wanted)
+
+
+def test_an_audit_over_the_wire_counts_and_matches_batches(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    append(tmp_path / "log", {0: 200, 1: 30})
+    load(str(tmp_path / "log"), "orders", str(tmp_path / "table"), spark=local_session.spark)
+    table = TableDirectory(str(tmp_path / "table"))
+    with ottla.open(tmp_path / "log") as log:
+        wire = opened(log.listen("127.0.0.1:0").address)
+        found = audit(table, wire, "orders")
+        assert found.differences == []
+        assert (found.rows_counted, found.batches_matched) == (230, 10)
+        entry = tmp_path / "table" / entry_path(0)
+        states = json.loads(entry.read_text())
+        states["partitions"][1]["batches"]["crc"] ^= 1
+        entry.write_text(json.dumps(states))
+        found = audit(TableDirectory(table.path), wire, "orders")
+        assert [(one.kind, one.partition) for one in found.differences] == [("batches", 1)]
 
 
 def test_a_load_from_a_broker_goes_on_from_its_files_and_back(

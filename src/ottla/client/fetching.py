@@ -61,7 +61,12 @@ def committed_runs(found: Fetched) -> Iterator[memoryview]:
     """The batches without those of aborted transactions, in runs; control batches may be there."""
     if not found.aborted:
         return iter([found.records])
-    return kept_runs(found.records, _Aborted(found.aborted).covers)
+    return kept_runs(found.records, aborted_in(found))
+
+
+def aborted_in(found: Fetched) -> Callable[[Batch], bool]:
+    """Whether a batch is of an aborted transaction, for all batches of an answer in their order."""
+    return _Aborted(found.aborted).covers
 
 
 class _Aborted:

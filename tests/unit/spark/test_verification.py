@@ -22,6 +22,8 @@ class CountedLog(LogSource):
         self._count = count
         self.asked: list[int] = []
 
+    looks_by_reading = False
+
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         return BatchRollUp(batch_count=wanted.until_offset, crc=place.partition, leader_epoch=3)
 

@@ -7,11 +7,13 @@ log and the range alone, not on how many tasks read it. Kafka has no counterpart
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ottla.codec.crc32c import crc32c
-from ottla.record.batch import Batch
-from ottla.spark.tables.manifest import BatchRollUp
+from ottla.record.batch import Batch, RecordBatch
+from ottla.record.record import read_records
+from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 
 _ONE_BATCH = struct.Struct(
     ">q"  # base offset, which the CRC does not cover
@@ -20,6 +22,37 @@ _ONE_BATCH = struct.Struct(
 assert _ONE_BATCH.size == 12
 
 NO_LEADER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A range by its batches."""
+
+    record_count: int
+    batches: BatchRollUp
+
+
+def survey(batches: Iterable[tuple[Batch, bool]], wanted: OffsetRange) -> Survey:
+    """Of all batches that overlap with a range, each with whether its records are seen."""
+    counts: list[int] = []
+
+    def counted() -> Iterator[Batch]:
+        for batch, is_seen in batches:
+            counts.append(count_in(batch, wanted) if is_seen else 0)
+            yield batch
+
+    rolled_up = roll_up(counted())
+    return Survey(record_count=sum(counts), batches=rolled_up)
+
+
+def count_in(batch: Batch, wanted: OffsetRange) -> int:
+    """The records of a batch that lie in a range; only where it is cut are they looked at."""
+    is_inside = batch.base_offset >= wanted.from_offset and batch.last_offset < wanted.until_offset
+    if is_inside and isinstance(batch, RecordBatch):
+        return batch.record_count
+    return sum(
+        wanted.from_offset <= record.offset < wanted.until_offset for record in read_records(batch)
+    )
 
 
 def roll_up(batches: Iterable[Batch]) -> BatchRollUp:

@@ -128,6 +128,9 @@ class LibrdkafkaClient:
             for messages in _batches(consumer, client, split, self._silence_s):
                 yield _decoded(messages, columns)
 
+    def batches(self, split: Split) -> None:
+        """Messages come one by one, and nothing of the batches that they were in."""
+
     def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
         client = self._module
         offsets = [

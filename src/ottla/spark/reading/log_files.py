@@ -13,10 +13,9 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
-from ottla.record.batch import InvalidBatchError, RecordBatch, kept_runs
+from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.columns import iter_columns, scan_limits
-from ottla.record.record import read_records
-from ottla.spark.loading.batch_roll_up import roll_up
+from ottla.spark.loading.batch_roll_up import count_in, roll_up
 from ottla.spark.loading.plan import LogPartition, TopicPartition
 from ottla.spark.reading.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.reading.options import Isolation
@@ -32,7 +31,6 @@ from ottla.storage.transaction_index import AbortedTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.record.batch import Batch
     from ottla.storage.segment_reader import Region, SegmentFiles
 
 MIN_TASK_SIZE = 4 * 1024 * 1024
@@ -50,6 +48,8 @@ MARK_COUNT = 64
 
 class LogFiles:
     """See `LogSource`. A partition is in one of the directories; where, is looked up each time."""
+
+    looks_by_reading = False
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class LogFiles:
         aborted = AbortedRanges(self._aborted(log, wanted))
         try:
             return sum(
-                _count(batch, wanted)
+                count_in(batch, wanted)
                 for batch in log.batches(wanted.from_offset, wanted.until_offset)
                 if not batch.is_control and not aborted.covers(batch)
             )
@@ -302,12 +302,3 @@ def _decoded(
             yield from iter_columns(data, columns, split.from_offset, split.until_offset)
     except InvalidBatchError as error:
         raise CorruptionError(region.path, region.position, str(error)) from error
-
-
-def _count(batch: "Batch", wanted: OffsetRange) -> int:
-    is_inside = batch.base_offset >= wanted.from_offset and batch.last_offset < wanted.until_offset
-    if is_inside and isinstance(batch, RecordBatch):
-        return batch.record_count
-    return sum(
-        wanted.from_offset <= record.offset < wanted.until_offset for record in read_records(batch)
-    )

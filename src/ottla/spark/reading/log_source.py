@@ -80,8 +80,12 @@ class LogSource(Protocol):
         Raises `OffsetsGoneError` for those that are removed before they are read.
         """
 
+    @property
+    def looks_by_reading(self) -> bool:
+        """Whether to count or roll up is to fetch all of a range, records and all."""
+
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
-        """How many records a range has; `None` when only reading it would tell."""
+        """How many records a range has; `None` when only decoding it would tell."""
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         """What the batches of a range come to; `None` where no batches can be seen."""

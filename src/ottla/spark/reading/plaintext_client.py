@@ -6,7 +6,7 @@ moves is followed; a broker that does not answer is asked again until the patien
 
 import time
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -16,13 +16,14 @@ from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.base.ids import Uuid
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind
 from ottla.client.connection import Connection, UnreachableError
-from ottla.client.fetching import committed_runs, fetches
+from ottla.client.fetching import aborted_in, committed_runs, fetches
 from ottla.client.groups import Committed, commit_from_outside
 from ottla.client.reading import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    Fetched,
     FetchFrom,
     ListedOffset,
     epoch_end_offset,
@@ -30,7 +31,7 @@ from ottla.client.reading import (
     list_offsets,
 )
 from ottla.client.refusals import RefusedError, refusals
-from ottla.record.batch import InvalidBatchError
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.columns import iter_columns
 from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.reading.continuity import Position
@@ -102,23 +103,43 @@ class PlaintextClient:
         return end if end is not None and end < position else None
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        def rows(found: Fetched) -> "Iterator[pa.RecordBatch]":
+            for run in committed_runs(found):
+                yield from iter_columns(run, columns, split.from_offset, split.until_offset)
+
+        return self._each_answer(split, rows)
+
+    def batches(self, split: Split) -> Iterator[tuple[Batch, bool]]:
+        def touched(found: Fetched) -> Iterator[tuple[Batch, bool]]:
+            is_aborted = aborted_in(found)
+            for batch in iter_batches(found.records):
+                is_seen = not is_aborted(batch) and not batch.is_control
+                if (
+                    split.from_offset <= batch.last_offset
+                    and batch.base_offset < split.until_offset
+                ):
+                    yield batch, is_seen
+
+        return self._each_answer(split, touched)
+
+    def _each_answer(self, split: Split, use: Callable[[Fetched], Iterator[T]]) -> Iterator[T]:
+        """What is made of the answers, one behind the other until the split is read."""
         settings = self._patient(self._silence_s)
         with (
             self._told(f"{self.address}/{split.place}"),
             Cluster(self._settings.bootstrap, settings, sleep=time.sleep, topics=()) as cluster,
         ):
-            yield from self._rows(cluster, split, columns)
+            yield from self._used(cluster, split, use)
 
-    def _rows(
-        self, cluster: Cluster, split: Split, columns: Sequence[str]
-    ) -> "Iterator[pa.RecordBatch]":
+    def _used(
+        self, cluster: Cluster, split: Split, use: Callable[[Fetched], Iterator[T]]
+    ) -> Iterator[T]:
         heard = time.monotonic()
         offset = split.from_offset
         try:
             for found in fetches(cluster, self._first_fetch(split), split.until_offset):
                 if len(found.records):
-                    for run in committed_runs(found):
-                        yield from iter_columns(run, columns, split.from_offset, split.until_offset)
+                    yield from use(found)
                     heard = time.monotonic()
                 elif time.monotonic() - heard > self._silence_s:
                     raise UserError(

@@ -11,13 +11,14 @@ from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
+from ottla.spark.loading.batch_roll_up import Survey, survey
 from ottla.spark.loading.plan import LogPartition, TopicPartition
 from ottla.spark.reading.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.spark.reading.options import Isolation
 from ottla.spark.reading.splits import Stretch, TaskWishes, split_ranges
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.reading.wire_client import WireClient
-from ottla.spark.tables.manifest import OffsetRange
+from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,8 @@ MAX_TASK_OFFSETS = 2_000_000
 class BrokerLog:
     """See `LogSource`."""
 
+    looks_by_reading = True
+
     def __init__(
         self,
         client: WireClient,
@@ -39,6 +42,7 @@ class BrokerLog:
         self._client = client
         self._choice = choice
         self._isolation = isolation
+        self._surveyed: tuple[tuple[TopicPartition, OffsetRange] | None, Survey | None] = None, None
 
     def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
         ids = self._chosen(may_lack=may_lack)
@@ -91,11 +95,22 @@ class BrokerLog:
             raise
         self._check_same_topic(split)
 
-    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> None:
-        """A broker tells offsets, not how many records lie between them."""
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
+        found = self._survey(place, wanted)
+        return None if found is None else found.record_count
 
-    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> None:
-        """Over the wire headers come with their records only: looking would be reading it all."""
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
+        found = self._survey(place, wanted)
+        return None if found is None else found.batches
+
+    def _survey(self, place: TopicPartition, wanted: OffsetRange) -> Survey | None:
+        """Over the wire headers come with their records only; the last range is remembered."""
+        if (place, wanted) != self._surveyed[0]:
+            start, end = wanted.from_offset, wanted.until_offset
+            batches = self._client.batches(Split(place=place, from_offset=start, until_offset=end))
+            found = None if batches is None else survey(batches, wanted)
+            self._surveyed = (place, wanted), found
+        return self._surveyed[1]
 
     def _check_same_topic(self, split: Split) -> None:
         """Asked at the end: had the topic been made anew before, its id would be another one."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.client.reading import ListedOffset
+from ottla.record.batch import Batch
 from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.reading.continuity import Position
 from ottla.spark.reading.log_source import Split
@@ -53,6 +54,12 @@ class WireClient(Protocol):
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
         """As `LogSource` says, of whatever topic has that name."""
+
+    def batches(self, split: Split) -> Iterator[tuple[Batch, bool]] | None:
+        """All batches that a split touches, and whether a committed reader sees their records.
+
+        `None` from a client that hands over no batches.
+        """
 
     def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
         """Returns when the group's coordinator has the offsets.

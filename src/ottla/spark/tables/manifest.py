@@ -96,7 +96,7 @@ class LoadedPartition:
     log_end_offset: int | None = None
     """Where the log ended when it was asked (`ManifestEntry.asked_ms`), open transactions too."""
     batches: BatchRollUp | None = None
-    """`None` where nothing was read, and from a broker, whose client shows no batches."""
+    """`None` where nothing was read, and from a broker, of which it would be fetched twice."""
     lost: OffsetRange | None = None
     """Offsets that retention removed before any load read them, and the caller let go."""
 
