@@ -1,6 +1,7 @@
 """`ottla mirror` as a person runs it, in a process of its own, and as a kill ends it."""
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,31 @@ def test_a_directory_is_mirrored_again_and_verified(
     assert (done.returncode, "no difference" in done.stdout) == (0, True)
 
 
+def test_a_broker_of_several_directories_is_one_source(tmp_path: Path, mirror: Runner) -> None:
+    disks = [str(tmp_path / "one"), str(tmp_path / "two")]
+    with ottla.open(disks, SETTINGS) as log:
+        log.create_topic("orders", partitions=4, config={"retention.ms": 86_400_000})
+        for number in range(100):
+            log.append("orders", b"%d" % number * 50, partition=number % 4)
+    parts = [len(list(Path(disk).glob("orders-*"))) for disk in disks]
+    assert min(parts) > 0
+    target = tmp_path / "target"
+    assert mirror(",".join(disks), target).returncode == 0
+    done = mirror("verify", ", ".join(disks), target)
+    assert (done.returncode, "4 partitions" in done.stdout) == (0, True)
+    with ottla.open(target) as copy:
+        assert copy.offsets("orders") == dict.fromkeys(range(4), (0, 25))
+
+
+def test_a_partition_that_is_in_two_directories_is_told(
+    source: Path, tmp_path: Path, mirror: Runner
+) -> None:
+    shutil.copytree(source, tmp_path / "twin")
+    done = mirror(f"{source},{tmp_path / 'twin'}", tmp_path / "target")
+    assert done.returncode == 2
+    assert f"orders-0 is in {source} and in {tmp_path / 'twin'}" in " ".join(done.stderr.split())
+
+
 def test_what_is_refused_is_one_line_and_exit_code_1(
     source: Path, tmp_path: Path, mirror: Runner
 ) -> None:
@@ -104,6 +130,8 @@ def test_what_is_refused_is_one_line_and_exit_code_1(
         (["{source}", "127.0.0.1:9"], "--mode reproduce"),
         (["{source}", "{source}"], "are the same directory"),
         (["nowhere", "{target}"], "nowhere does not exist"),
+        (["{source},nowhere", "{target}"], "nowhere does not exist"),
+        (["{source},{source}", "{source}"], "are the same directory"),
         (["127.0.0.1:9", "{target}"], "name a broker's HOST:PORT"),
         (["{source}", "{target}", "--throttle", "fast"], "fast is no rate"),
         (["{source}", "{target}", "--mode", "reproduce"], "name its HOST:PORT"),

@@ -119,9 +119,10 @@ class Wishes:
 def mirror_command(source: str, target: str, **options: Any) -> None:
     """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
 
-    SOURCE is a data directory, Kafka's or Ottla's, also while its broker runs, or HOST:PORT of any
-    Kafka broker. TARGET is a data directory, which no broker may be using; serve it afterwards with
-    `ottla serve`. Run it again to copy what has come since, also after it was killed.
+    SOURCE is a data directory, Kafka's or Ottla's, also while its broker runs, or several of one
+    broker with commas between them, or HOST:PORT of any Kafka broker. TARGET is a data directory,
+    which no broker may be using; serve it afterwards with `ottla serve`. Run it again to copy what
+    has come since, also after it was killed.
 
     `ottla mirror verify SOURCE TARGET` compares the two, batch by batch.
     """

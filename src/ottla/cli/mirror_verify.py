@@ -34,8 +34,8 @@ def verify_command(
 ) -> None:
     """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
 
-    Either is a data directory or HOST:PORT, running or not. Leaves with 1 when they differ, with
-    the first difference of each partition.
+    Either is a data directory (or several, with commas between them) or HOST:PORT, running or not.
+    Leaves with 1 when they differ, with the first difference of each partition.
     """
     from rich.console import Console
 

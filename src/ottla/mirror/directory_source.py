@@ -1,10 +1,11 @@
-"""A data directory as a source: read-only, also while its broker runs. See `Source`."""
+"""Data directories of one broker as a source: read-only, also while it runs. See `Source`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.broker.internal_topic import latest_records
-from ottla.broker.topic_file import read_topic_file
+from ottla.broker.topic_file import merge_topic_files, read_topic_file
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
 from ottla.coordinator.group.records import (
@@ -15,34 +16,41 @@ from ottla.coordinator.group.records import (
 )
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.record import Record
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 
 
 class DirectorySource:
     """Bounds end behind the last sound batch: what is torn at the end is not read."""
 
-    def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        """Raises `UserError` when there is no log directory at the path."""
-        self._directory = open_for_reading(path, file_system)
-        self.name = path
+    def __init__(
+        self, path: str, file_system: FileSystem | None = None, *, others: Sequence[str] = ()
+    ) -> None:
+        """`others` are more directories of the same broker (`log.dirs`).
+
+        Raises `UserError` when there is no log directory at one of the paths.
+        """
+        self._directories = [open_for_reading(one, file_system) for one in (path, *others)]
+        self.name = ",".join((path, *others))
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def topics(self) -> list[SourceTopic]:
-        entries = read_topic_file(self._directory.file_system, self._directory.path).entries
+        files = (read_topic_file(one.file_system, one.path) for one in self._directories)
+        told = merge_topic_files(files)
         found = []
-        for name, partitions in self._directory.topics().items():
+        for name, partitions in sorted(self._partitions().items()):
             if is_internal(name):
                 continue
-            entry = entries.get(name)
-            if entry is not None and entry.is_deleted:
+            first, count = min(partitions), max(partitions) + 1
+            topic_id = partitions[first].partition(name, first).topic_id
+            entry = told.entries.get(name)
+            if topic_id in told.gone or (entry is not None and entry.is_deleted):
                 continue
-            count = partitions[-1] + 1
             found.append(
                 SourceTopic(
                     name=name,
-                    topic_id=self._log(name, partitions[0]).topic_id,
+                    topic_id=topic_id,
                     partition_count=max(count, entry.partition_count if entry else 0),
                     overrides=None if entry is None else dict(entry.overrides),
                 )
@@ -50,9 +58,10 @@ class DirectorySource:
         return found
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        if partition not in self._directory.topics().get(topic, ()):
+        directory = self._partitions().get(topic, {}).get(partition)
+        if directory is None:
             return Bounds(start=0, end=0, stable=0, first_batch=0)
-        log = self._log(topic, partition)
+        log = directory.partition(topic, partition)
         start = log.log_start_offset
         first = next(log.batches(start, start + 1), None)
         return Bounds(
@@ -76,8 +85,8 @@ class DirectorySource:
 
     def committed_offsets(self) -> list[Committed]:
         found = []
-        for partition in self._directory.topics().get(CONSUMER_OFFSETS, ()):
-            log = self._log(CONSUMER_OFFSETS, partition)
+        for partition, directory in sorted(self._partitions().get(CONSUMER_OFFSETS, {}).items()):
+            log = directory.partition(CONSUMER_OFFSETS, partition)
             for record in latest_records(log.batches(log.log_start_offset), log.path):
                 key = decode_key(record.key)
                 if isinstance(key, OffsetCommitKey) and record.producer_id is None:
@@ -87,7 +96,26 @@ class DirectorySource:
         return found
 
     def _log(self, topic: str, partition: int) -> ReadOnlyLog:
-        return self._directory.partition(topic, partition)
+        found = self._partitions().get(topic, {}).get(partition, self._directories[0])
+        return found.partition(topic, partition)
+
+    def _partitions(self) -> dict[str, dict[int, ReadOnlyLogDirectory]]:
+        """Of each topic the partitions, and the directory that each of them is in now.
+
+        Raises `UserError` for one that is in two, as none of a running broker's is.
+        """
+        found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
+        for directory in self._directories:
+            for topic, partitions in directory.topics().items():
+                here = found.setdefault(topic, {})
+                for partition in partitions:
+                    if partition in here:
+                        raise UserError(
+                            f"{topic}-{partition} is in {here[partition].path} and in "
+                            f"{directory.path}; name directories of one broker"
+                        )
+                    here[partition] = directory
+        return found
 
 
 def _committed(key: OffsetCommitKey, value: OffsetCommitValue) -> Committed:

@@ -1,4 +1,4 @@
-"""A source or a target as a person names it: a data directory, or HOST:PORT of a broker."""
+"""A source or a target as a person names it: data directories, or HOST:PORT of a broker."""
 
 import os
 import re
@@ -17,7 +17,15 @@ def open_source(place: str, *, sleep: Callable[[float], None]) -> Source:
     """A directory that is there is one, whatever it is called. Raises `UserError`."""
     if not os.path.isdir(place) and is_address(place):
         return BrokerSource(*parse_address(place), sleep=sleep)
-    return DirectorySource(place)
+    first, *others = directories_of(place)
+    return DirectorySource(first, others=others)
+
+
+def directories_of(place: str) -> list[str]:
+    """One, or several with commas between them, as `log.dirs` has them."""
+    if os.path.isdir(place):
+        return [place]
+    return [one.strip() for one in place.split(",") if one.strip()] or [place]
 
 
 def is_address(place: str) -> bool:
@@ -38,5 +46,6 @@ def target_directory(place: str) -> str:
 
 def check_apart(source: str, target: str) -> None:
     """Raises `UserError` when a directory is to be mirrored into itself."""
-    if os.path.isdir(source) and os.path.realpath(source) == os.path.realpath(target):
-        raise UserError(f"{source} and {target} are the same directory; name another target")
+    for one in directories_of(source):
+        if os.path.isdir(one) and os.path.realpath(one) == os.path.realpath(target):
+            raise UserError(f"{one} and {target} are the same directory; name another target")
