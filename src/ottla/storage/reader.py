@@ -36,7 +36,13 @@ from ottla.storage.filenames import (
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
-from ottla.storage.segment_reader import Region, SegmentFiles, SegmentReader, list_segments
+from ottla.storage.segment_reader import (
+    PartitionFiles,
+    Region,
+    SegmentFiles,
+    SegmentReader,
+    list_partition,
+)
 from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.storage.transaction_tail import OpenTransaction, TransactionTail, overlapping
 
@@ -103,10 +109,10 @@ class ReadOnlyLogDirectory:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
         try:
-            segments = list_segments(self.file_system, directory)
+            files = list_partition(self.file_system, directory)
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
-        return ReadOnlyLog(self, topic, partition, segments)
+        return ReadOnlyLog(self, topic, partition, files)
 
     def checkpointed(self, name: str) -> dict[tuple[str, int], int]:
         """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
@@ -141,15 +147,19 @@ class ReadOnlyLog:
         directory: ReadOnlyLogDirectory,
         topic: str,
         partition: int,
-        segments: list[SegmentFiles],
+        files: PartitionFiles,
     ) -> None:
         self.directory = directory
         self._file_system = directory.file_system
         self.topic = topic
         self.partition = partition
         self.path = join(directory.path, partition_directory_name(topic, partition))
-        self.segments = segments
+        self._files = files
+
+    @property
+    def segments(self) -> list[SegmentFiles]:
         """Ascending; the log may begin in the first one and end before the last one's size."""
+        return self._files.segments
 
     @cached_property
     def topic_id(self) -> Uuid | None:
@@ -218,7 +228,7 @@ class ReadOnlyLog:
         """The transactions behind the point up to which the indexes are sure to be complete."""
         tail = TransactionTail.from_snapshot(
             self._file_system,
-            self.path,
+            self._files.snapshots,
             log_start_offset=self.log_start_offset,
             until_offset=self.recovery_point,
         )
@@ -297,7 +307,9 @@ class ReadOnlyLog:
         """
         found = list(self._transactions.aborted)
         before: list[str] | None = None
-        while before != (listed := [segment.log_path for segment in self.segments]):
+        while self._files.has_transaction_index and before != (
+            listed := [segment.log_path for segment in self.segments]
+        ):
             # An index that went with its segment while the others were read counts as empty.
             before = listed
             found += self._indexed_transactions(from_offset, until_offset)
@@ -360,7 +372,7 @@ class ReadOnlyLog:
 
     def _list_again(self) -> None:
         try:
-            self.segments = list_segments(self._file_system, self.path, self.segments)
+            self._files = list_partition(self._file_system, self.path, self._files)
         except FileNotFoundError:
             raise UserError(f"{self.path} was removed; read another partition") from None
 

@@ -52,10 +52,24 @@ class SegmentFiles:
         return join(parent_directory(self.log_path), name)
 
 
-def list_segments(
-    file_system: FileSystem, directory: str, before: list[SegmentFiles] | None = None
-) -> list[SegmentFiles]:
-    """The segments of a partition's directory, ascending; raises `FileNotFoundError`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFiles:
+    """What a partition's directory held when it was listed."""
+
+    segments: list[SegmentFiles]
+    """Ascending."""
+
+    snapshots: dict[int, str]
+    """The paths of producer snapshots, by their offset."""
+
+    has_transaction_index: bool
+    """Whether there is one of any segment, or of one that goes or comes."""
+
+
+def list_partition(
+    file_system: FileSystem, directory: str, before: PartitionFiles | None = None
+) -> PartitionFiles:
+    """The files of a partition's directory; raises `FileNotFoundError`.
 
     A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
     two listings in a row must agree, of which `before` may be the first. While compaction replaces
@@ -64,32 +78,40 @@ def list_segments(
     """
     for _ in range(LISTING_ATTEMPTS):
         found = _list_once(file_system, directory)
-        if before is not None and _paths(found) == _paths(before):
+        if before is not None and _agree(found, before):
             return found
         before = found
     raise CorruptionError(directory, 0, "its files change faster than they can be listed")
 
 
-def _paths(segments: list[SegmentFiles]) -> list[str]:
-    return [segment.log_path for segment in segments]
+def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
+    paths = [[segment.log_path for segment in listed.segments] for listed in (one, other)]
+    return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
 
 
-def _list_once(file_system: FileSystem, directory: str) -> list[SegmentFiles]:
-    names: dict[int, str] = {}
+def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
+    logs: dict[int, str] = {}
+    snapshots: dict[int, str] = {}
+    has_transaction_index = False
     for name in file_system.list(directory):
         parsed = parse_file_name(name)
-        if parsed is None or parsed.kind is not FileKind.LOG:
+        if parsed is None:
             continue
-        # Sorted names: "N.log" comes before "N.log.swap" and wins.
-        if parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
-            names.setdefault(parsed.offset, name)
-    found = []
-    for base_offset, name in sorted(names.items()):
-        path = join(directory, name)
-        status = file_system.status(path)
-        if status is not None:
-            found.append(SegmentFiles(base_offset=base_offset, log_path=path, size=status.size))
-    return found
+        if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
+            # Sorted names: "N.log" comes before "N.log.swap" and wins.
+            logs.setdefault(parsed.offset, join(directory, name))
+        elif parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
+            snapshots[parsed.offset] = join(directory, name)
+        elif parsed.kind is FileKind.TRANSACTION_INDEX:
+            has_transaction_index = True
+    segments = [
+        SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
+        for base_offset, path in sorted(logs.items())
+        if (status := file_system.status(path)) is not None
+    ]
+    return PartitionFiles(
+        segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ the batches from the newest snapshot at or before that point. Kafka's counterpar
 `UnifiedLog.rebuildProducerState`, as far as it concerns transactions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem
 from ottla.record.batch import Batch
 from ottla.record.control import parse_end_transaction_marker
-from ottla.storage.filenames import FileKind, FileSuffix, parse_file_name
 from ottla.storage.producer_snapshot import read_snapshot
 from ottla.storage.transaction_index import AbortedTransaction
 
@@ -38,10 +37,18 @@ class TransactionTail:
 
     @classmethod
     def from_snapshot(
-        cls, file_system: FileSystem, directory: str, *, log_start_offset: int, until_offset: int
+        cls,
+        file_system: FileSystem,
+        snapshots: Mapping[int, str],
+        *,
+        log_start_offset: int,
+        until_offset: int,
     ) -> "TransactionTail":
-        """Begins with the newest readable snapshot in an offset range, or at the log's start."""
-        for offset, path in sorted(_snapshots(file_system, directory).items(), reverse=True):
+        """Begins with the newest readable snapshot in an offset range, or at the log's start.
+
+        `snapshots` are the paths of those that there are, by their offset.
+        """
+        for offset, path in sorted(snapshots.items(), reverse=True):
             if not log_start_offset <= offset <= until_offset:
                 continue
             try:
@@ -107,19 +114,6 @@ class TransactionTail:
         else:
             one.producer_epoch = batch.producer_epoch
             one.last_timestamp_ms = batch.max_timestamp_ms
-
-
-def _snapshots(file_system: FileSystem, directory: str) -> dict[int, str]:
-    found = {}
-    for name in file_system.list(directory):
-        parsed = parse_file_name(name)
-        if (
-            parsed is not None
-            and parsed.kind is FileKind.PRODUCER_SNAPSHOT
-            and parsed.suffix is FileSuffix.LIVE
-        ):
-            found[parsed.offset] = join(directory, name)
-    return found
 
 
 def overlapping(

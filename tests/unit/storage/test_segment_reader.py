@@ -12,7 +12,7 @@ from ottla.record.legacy import build_message
 from ottla.storage import segment_reader
 from ottla.storage.filenames import FileKind, log_file_name, offset_index_file_name
 from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.segment_reader import SegmentFiles, SegmentReader, list_segments
+from ottla.storage.segment_reader import SegmentFiles, SegmentReader, list_partition
 from ottla.testing import FakeFileSystem
 
 BASE = 100
@@ -268,7 +268,9 @@ def test_compressed_batches_are_handed_out_as_they_are(disk: FakeFileSystem) -> 
 
 
 def names_in(disk: FakeFileSystem) -> list[str]:
-    return [segment.log_path.removeprefix("t-0/") for segment in list_segments(disk, "t-0")]
+    return [
+        segment.log_path.removeprefix("t-0/") for segment in list_partition(disk, "t-0").segments
+    ]
 
 
 def test_segments_are_listed_in_their_order(disk: FakeFileSystem) -> None:
@@ -276,7 +278,7 @@ def test_segments_are_listed_in_their_order(disk: FakeFileSystem) -> None:
     for name in ("b", log_file_name(20), INDEX, log_file_name(3) + ".deleted", log_file_name(3)):
         write(disk, "t-0/" + name, b"x")
     assert names_in(disk) == [log_file_name(3), log_file_name(20)]
-    assert [segment.size for segment in list_segments(disk, "t-0")] == [1, 1]
+    assert [segment.size for segment in list_partition(disk, "t-0").segments] == [1, 1]
 
 
 def test_a_swap_file_stands_in_for_a_log_that_has_gone(disk: FakeFileSystem) -> None:
@@ -285,9 +287,23 @@ def test_a_swap_file_stands_in_for_a_log_that_has_gone(disk: FakeFileSystem) -> 
         write(disk, "t-0/" + "0" * 20 + name, b"x")
     assert names_in(disk) == [log_file_name(0)]
     disk.remove("t-0/" + log_file_name(0))
-    (segment,) = list_segments(disk, "t-0")
+    (segment,) = list_partition(disk, "t-0").segments
     assert segment.log_path == "t-0/" + log_file_name(0) + ".swap"
     assert segment.path_of(FileKind.OFFSET_INDEX) == "t-0/" + "0" * 20 + ".index.swap"
+
+
+@pytest.mark.parametrize("suffix", ["", ".swap", ".cleaned", ".deleted"])
+def test_snapshots_and_transaction_indexes_of_any_state_are_noticed(
+    disk: FakeFileSystem, suffix: str
+) -> None:
+    disk.make_directory("t-0")
+    for name in (log_file_name(0), "0" * 19 + "7.snapshot", "0" * 19 + "5.snapshot.deleted"):
+        write(disk, "t-0/" + name, b"x")
+    assert not list_partition(disk, "t-0").has_transaction_index
+    write(disk, "t-0/" + "0" * 20 + ".txnindex" + suffix, b"")
+    listed = list_partition(disk, "t-0")
+    assert listed.has_transaction_index
+    assert listed.snapshots == {7: "t-0/" + "0" * 19 + "7.snapshot"}
 
 
 class RenamesWhileListed(FakeFileSystem):
@@ -323,4 +339,4 @@ def test_a_directory_that_never_rests_is_given_up() -> None:
     busy = NeverTheSame()
     busy.make_directory("t-0")
     with pytest.raises(CorruptionError, match="faster"):
-        list_segments(busy, "t-0")
+        list_partition(busy, "t-0")
