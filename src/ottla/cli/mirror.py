@@ -6,16 +6,19 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import OttlaError, UserError
+from ottla.cli.client_settings import config_option, read_client_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ottla.cli.mirror_text import Totals
+    from ottla.client.security import Security
     from ottla.mirror.mirror import PartitionReport, RoundReport
 
 GROUPS_EVERY_S = 10.0
@@ -64,6 +67,15 @@ class Wishes:
     allow_gaps: bool
     groups: bool
     name: str
+    source_config: Path | None
+    target_config: Path | None
+
+    @property
+    def source_security(self) -> "Security":
+        """Raises `UserError`."""
+        from ottla.client.security import parse_security
+
+        return parse_security(read_client_settings(self.source_config))
 
 
 @click.command("mirror", cls=MirrorCommand)
@@ -116,6 +128,8 @@ class Wishes:
     show_default=True,
     help="With --mode reproduce: the group that keeps the place, and the transactional id.",
 )
+@config_option("source")
+@config_option("target")
 def mirror_command(source: str, target: str, **options: Any) -> None:
     """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
 
@@ -149,6 +163,9 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
 
     directory = target_directory(target)
     check_apart(source, directory)
+    security = wishes.source_security
+    if wishes.target_config is not None:
+        raise UserError(f"{target} is a directory; --target-config is for --mode reproduce")
     console, clock = Console(), SystemClock()
     options = MirrorOptions(
         selection=Selection(topics=wishes.topics, exclude=wishes.exclude),
@@ -158,11 +175,13 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
     if wishes.engine == "spark":
         if wishes.throttle:
             raise UserError("--throttle is for one process; leave it or --engine spark out")
+        if wishes.source_config:
+            raise UserError("--source-config is for one process; leave it or --engine spark out")
         bulk_with_spark(source, directory, options, console)
     totals = Totals(console, target, is_following=wishes.follow)
     with (
         Stopping() as stop,
-        contextlib.closing(open_source(source, sleep=stop.sleep)) as opened,
+        contextlib.closing(open_source(source, sleep=stop.sleep, security=security)) as opened,
         Target.open(directory, clock) as copy,
         ProgressLine(console) as line,
     ):

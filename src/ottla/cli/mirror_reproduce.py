@@ -15,6 +15,7 @@ def reproduce(source: str, target: str, wishes: "Wishes") -> None:
     """Sends, and says what came of it; leaves with 1 when something was refused."""
     from rich.console import Console
 
+    from ottla.cli.client_settings import read_client_settings
     from ottla.cli.mirror import Stopping, run
     from ottla.cli.mirror_text import ProgressLine, Totals
     from ottla.mirror.places import is_address, open_source
@@ -31,11 +32,14 @@ def reproduce(source: str, target: str, wishes: "Wishes") -> None:
         selection=Selection(topics=wishes.topics, exclude=wishes.exclude),
         allow_gaps=wishes.allow_gaps,
         name=wishes.name,
+        client=read_client_settings(wishes.target_config),
     )
     totals = Totals(console, target, is_following=wishes.follow)
     with (
         Stopping() as stop,
-        contextlib.closing(open_source(source, sleep=stop.sleep)) as opened,
+        contextlib.closing(
+            open_source(source, sleep=stop.sleep, security=wishes.source_security)
+        ) as opened,
         ProgressLine(console) as line,
     ):
 

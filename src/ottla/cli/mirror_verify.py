@@ -3,11 +3,15 @@
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.client_settings import config_option, read_client_settings
+
 if TYPE_CHECKING:
+    from ottla.mirror.source import Source
     from ottla.mirror.verify import VerifyReport
 
 EXIT_DIFFERENT = 1
@@ -24,13 +28,10 @@ EXIT_DIFFERENT = 1
     "--allow-lag", is_flag=True, help="The target may be behind: a source that is written to."
 )
 @click.option("--groups/--no-groups", default=True, help="Compare what groups have committed.")
+@config_option("source")
+@config_option("target")
 def verify_command(
-    source: str,
-    target: str,
-    topics: tuple[str, ...],
-    exclude: tuple[str, ...],
-    allow_lag: bool,
-    groups: bool,
+    source: str, target: str, topics: tuple[str, ...], exclude: tuple[str, ...], **given: Any
 ) -> None:
     """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
 
@@ -40,23 +41,30 @@ def verify_command(
     from rich.console import Console
 
     from ottla.cli.mirror_text import ProgressLine
-    from ottla.mirror.places import open_source
     from ottla.mirror.source import Selection
     from ottla.mirror.verify import Verification, VerifyOptions
 
     options = VerifyOptions(
         selection=Selection(topics=topics, exclude=exclude),
-        allow_lag=allow_lag,
-        with_groups=groups,
+        allow_lag=given["allow_lag"],
+        with_groups=given["groups"],
     )
     began = time.monotonic()
     with (
-        contextlib.closing(open_source(source, sleep=time.sleep)) as ours,
-        contextlib.closing(open_source(target, sleep=time.sleep)) as theirs,
+        contextlib.closing(_opened(source, given["source_config"])) as ours,
+        contextlib.closing(_opened(target, given["target_config"])) as theirs,
         ProgressLine(Console(stderr=True)) as line,
     ):
         report = Verification(ours, theirs, options, line.say).run()
     show(report, time.monotonic() - began)
+
+
+def _opened(place: str, config: Path | None) -> "Source":
+    from ottla.client.security import parse_security
+    from ottla.mirror.places import open_source
+
+    security = parse_security(read_client_settings(config))
+    return open_source(place, sleep=time.sleep, security=security)
 
 
 def show(report: "VerifyReport", seconds: float) -> None:

@@ -15,6 +15,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
+from ottla.client.security import PLAINTEXT, Security
 from ottla.config.listeners import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -61,6 +62,7 @@ class ClientSettings:
     first_pause_s: float = 0.5
     last_pause_s: float = 0.5
     patience_s: float = 4.5
+    security: Security = PLAINTEXT
 
     def pauses(self) -> Iterator[float]:
         left, pause_s = self.patience_s, self.first_pause_s
@@ -293,7 +295,10 @@ class Cluster:
     def _connect(self, address: Address) -> Connection:
         settings = self.settings
         return Connection(
-            *address, timeout_s=settings.request_timeout_s, client_id=settings.client_id
+            *address,
+            timeout_s=settings.request_timeout_s,
+            client_id=settings.client_id,
+            security=settings.security,
         )
 
     def _drop(self, node_id: int) -> None:

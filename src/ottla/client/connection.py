@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.client.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
@@ -29,9 +30,18 @@ class Connection:
     """Use it in a `with` statement. Whatever goes wrong on the way is an `UnreachableError`."""
 
     def __init__(
-        self, host: str, port: int, *, timeout_s: float = 10.0, client_id: str = CLIENT_ID
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_s: float = 10.0,
+        client_id: str = CLIENT_ID,
+        security: Security = PLAINTEXT,
     ) -> None:
-        """Connects, and asks what the broker answers; raises `UnreachableError`."""
+        """Connects, asks what the broker answers, and logs in where that is asked for.
+
+        Raises `UnreachableError`, and `AuthenticationError` when the login is refused.
+        """
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
@@ -43,6 +53,7 @@ class Connection:
         except OSError as error:
             raise self._error(error) from error
         try:
+            self._socket = self._secured(security, host)
             answer = self._receive(self._send(ApiVersionsRequest(), 0))
         except BaseException:
             self.close()
@@ -50,6 +61,11 @@ class Connection:
         self._versions = {
             one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
         }
+        try:
+            security.log_in(self)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Connection":
         return self
@@ -90,6 +106,12 @@ class Connection:
                 f"{self.address} does not answer {name} in a version that is known here"
             )
         return version
+
+    def _secured(self, security: Security, host: str) -> socket.socket:
+        try:
+            return security.wrapped(self._socket, host)
+        except OSError as error:
+            raise self._error(error) from error
 
     def _send(self, request: Message, version: int) -> RequestHeader:
         assert request.API_KEY is not None

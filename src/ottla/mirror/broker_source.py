@@ -1,14 +1,14 @@
 """A cluster as a source, through our own client: any that speaks Kafka's protocol. See `Source`.
 
 Everything up to the high watermark is read, control batches and aborted records too, as a follower
-would see it. Listeners must be plaintext.
+would see it.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
 
 from ottla.base.errors import CorruptionError
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.fetching import committed_runs, fetches
 from ottla.client.groups import Committed, committed_here
 from ottla.client.reading import (
@@ -21,6 +21,7 @@ from ottla.client.reading import (
     fetch,
     list_offset,
 )
+from ottla.client.security import PLAINTEXT, Security
 from ottla.client.settings import topic_overrides
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.batch import InvalidBatchError, iter_batches
@@ -34,9 +35,16 @@ EMPTY_ANSWERS = 3
 class BrokerSource:
     """Its bounds end at the high watermark."""
 
-    def __init__(self, host: str, port: int, *, sleep: Callable[[float], None]) -> None:
-        """Raises `UnreachableError`."""
-        self._cluster = Cluster([(host, port)], sleep=sleep)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        sleep: Callable[[float], None],
+        security: Security = PLAINTEXT,
+    ) -> None:
+        """Raises `UnreachableError` and `AuthenticationError`."""
+        self._cluster = Cluster([(host, port)], ClientSettings(security=security), sleep=sleep)
         self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def close(self) -> None:

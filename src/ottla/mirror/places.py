@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from ottla.base.errors import UserError
+from ottla.client.security import PLAINTEXT, Security
 from ottla.embedded.log import parse_address
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
@@ -13,10 +14,17 @@ from ottla.mirror.source import Source
 ADDRESS = re.compile(r"(\[[^\]/]+\]|[^/:]+):\d+")
 
 
-def open_source(place: str, *, sleep: Callable[[float], None]) -> Source:
-    """A directory that is there is one, whatever it is called. Raises `UserError`."""
+def open_source(
+    place: str, *, sleep: Callable[[float], None], security: Security = PLAINTEXT
+) -> Source:
+    """A directory that is there is one, whatever it is called. Raises `UserError`.
+
+    `security` is for a broker.
+    """
     if not os.path.isdir(place) and is_address(place):
-        return BrokerSource(*parse_address(place), sleep=sleep)
+        return BrokerSource(*parse_address(place), sleep=sleep, security=security)
+    if security != PLAINTEXT:
+        raise UserError(f"{place} is no broker's HOST:PORT; leave the settings of a client out")
     first, *others = directories_of(place)
     return DirectorySource(first, others=others)
 
