@@ -29,7 +29,7 @@ SUBJECTS = {
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
-    "idempotence": "what idempotence costs the broker, and what it costs librdkafka",
+    "idempotence": "what idempotence costs the broker, and what it costs clients",
     "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
     "sink": "Spark's rows into a topic, beside librdkafka in its tasks",

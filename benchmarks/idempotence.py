@@ -1,41 +1,49 @@
-"""What idempotence costs: the broker, by frames made beforehand, and librdkafka, with a broker and
-without.
+"""What idempotence costs: the broker, by frames made beforehand, and clients, with it and without.
 
 A batch that carries a producer id and a sequence number is the same batch otherwise, so the frames
-show what the broker does for these. librdkafka sends other batches at other times when it is
-idempotent; against the mock cluster in its own process no broker has a part in that.
+show what the broker does for these. A client may send other batches at other times when it is
+idempotent; against the mock cluster in librdkafka's own process no broker has a part in that.
 """
 
-from collections.abc import Callable, Iterator
+import importlib.util
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
-from time import perf_counter
+from pathlib import Path
+from time import perf_counter, process_time, thread_time_ns
+from typing import NamedTuple
 
-from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
-from benchmarks.logs import CHANCE, batch_of
+from benchmarks.idempotent_clients import CLIENTS, IN_FLIGHT, VALUE, Client
+from benchmarks.logs import batch_of, new_log, now_ms, open_logs
 from benchmarks.machine import first_thread_seconds
-from benchmarks.measuring import Samples, Scale
+from benchmarks.measuring import Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.wire import ACKS_ALL, RECEIVE_SIZE, WireClient, decode, frame_of
+from ottla.base.files import Buffer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.record.batch import batch_at
+from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.partition_log import PartitionLog
 
-IN_FLIGHT = 5
-"""The most requests that an idempotent producer has on their way."""
+VALUE_SIZE = len(VALUE)
+SHAPES = {"1 record": (1, 1000), "100 records": (100, 400), "9,000 records": (9000, 8)}
+"""Records in a batch, and how many batches at a time; librdkafka fills them up to a megabyte."""
 
-VALUE_SIZE = 100
-SHAPES = {"1 record": (1, 20_000), "100 records": (100, 4000), "9,000 records": (9000, 100)}
-"""Records in a batch, and how many batches; librdkafka fills them up to a megabyte."""
+BURST_TIMES = 40
+"""Of all rounds: short bursts in turns, so that both have the same caches and neighbours."""
 
-MESSAGES = 1_000_000
+APPEND_TIMES = 200
+CLIENT_TIMES = 3
+"""Of all rounds, since clients spread widely."""
+
 VERSION = 9
 PRODUCER_ID = 7
-TIMEOUT_S = 20.0
-PER_CONNECTION = "max.in.flight.requests.per.connection"
 
 COST_TARGET = Target(limit=5, unit="%")
 
@@ -45,12 +53,60 @@ def run(scale: Scale) -> Iterator[Report]:
         scale.data_directory() as directory,
         started_brokers(directory, peers=False) as (brokers, _),
     ):
+        yield _by_appends(scale, directory / "appends")
         yield _by_frames(scale, brokers[0])
-        reason = clients.absence()
-        if reason is not None:
-            yield Report("By librdkafka", ("left out",), notes=[f"{reason}."])
-            return
-        yield _by_librdkafka(scale, brokers[0])
+        yield _by_clients(scale, brokers[0])
+
+
+def _by_appends(scale: Scale, directory: Path) -> Report:
+    """In this process, so that a difference shows which the rest of a request would hide."""
+    logs = open_logs(directory)
+    both = {
+        name: Appends(new_log(logs, name), producer_id)
+        for name, producer_id in (("plain", -1), ("idempotent", PRODUCER_ID))
+    }
+    count = scale.of(200, 10)
+    contestants = {name: partial(one.burst, count) for name, one in both.items()}
+    samples = scale.sampled(contestants, times=scale.of(APPEND_TIMES, 4))
+    logs.abandon()
+    pairs = zip(samples["idempotent"].values, samples["plain"].values, strict=True)
+    more = Samples(tuple(idempotent - plain for idempotent, plain in pairs))
+    report = figures_report(f"Appends of one-record batches, {count} of each kind in turns")
+    add_figure(report, "append, without a write_out", samples["plain"], "us")
+    add_figure(report, "  with a producer id", samples["idempotent"], "us")
+    add_figure(report, "  what that costs", more, "us")
+    return report
+
+
+class Appends:
+    """One-record batches of one producer into a log."""
+
+    def __init__(self, log: PartitionLog, producer_id: int) -> None:
+        self._log = log
+        self._producer_id = producer_id
+        self._next = 0
+
+    def burst(self, count: int) -> float:
+        """Microseconds of processor time for each."""
+        is_idempotent = self._producer_id >= 0
+        batches = [
+            batch_of(
+                1,
+                VALUE_SIZE,
+                producer_id=self._producer_id,
+                producer_epoch=0 if is_idempotent else -1,
+                base_sequence=self._next + number if is_idempotent else -1,
+            )
+            for number in range(count)
+        ]
+        self._next += count
+        time_ms = now_ms()
+        started = thread_time_ns()
+        for batch in batches:
+            self._log.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
+        spent = thread_time_ns() - started
+        self._log.write_out()
+        return spent / count / 1000
 
 
 def _by_frames(scale: Scale, broker: RunningBroker) -> Report:
@@ -58,30 +114,67 @@ def _by_frames(scale: Scale, broker: RunningBroker) -> Report:
         f"Produce requests made beforehand, records of {VALUE_SIZE} bytes, {IN_FLIGHT} on their "
         "way: the broker's processor time for each"
     )
-    for name, (records, full_count) in SHAPES.items():
-        count = scale.of(full_count, IN_FLIGHT + 2)
-        plain = [batch_of(records, VALUE_SIZE)] * count
-        idempotent = [
-            batch_of(
-                records,
-                VALUE_SIZE,
-                producer_id=PRODUCER_ID,
-                producer_epoch=0,
-                base_sequence=number * records,
-            )
-            for number in range(count)
-        ]
-        samples = scale.sampled(
-            {
-                "plain": lambda batches=plain: _cpu_each(broker, batches),  # type: ignore[misc]
-                "idempotent": lambda batches=idempotent: _cpu_each(broker, batches),  # type: ignore[misc]
-            },
-            times=4,
-        )
+    for name, (records, burst) in SHAPES.items():
+        count = scale.of(burst, IN_FLIGHT + 2)
+        with Stream(broker, records) as plain, Stream(broker, records, PRODUCER_ID) as idempotent:
+            contestants = {
+                "plain": partial(plain.burst, count),
+                "idempotent": partial(idempotent.burst, count),
+            }
+            samples = scale.sampled(contestants, times=scale.of(BURST_TIMES, 4))
         add_figure(report, f"batches of {name}, plain", samples["plain"], "us")
         add_figure(report, "  with a producer id", samples["idempotent"], "us")
         add_figure(report, "  what that costs", _cost(samples), "%", COST_TARGET)
     return report
+
+
+class Stream:
+    """Requests of one producer, on a connection and to a topic of their own."""
+
+    def __init__(self, broker: RunningBroker, records: int, producer_id: int = -1) -> None:
+        self._broker = broker
+        self._records = records
+        self._producer_id = producer_id
+        self._sent_count = 0
+        first = batch_at(batch_of(records, VALUE_SIZE))
+        self._payload, self._timestamp_ms = first.payload, first.max_timestamp_ms
+        self._client = WireClient(broker.host, broker.port)
+        self._topic = self._client.create_topic()
+        self._answer_size = _ask(self._client, self._next_frame())
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The last answer is looked at: had one been refused, so would this be."""
+        _ask(self._client, self._next_frame())
+        self._client.socket.close()
+
+    def burst(self, count: int) -> float:
+        """The broker's microseconds for each of `count` requests.
+
+        Ottla serves in one thread. Where its time is not to be had, the wall's is taken.
+        """
+        frames = [self._next_frame() for _ in range(count)]
+        started = _seconds(self._broker)
+        _exchange(self._client, frames, self._answer_size)
+        return (_seconds(self._broker) - started) / count * 1e6
+
+    def _next_frame(self) -> bytes:
+        is_idempotent = self._producer_id >= 0
+        builder = RecordBatchBuilder(
+            producer_id=self._producer_id,
+            producer_epoch=0 if is_idempotent else -1,
+            base_sequence=self._sent_count * self._records if is_idempotent else -1,
+        )
+        builder.append_packed(
+            self._payload,
+            self._records,
+            base_timestamp_ms=self._timestamp_ms,
+            max_timestamp_ms=self._timestamp_ms,
+        )
+        self._sent_count += 1
+        return _frame(self._topic, builder.build(last_offset=self._records - 1))
 
 
 def _cost(samples: dict[str, Samples]) -> Samples:
@@ -90,29 +183,12 @@ def _cost(samples: dict[str, Samples]) -> Samples:
     return Samples(tuple(100 * (ratio - 1) for ratio in ratios))
 
 
-def _cpu_each(broker: RunningBroker, batches: list[bytearray]) -> float:
-    """The broker's microseconds for a request with one batch, to a topic of their own.
-
-    Ottla serves in one thread. Where its time is not to be had, the wall's is taken.
-    """
-    with WireClient(broker.host, broker.port) as client:
-        topic = client.create_topic()
-        frames = [_frame(topic, batch) for batch in batches]
-        first, *more, last = frames
-        size = _ask(client, first)
-        started = _seconds(broker)
-        _exchange(client, more, size)
-        spent = _seconds(broker) - started
-        _ask(client, last)
-    return spent / len(more) * 1e6
-
-
 def _seconds(broker: RunningBroker) -> float:
     spent = first_thread_seconds(broker.pid)
     return perf_counter() if spent is None else spent
 
 
-def _frame(topic: str, batch: bytearray) -> bytes:
+def _frame(topic: str, batch: Buffer) -> bytes:
     data = PartitionProduceData(index=0, records=batch)
     wanted = TopicProduceData(name=topic, partition_data=[data])
     request = ProduceRequest(acks=ACKS_ALL, timeout_ms=10_000, topic_data=[wanted])
@@ -148,42 +224,67 @@ def _exchange(client: WireClient, frames: list[bytes], answer_size: int) -> None
         answered %= answer_size
 
 
-def _by_librdkafka(scale: Scale, broker: RunningBroker) -> Report:
-    count = scale.of(MESSAGES, 50)
+def _by_clients(scale: Scale, broker: RunningBroker) -> Report:
     report = figures_report(
-        f"librdkafka, {count:,} messages of {VALUE_SIZE} bytes to one partition, acks=all, "
-        f"{IN_FLIGHT} requests on their way"
+        f"Clients, messages of {len(VALUE)} bytes to one partition, acks=all, {IN_FLIGHT} requests "
+        "on their way"
     )
-    with WireClient(broker.host, broker.port) as client:
-        topic = client.create_topic()
-    places = {"to the broker": broker.address, "to its own mock": None}
-    contestants = {
-        f"{kind} {place}": _producing(address, topic, count, is_idempotent=kind == "idempotent")
-        for place, address in places.items()
-        for kind in ("plain", "idempotent")
-    }
-    samples = scale.sampled(contestants, times=2)
-    for place in places:
-        pair = {kind: samples[f"{kind} {place}"] for kind in ("plain", "idempotent")}
-        add_figure(report, f"plain, {place}", pair["plain"], "s")
-        add_figure(report, f"idempotent, {place}", pair["idempotent"], "s")
-        add_figure(report, "  what idempotence costs", _cost(pair), "%")
+    for client in CLIENTS:
+        if importlib.util.find_spec(client.needs) is None:
+            report.notes.append(f"{client.name} is left out: {client.needs} is not installed.")
+            continue
+        _add_client(report, scale, broker, client)
+    if importlib.util.find_spec("confluent_kafka"):
+        _add_client(report, scale, None, CLIENTS[0])
     return report
 
 
-def _producing(
-    address: str | None, topic: str, count: int, *, is_idempotent: bool
-) -> Callable[[], float]:
-    value = CHANCE.randbytes(VALUE_SIZE)
+def _add_client(report: Report, scale: Scale, broker: RunningBroker | None, client: Client) -> None:
+    """What idempotence costs is the median of the rounds' ratios, not a ratio of medians."""
+    count = scale.of(client.message_count, 50)
+    contestants = {
+        kind: partial(_produced, broker, client, count, is_idempotent=kind == "idempotent")
+        for kind in ("plain", "idempotent")
+    }
+    runs = scale.take_turns(contestants, times=scale.of(CLIENT_TIMES, 1))
+    rates = {kind: Samples(tuple(one.rate for one in all_)) for kind, all_ in runs.items()}
+    shares = rates["idempotent"].over(rates["plain"]).values
+    slower = Samples(tuple(100 * (1 - share) for share in shares))
+    name = client.name if broker else f"{client.name}, to its own mock"
+    add_figure(report, f"{name}, plain", rates["plain"], "k/s")
+    add_figure(report, "  idempotent", rates["idempotent"], "k/s")
+    add_figure(report, "  what that costs of the throughput", slower, "%", COST_TARGET)
+    for who in ("client", "broker") if broker else ("client",):
+        cpu = {kind: Samples(tuple(one.cpu_us[who] for one in all_)) for kind, all_ in runs.items()}
+        add_figure(report, f"  {who}'s processor time for 1,000, plain", cpu["plain"], "us")
+        add_figure(report, "    idempotent", cpu["idempotent"], "us")
+        add_figure(report, f"    what that costs of the {who}'s", _cost(cpu), "%")
 
-    def once() -> float:
-        settings = {"enable.idempotence": is_idempotent, PER_CONNECTION: IN_FLIGHT}
-        producer = clients.producer(address, **settings)
-        # It looks for its producer id every half second: that is not what is measured.
-        producer.produce(topic, value, partition=0)
-        producer.flush(TIMEOUT_S)
-        started = perf_counter()
-        clients.produce_all(producer, topic, value, count)
-        return perf_counter() - started
 
-    return once
+class Run(NamedTuple):
+    """Thousands of messages a second, and the microseconds of "client" and "broker" for as many."""
+
+    rate: float
+    cpu_us: dict[str, float]
+
+
+def _produced(
+    broker: RunningBroker | None, client: Client, count: int, *, is_idempotent: bool
+) -> Run:
+    topic = "mock"
+    if broker is not None:
+        with WireClient(broker.host, broker.port) as wire:
+            topic = wire.create_topic()
+    address = None if broker is None else broker.address
+    with client.open(address, topic, is_idempotent=is_idempotent) as send:
+        send(1)
+        before = _cpu_seconds(broker)
+        seconds = seconds_of(lambda: send(count))
+        after = _cpu_seconds(broker)
+    spent = {who: (after[who] - before[who]) / count * 1e9 for who in after}
+    return Run(count / seconds / 1000, spent)
+
+
+def _cpu_seconds(broker: RunningBroker | None) -> dict[str, float]:
+    """The client's are those of this process, with all its threads."""
+    return {"client": process_time(), "broker": 0.0 if broker is None else _seconds(broker)}

@@ -124,7 +124,8 @@ def check_transactions(log: PartitionLog, expected: Expected) -> None:
         assert entry.epoch == producer.epoch
         assert entry.transaction_first_offset == producer.transaction_first_offset
         assert entry.last_sequence == producer.last_sequence
-        assert entry.batches[-1].last_offset == producer.last_offset
+        assert entry.last_batch is not None
+        assert entry.last_batch.last_offset == producer.last_offset
 
 
 def all_files(file_system: FileSystem, directory: str = DIRECTORY) -> dict[str, bytes]:

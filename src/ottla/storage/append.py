@@ -38,7 +38,7 @@ from ottla.storage.conversion import (
     records_of,
     too_large,
 )
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.producer_state import CLIENT, REPLICATION, AppendOrigin
 
 NO_TIMESTAMP = -1
 
@@ -86,8 +86,8 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     batches = _split(records)
     if not batches:
         raise ApiError(ErrorCode.INVALID_RECORD, "The request holds no record batch.")
-    is_from_client = origin is AppendOrigin.CLIENT
-    max_size = INT32_MAX if origin is AppendOrigin.REPLICATION else config.max_message_bytes
+    is_from_client = origin is CLIENT
+    max_size = INT32_MAX if origin is REPLICATION else config.max_message_bytes
     total = 0
     for batch in batches:
         size = batch.size
@@ -102,7 +102,7 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
         total += size
     if is_from_client and len(batches) > 1:
         _check_several(batches)
-    if config.magic < 2 and origin is not AppendOrigin.REPLICATION:
+    if config.magic < 2 and origin is not REPLICATION:
         _check_format(batches, config.magic)
     check_total(total, config)
     return batches

@@ -129,6 +129,6 @@ class LogCopy:
 def copied_entries(producers: ProducerState) -> list[ProducerEntry]:
     """The producers as another log may have them, which does not share them."""
     return [
-        dataclasses.replace(entry, batches=list(entry.batches))
+        dataclasses.replace(entry, batches=entry.batches.copy())
         for entry in producers.entries.values()
     ]

@@ -17,7 +17,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import Batch
+from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.storage.append import NO_TIMESTAMP, AppendInfo, check_batches, prepare_append
 from ottla.storage.conversion import AppendTarget
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
@@ -222,15 +222,18 @@ class PartitionLog:
         )
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
+        producers = self.producers
         for batch in batches:
             if batch.producer_id < 0:
                 continue
-            completed = take_batch(self.producers, batch)
+            if not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+                producers.take_data(batch)
+                continue
+            completed = take_batch(producers, batch)
             if completed is not None:
-                complete_transaction(self.producers, completed, segment)
-            if batch.is_transactional:
-                self.offsets.first_unstable_offset = self.producers.first_unstable_offset
-        self.producers.map_end_offset = self.offsets.log_end_offset
+                complete_transaction(producers, completed, segment)
+            self.offsets.first_unstable_offset = producers.first_unstable_offset
+        producers.map_end_offset = self.offsets.log_end_offset
 
     def write_out(self) -> None:
         """Hands pending appends to the operating system, and lets readers see them."""

@@ -7,15 +7,17 @@ newest valid one at or below the log's end and replays from there. Kafka's count
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.moment import Moment, silent_since_ms
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import Batch
+from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
 
 BATCHES_TO_RETAIN = 5
@@ -36,9 +38,12 @@ class AppendOrigin(Enum):
     REPLICATION = "replication"
 
 
-@dataclass(slots=True)
-class BatchMetadata:
-    """One remembered batch of a producer. Not frozen, since one is made for every batch."""
+CLIENT, REPLICATION = AppendOrigin.CLIENT, AppendOrigin.REPLICATION
+"""Looking up an enum's member takes as long as all that is asked of most batches."""
+
+
+class BatchMetadata(NamedTuple):
+    """One remembered batch of a producer."""
 
     last_sequence: int
     last_offset: int
@@ -54,6 +59,14 @@ class BatchMetadata:
         return (self.last_sequence - self.offset_delta) & INT32_MAX
 
 
+Remembered = tuple[int, int, int, int]
+"""What `BatchMetadata` has, without its names: one is made for every batch."""
+
+
+def _no_batches() -> deque[Remembered]:
+    return deque(maxlen=BATCHES_TO_RETAIN)
+
+
 @dataclass(slots=True, kw_only=True)
 class ProducerEntry:
     """One producer's state. `transaction_first_offset` is `None` outside a transaction.
@@ -67,22 +80,35 @@ class ProducerEntry:
     coordinator_epoch: int = -1
     last_timestamp_ms: int = -1
     transaction_first_offset: int | None = None
-    batches: list[BatchMetadata] = field(default_factory=list)
+    batches: deque[Remembered] = field(default_factory=_no_batches)
     quiet_since_ms: float | None = field(default=None, compare=False)
 
     @property
+    def last_batch(self) -> BatchMetadata | None:
+        return BatchMetadata(*self.batches[-1]) if self.batches else None
+
+    @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        return self.batches[-1][0] if self.batches else NO_SEQUENCE
+
+    def goes_on_with(self, batch: Batch) -> bool:
+        """Whether a client's batch is plainly the next one, as nearly all are."""
+        known = self.batches
+        return (
+            bool(known)
+            and batch.base_sequence == known[-1][0] + 1
+            and batch.producer_epoch == self.epoch
+            and (self.transaction_first_offset is None or batch.is_transactional)
+        )
 
     def find(self, batch: Batch) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
             return None
-        last_sequence = batch.last_sequence
-        for known in self.batches:
-            if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
-                return known
-        return None
+        sequences = (batch.base_sequence, batch.last_sequence)
+        all_known = (BatchMetadata(*one) for one in self.batches)
+        same = (one for one in all_known if (one.first_sequence, one.last_sequence) == sequences)
+        return next(same, None)
 
     def is_silent(self, at: Moment, limit_ms: int) -> bool:
         """Whether nothing was heard for `limit_ms`; each look counts from the one before."""
@@ -129,9 +155,16 @@ class ProducerState:
         kept the epoch. Raises `ApiError` when a new one may not follow what the producer has sent.
         """
         entry = self.entries.get(batch.producer_id)
-        if entry is None or origin is AppendOrigin.REPLICATION:
+        if entry is None or (origin is CLIENT and entry.goes_on_with(batch)):
             return None
-        if origin is AppendOrigin.CLIENT:
+        return self._admit_other(entry, batch, origin)
+
+    def _admit_other(
+        self, entry: ProducerEntry, batch: Batch, origin: AppendOrigin
+    ) -> BatchMetadata | None:
+        if origin is REPLICATION:
+            return None
+        if origin is CLIENT:
             known = entry.find(batch)
             if known is not None:
                 return known
@@ -143,7 +176,7 @@ class ProducerState:
             )
         if batch.is_control:
             return None
-        if origin is AppendOrigin.CLIENT:
+        if origin is CLIENT:
             _check_sequence(entry, batch)
         if entry.transaction_first_offset is not None and not batch.is_transactional:
             raise ApiError(
@@ -164,23 +197,21 @@ class ProducerState:
 
     # Taking in what was appended
 
-    def take_data(self, batch: Batch, first_offset: int, last_offset: int) -> None:
+    def take_data(self, batch: Batch) -> None:
         """Remembers a data batch that is now in the log."""
-        entry = self._entry(batch.producer_id)
-        entry.change_epoch(batch.producer_epoch)
-        if len(entry.batches) == BATCHES_TO_RETAIN:
-            del entry.batches[0]
-        timestamp_ms = batch.max_timestamp_ms
-        entry.batches.append(
-            BatchMetadata(
-                batch.last_sequence, last_offset, last_offset - first_offset, timestamp_ms
-            )
-        )
+        entry = self.entries.get(batch.producer_id) or self._entry(batch.producer_id)
+        if batch.producer_epoch != entry.epoch:
+            entry.change_epoch(batch.producer_epoch)
+        delta, timestamp_ms = batch.last_offset_delta, batch.max_timestamp_ms
+        last_sequence = batch.base_sequence + delta
+        if not delta <= last_sequence <= INT32_MAX:
+            last_sequence = batch.last_sequence  # None at all, or wrapped.
+        entry.batches.append((last_sequence, batch.base_offset + delta, delta, timestamp_ms))
         entry.last_timestamp_ms = timestamp_ms
         entry.quiet_since_ms = None
-        if batch.is_transactional and entry.transaction_first_offset is None:
-            entry.transaction_first_offset = first_offset
-            self._ongoing[first_offset] = batch.producer_id
+        if batch.attributes & TRANSACTIONAL_BIT and entry.transaction_first_offset is None:
+            entry.transaction_first_offset = batch.base_offset
+            self._ongoing[batch.base_offset] = batch.producer_id
 
     def take_marker(
         self, batch: Batch, marker: EndTransactionMarker, offset: int
@@ -284,8 +315,8 @@ class ProducerState:
 
 def take_batch(state: ProducerState, batch: Batch) -> CompletedTransaction | None:
     """Takes in a stored batch of a producer; returns the transaction that it ends, if any."""
-    if not batch.is_control:
-        state.take_data(batch, batch.base_offset, batch.last_offset)
+    if not batch.attributes & CONTROL_BIT:
+        state.take_data(batch)
         return None
     # A control batch whose marker compaction has removed stands for a transaction wholly gone.
     marker = parse_end_transaction_marker(batch)

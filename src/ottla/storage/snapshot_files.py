@@ -124,7 +124,7 @@ def hash_table_order(producer_ids: dict[int, ProducerEntry]) -> list[int]:
 
 
 def snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:
-    last = entry.batches[-1] if entry.batches else None
+    last = entry.last_batch
     return ProducerSnapshotEntry(
         producer_id=entry.producer_id,
         epoch=entry.epoch,
@@ -138,18 +138,17 @@ def snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:
 
 
 def producer_entry(entry: ProducerSnapshotEntry) -> ProducerEntry:
-    batches = []
-    if entry.last_offset >= 0:
-        batches.append(
-            BatchMetadata(
-                entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms
-            )
-        )
-    return ProducerEntry(
+    producer = ProducerEntry(
         producer_id=entry.producer_id,
         epoch=entry.epoch,
         coordinator_epoch=entry.coordinator_epoch,
         last_timestamp_ms=entry.timestamp_ms,
         transaction_first_offset=entry.transaction_first_offset,
-        batches=batches,
     )
+    if entry.last_offset >= 0:
+        producer.batches.append(
+            BatchMetadata(
+                entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms
+            )
+        )
+    return producer

@@ -69,7 +69,7 @@ def last_records(producers: ProducerState) -> dict[int, LastRecord]:
     """What each producer has written last (Kafka: `lastRecordsOfActiveProducers`)."""
     return {
         producer_id: LastRecord(
-            data_offset=entry.batches[-1].last_offset if entry.batches else None,
+            data_offset=one.last_offset if (one := entry.last_batch) else None,
             epoch=entry.epoch,
         )
         for producer_id, entry in producers.entries.items()
