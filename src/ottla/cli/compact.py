@@ -1,6 +1,7 @@
 """`ottla compact`: one pass over a compacted topic, now, on this machine or with Spark."""
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -63,11 +64,23 @@ def compact_command(
             raise UserError(f"{path}: there is no such directory")
     # Nobody else is to compact meanwhile.
     log = ottla.open(list(paths), {**values, "log.cleaner.enable": "false"})
-    with log, _engine(engine) as chosen:
+    with log, _told_once(), _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
             click.echo(
                 json.dumps({"topic": topic, **asdict(one)}) if as_json else _text(topic, one)
             )
+
+
+@contextmanager
+def _told_once() -> Iterator[None]:
+    """What goes wrong with a pass is raised as well, and nobody tries it again."""
+    logger = logging.getLogger("ottla.broker.cleaner")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextmanager

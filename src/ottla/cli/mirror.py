@@ -202,8 +202,12 @@ def bulk_with_spark(source: str, directory: str, options: Any, console: "Console
     from rich.filesize import decimal
 
     from ottla.spark.mirror import mirror_with_spark
+    from ottla.spark.task_errors import TaskError
 
-    report = mirror_with_spark(source, directory, options)
+    try:
+        report = mirror_with_spark(source, directory, options)
+    except TaskError as error:
+        raise click.ClickException(str(error)) from error
     console.print(
         f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s",
         soft_wrap=True,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.cleaner import CleaningTask
-from ottla.spark.task_errors import own_error
+from ottla.spark.task_errors import own_errors
 from ottla.storage.compaction.compaction import (
     CleanedGroup,
     CompactionPlan,
@@ -48,20 +48,17 @@ class SparkEngine:
 
     def __call__(self, task: CleaningTask, _: float) -> CompactionResult:
         """Raises `TaskError` for a segment that cannot be read, `UserError`, and `StoppedError`."""
-        from pyspark.errors import PySparkException
-
         _require_one_attempt(self._spark)
         context, group = self._spark.sparkContext, f"ottla-{secrets.token_hex(8)}"
         context.setJobGroup(group, f"compact {task.log.name}", interruptOnCancel=True)
         task.on_stop = lambda: context.cancelJobGroup(group)
         try:
-            return _Pass(self._spark, task.plan).run()
-        except BaseException as error:
+            with own_errors():
+                return _Pass(self._spark, task.plan).run()
+        except BaseException:
             remove_all_cleaned(OsFileSystem(), task.plan.directory)
             if task.is_stopped:
                 raise StoppedError(f"{task.log.name} is not to be compacted any more") from None
-            if isinstance(error, PySparkException):
-                raise own_error(error) from error
             raise
         finally:
             task.on_stop = lambda: None

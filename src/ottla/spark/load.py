@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
@@ -183,8 +184,14 @@ class Sessions:
     def __enter__(self) -> "Sessions":
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The session may know better than the error why it was raised.
+        self._stack.__exit__(kind, error, trace)
 
     def get(self, *, is_short: bool) -> "SparkSession":
         """`is_short` is for one that is to be started: whether it is for little work."""

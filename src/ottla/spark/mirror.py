@@ -20,7 +20,7 @@ from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.task_errors import own_error
+from ottla.spark.task_errors import own_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,14 +85,10 @@ def run_tasks(
     spark: "SparkSession", source: str, target: str, copies: Sequence[BulkCopy]
 ) -> list[Staged]:
     """One task a copy; raises `UserError` or `TaskError` for what our own code refused."""
-    from pyspark.errors import PySparkException
-
     count = len(copies)
     numbers = spark.range(0, count, 1, count)
-    try:
+    with own_errors():
         rows = numbers.mapInArrow(task_of(source, target, copies), RESULT).collect()
-    except PySparkException as error:
-        raise own_error(error) from error
     return [
         Staged(
             copy=copies[row.task],

@@ -6,8 +6,10 @@ price: `spark-defaults.conf` is not read. Whoever has a session of their own is 
 """
 
 import atexit
+import logging
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,7 @@ GATEWAY_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 
 START_SECONDS = 120
 STOP_SECONDS = 20
+_LAST_SECONDS = 0.5
 _POLL_SECONDS = 0.02
 
 _INT32 = struct.Struct(">i")
@@ -82,14 +85,18 @@ class SessionSettings:
 def spark_session(
     given: "SparkSession | None" = None, settings: SessionSettings | None = None
 ) -> Iterator["SparkSession"]:
-    """The session given or running, on whatever cluster; else one of our own, stopped after."""
+    """The session given or running, on whatever cluster; else one of our own, stopped after.
+
+    Raises `UserError` in place of whatever came of it when our own one's Java was killed.
+    """
     session = given or running_session()
     if session is not None:
         yield session
         return
     local = LocalSession.start(settings or SessionSettings())
     try:
-        yield local.spark
+        with local.needing_java():
+            yield local.spark
     finally:
         local.stop()
 
@@ -123,9 +130,12 @@ class LocalSession:
         _require_pyspark()
         given = os.environ if environment is None else environment
         machine = _Machine(find_java(given), settings, given)
+        logging.getLogger().addFilter(_is_not_from_py4j)
         try:
-            gateway = _connect(*machine.connection())
-            spark = _new_session(gateway, settings, machine.directory)
+            place = machine.connection()
+            with machine.needed():
+                gateway = _connect(*place)
+                spark = _new_session(gateway, settings, machine.directory)
         except BaseException:
             machine.stop()
             raise
@@ -140,21 +150,29 @@ class LocalSession:
         """The JVM's."""
         return self._machine.process.pid
 
+    def needing_java(self) -> AbstractContextManager[None]:
+        """What is done in it raises `UserError` when Java was killed, whatever came of that."""
+        return self._machine.needed()
+
     def stop(self) -> None:
         """Stops the session and its JVM; a second call does nothing."""
         atexit.unregister(self.stop)
         if self._machine.is_stopped:
             return
         from pyspark import SparkContext
+        from pyspark.sql import SparkSession
 
         try:
-            self.spark.stop()
-            self._gateway.shutdown()
+            if not self._machine.is_gone:
+                self.spark.stop()
+                self._gateway.shutdown()
         finally:
-            # PySpark keeps the gateway for the process's life; the next session brings its own.
+            # PySpark keeps these for the process's life; the next session brings its own.
             if SparkContext._gateway is self._gateway:
                 SparkContext._gateway = None
                 SparkContext._jvm = None
+                SparkContext._active_spark_context = None
+                SparkSession._instantiatedSession = None
             self._machine.stop()
 
 
@@ -192,6 +210,33 @@ class _Machine:
                 )
             time.sleep(_POLL_SECONDS)
         return _parse_connection(Path(self._connection_path).read_bytes())
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """Raises `UserError` in place of what the loss of Java has led to."""
+        try:
+            yield
+        except Exception as error:
+            with suppress(subprocess.TimeoutExpired):
+                # Its sockets close before it is gone.
+                self.process.wait(_LAST_SECONDS)
+            if not self.is_gone:
+                raise
+            raise UserError(
+                f"Java, in which Spark ran, {self._how_it_ended}; run it again, which goes on from "
+                "what is done"
+            ) from error
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is known to be."""
+        return self.process.returncode is not None
+
+    @property
+    def _how_it_ended(self) -> str:
+        if self.process.returncode == -signal.SIGKILL:
+            return "was killed, as systems do when memory runs out"
+        return f"ended with status {self.process.returncode}"
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -284,6 +329,11 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
         "spark.local.dir": os.path.join(scratch, "local"),
         **settings.spark,
     }
+
+
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    """A connection that broke is logged by Py4J with its trace, and raised as well."""
+    return record.module != "java_gateway"
 
 
 def _require_pyspark() -> None:

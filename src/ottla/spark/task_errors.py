@@ -1,14 +1,34 @@
 """Errors of ours that were raised in a process of Spark's, and come back as text among traces."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ottla.base.errors import OttlaError, UserError
 
 _OWN_ERROR = re.compile(r"^ottla(?:\.\w+)+\.(\w+Error): (.+)$", re.MULTILINE)
+_WORKER_DIED = re.compile(
+    r"Python worker exited unexpectedly"
+    r"|java\.(?:io\.EOF|io\.IO|net\.Socket)Exception(?:: (?:Broken pipe|Connection reset).*)?\n"
+    r"(?:\s+at .*\n)*?\s+at org\.apache\.spark\.api\.python"
+)
+"""Java says so, or has lost the connection to a process of `org.apache.spark.api.python`."""
 
 
 class TaskError(OttlaError):
-    """A task stopped at an error of ours; the text is that error's."""
+    """A task stopped at an error of ours, whose text this is, or was killed."""
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Work of Spark's that raises our own errors, where it was they that ended it."""
+    try:
+        yield
+    except Exception as error:
+        told = own_error(error)
+        if told is error:
+            raise
+        raise told from error
 
 
 def own_error(error: Exception) -> Exception:
@@ -16,8 +36,14 @@ def own_error(error: Exception) -> Exception:
 
     Tasks and planning run in processes of Spark's, which hand back no more than text.
     """
-    found = _OWN_ERROR.findall(str(error))
-    if not found:
-        return error
-    kind, words = found[-1]
-    return UserError(words) if kind == UserError.__name__ else TaskError(words)
+    text = str(error)
+    found = _OWN_ERROR.findall(text)
+    if found:
+        kind, words = found[-1]
+        return UserError(words) if kind == UserError.__name__ else TaskError(words)
+    if _WORKER_DIED.search(text):
+        return TaskError(
+            "a Python process of a Spark task was killed, as systems do when memory runs out; "
+            "nothing is half done, run it again"
+        )
+    return error

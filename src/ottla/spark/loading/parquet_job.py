@@ -15,7 +15,7 @@ from ottla.spark.loading.task import LoadTask, format_task
 from ottla.spark.tables.manifest import DataFile
 from ottla.spark.tables.parquet_files import read_footer
 from ottla.spark.tables.store import TableStore
-from ottla.spark.task_errors import TaskError, own_error
+from ottla.spark.task_errors import TaskError, own_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,8 +60,6 @@ def run_tasks(
 
     Raises `UserError` or `TaskError` for what our own code refused.
     """
-    from pyspark.errors import PySparkException
-
     found: list[str] = []
 
     def collect(session: "SparkSession") -> None:
@@ -69,14 +67,12 @@ def run_tasks(
         rows = session.read.format(source.name()).options(**options).load()  # type: ignore[attr-defined]
         found.extend(row[0] for row in rows.collect())
 
-    try:
+    with own_errors():
         if hasattr(spark, "_jsparkSession"):
             run_watched(spark, lambda: collect(spark.newSession()), on_tasks)
         else:
             # Spark Connect: there is nothing to watch, and no session beside this one.
             collect(spark)
-    except PySparkException as error:
-        raise own_error(error) from error
     return found
 
 
