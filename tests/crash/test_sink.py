@@ -1,8 +1,6 @@
 """The sink of a stream, killed again and again, and the broker under it: every row once."""
 
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from ottla.client.transactions import init_producer
 from ottla.embedded.log import parse_address
 from ottla.spark.writing.sink import Step, connected
 from ottla.spark.writing.state import transactional_id
-from tests.cli.support import ENVIRONMENT
+from tests.crash.kills.processes import ServedBroker
 from tests.unit.spark.sinking import (
     SETTINGS,
     KilledError,
@@ -82,31 +80,6 @@ def test_every_row_is_there_once_whatever_was_killed_and_however_often(
             assert committed_values(tmp_path / "d", topic) == expected, seed + rounds
             rounds += 1
     print(f"{rounds} streams, {kills} kills")
-
-
-class ServedBroker:
-    """`ottla serve` as a process, which can be killed and started again where it was."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self.address = "127.0.0.1:0"
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(self._data)]
-        command += ["--listen", self.address]
-        command += [part for key, value in SETTINGS.items() for part in ("-o", f"{key}={value}")]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-        )
-        assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().split()[1]
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 class BrokerKiller(Killer):

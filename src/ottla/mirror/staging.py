@@ -13,7 +13,7 @@ meanwhile.
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -121,20 +121,25 @@ class StagedLog:
         )
 
 
-def adopt(target: str, staged: Iterable[Staged]) -> None:
+def adopt(
+    target: str, staged: Iterable[Staged], on_segment: Callable[[], None] = lambda: None
+) -> None:
     """Makes staged segments part of their logs; recovery must open the directory next.
 
-    Raises `UserError` when a log is not where its copy was planned.
+    `on_segment` hears of each that is durably there. Raises `UserError` when a log is not where its
+    copy was planned.
     """
     files = OsFileSystem()
     with _locked(files, target):
         # First, or segments that nobody has indexed would be taken for what a clean stop left.
         remove_clean_shutdown(files, join(target, CLEAN_SHUTDOWN))
         for one in staged:
-            _adopt_one(files, target, one)
+            _adopt_one(files, target, one, on_segment)
 
 
-def _adopt_one(files: OsFileSystem, target: str, staged: Staged) -> None:
+def _adopt_one(
+    files: OsFileSystem, target: str, staged: Staged, on_segment: Callable[[], None]
+) -> None:
     copy = staged.copy
     log = open_for_reading(target).partition(copy.topic, copy.partition)
     if log.log_end_offset != copy.target_end:
@@ -147,6 +152,7 @@ def _adopt_one(files: OsFileSystem, target: str, staged: Staged) -> None:
         files.rename(join(staged.directory, name), join(log.path, name))
         # One by one: what a power failure leaves has no segment without those before it.
         files.sync_directory(log.path)
+        on_segment()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
@@ -29,6 +30,27 @@ if TYPE_CHECKING:
 RESULT = "task int, directory string, base_offsets array<bigint>, end_offset bigint, size bigint"
 
 
+class Step(Enum):
+    """The places between which a crash can fall; each is told when it has been reached.
+
+    Those of tasks are told where the tasks run.
+    """
+
+    PLANNED = auto()
+    TASK_COPYING = auto()
+    TASK_STAGED = auto()
+    ALL_STAGED = auto()
+    SEGMENT_ADOPTED = auto()
+    ALL_ADOPTED = auto()
+
+
+OnStep = Callable[[Step], None]
+
+
+def ignore(_: Step) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkReport:
     """`size` in bytes; the seconds are those of the tasks, without Spark's start."""
@@ -45,6 +67,7 @@ def mirror_with_spark(
     options: MirrorOptions,
     *,
     spark: "SparkSession | None" = None,
+    on_step: OnStep = ignore,
 ) -> BulkReport:
     """Copies what can be copied in bulk; `source` is a data directory or `HOST:PORT`.
 
@@ -52,14 +75,17 @@ def mirror_with_spark(
     `TaskError` for what a task found damaged; the target's logs are as they were then.
     """
     copies = plan(source, target, options)
+    on_step(Step.PLANNED)
     if not copies:
         return BulkReport(task_count=0, size=0, task_seconds=0.0, adopt_seconds=0.0)
     try:
         with spark_session(spark, SessionSettings(log_level="OFF")) as session:
             began = time.monotonic()
-            staged = run_tasks(session, source, target, copies)
+            staged = run_tasks(session, copies, task_of(source, target, copies, on_step))
+        on_step(Step.ALL_STAGED)
         done = time.monotonic()
-        adopt(target, staged)
+        adopt(target, staged, lambda: on_step(Step.SEGMENT_ADOPTED))
+        on_step(Step.ALL_ADOPTED)
     finally:
         discard_staging(target)
     return BulkReport(
@@ -81,14 +107,15 @@ def plan(source: str, target: str, options: MirrorOptions) -> list[BulkCopy]:
         return Mirror(opened, copy, options, throttle=throttle).plan_bulk()
 
 
-def run_tasks(
-    spark: "SparkSession", source: str, target: str, copies: Sequence[BulkCopy]
-) -> list[Staged]:
+Task = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+
+
+def run_tasks(spark: "SparkSession", copies: Sequence[BulkCopy], task: Task) -> list[Staged]:
     """One task a copy; raises `UserError` or `TaskError` for what our own code refused."""
     count = len(copies)
     numbers = spark.range(0, count, 1, count)
     with own_errors():
-        rows = numbers.mapInArrow(task_of(source, target, copies), RESULT).collect()
+        rows = numbers.mapInArrow(task, RESULT).collect()
     return [
         Staged(
             copy=copies[row.task],
@@ -101,9 +128,7 @@ def run_tasks(
     ]
 
 
-def task_of(
-    source: str, target: str, copies: Sequence[BulkCopy]
-) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+def task_of(source: str, target: str, copies: Sequence[BulkCopy], on_step: OnStep) -> Task:
     """What Spark runs: numbers of copies in, what was staged out."""
     fields = [asdict(copy) for copy in copies]
 
@@ -112,13 +137,14 @@ def task_of(
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                row = _stage(source, target, number, BulkCopy(**fields[number]))
+                staged = _stage(source, target, BulkCopy(**fields[number]), on_step)
+                row = {"task": number, **_told(staged)}
                 yield pa.RecordBatch.from_pylist([row], schema=_result_schema())
 
     return run
 
 
-def _stage(source: str, target: str, number: int, copy: BulkCopy) -> dict[str, Any]:
+def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> Staged:
     log = StagedLog(target, copy)
     with closing(open_source(source, sleep=time.sleep)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
@@ -126,9 +152,14 @@ def _stage(source: str, target: str, number: int, copy: BulkCopy) -> dict[str, A
             copy.topic, copy.partition, copy.from_offset, copy.until_offset
         ):
             log.append(records, place)
+            on_step(Step.TASK_COPYING)
     staged = log.finish()
+    on_step(Step.TASK_STAGED)
+    return staged
+
+
+def _told(staged: Staged) -> dict[str, Any]:
     return {
-        "task": number,
         "directory": staged.directory,
         "base_offsets": list(staged.base_offsets),
         "end_offset": staged.end_offset,
