@@ -154,7 +154,7 @@ def _look_at_log(directory: LogDirectory, seen: Seen) -> None:
     seen.bounds = log.log_start_offset, log.log_end_offset
     seen.aborted = log.aborted_transactions(*seen.bounds)
     seen.topic_ids = dict(directory.topic_ids)
-    seen.directory_ids = directory.directory_id, directory.cluster_id
+    seen.directory_ids = directory.properties
     append(log, b"more")
     last = log.log_end_offset - 1
     assert log.read(last, 200, Isolation.HIGH_WATERMARK).records is not None

@@ -13,7 +13,7 @@ from ottla.base.errors import OttlaError
 from ottla.base.files import join, parent_directory
 from ottla.record.batch import iter_batches
 from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.testing import FakeFileSystem
+from ottla.testing import CrashMode, FakeFileSystem
 from tests.crash.cases import Case, append_and_roll
 from tests.crash.checking import (
     PARTITION,
@@ -36,7 +36,7 @@ def stopped_log() -> tuple[dict[str, bytes], Expected]:
     events: list[Event] = []
     Case(append_and_roll)(disk, events)
     # The workload ends without a stop, and its last holder is dead by now.
-    disk = disk.crash()
+    disk = disk.crash(CrashMode.KEEP)
     writer = Writer(disk, [])
     writer.open()
     end = writer.log.log_end_offset

@@ -83,8 +83,8 @@ def test_a_gap_at_the_end_of_a_compacted_log_is_named_after_a_kill(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("WARNING")
-    opened(COMPACTED_KILLED, segment(26), 71 + 6, 1)
-    assert f"{segment(26)} at byte 71: offsets 27 to 282 are missing" in caplog.text
+    opened(COMPACTED_KILLED, segment(26), 71 + 6, 3)
+    assert f"{segment(26)} at byte 71: offsets 27 to 794 are missing" in caplog.text
 
 
 def test_an_index_entry_in_a_gap_of_a_compacted_log_is_named(

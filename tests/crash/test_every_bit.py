@@ -6,7 +6,7 @@ some of the bits, `make crash` all, and then nothing may be listed that does not
 
 import pytest
 
-from tests.crash.flips import ANY, Falsehood, falsehoods, fields_of, flips, look_at
+from tests.crash.flips import Falsehood, falsehoods, fields_of, flips, look_at
 from tests.crash.small_directories import Policy, SmallDirectory, Stop, small_directory
 
 Served = frozenset[Falsehood]
@@ -21,6 +21,9 @@ KINDS = (
     "leader-epoch-checkpoint",
     "partition.metadata",
     "ottla-seams.deleted",
+    "ottla-witness.deleted",
+    "ottla-log-starts",
+    "ottla-meta-properties",
     "recovery-point-offset-checkpoint",
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -29,6 +32,8 @@ KINDS = (
 )
 STRIDES = {
     "meta.properties": 17,
+    "ottla-meta-properties": 19,
+    "ottla-witness.deleted": 11,
     "partition.metadata": 5,
     ".log": 61,
     ".index": 13,
@@ -50,23 +55,12 @@ MOVED_IN_A_GAP = {
     served(Falsehood.RECORD, is_named=True),
     served(Falsehood.RECORD, Falsehood.MISSING, is_named=False),
 }
-LAST_MOVED = {served(Falsehood.RECORD, Falsehood.END, is_named=True)}
-LAST_OF_LATER_EPOCH = {served(Falsehood.RECORD, Falsehood.EPOCH, is_named=True)}
 OTHER_ABORT = {served(Falsehood.ABORTED, is_named=True)}
 OTHER_ABORT_IN_A_GAP = {*OTHER_ABORT, served(Falsehood.ABORTED, is_named=False)}
-OTHER_START = {
-    served(Falsehood.RECORD, Falsehood.START, is_named=True),
-    served(Falsehood.RECORD, Falsehood.START, is_named=False),
-    served(Falsehood.MISSING, Falsehood.START, is_named=False),
-}
-OTHER_TOPIC = {served(Falsehood.TOPIC_ID, is_named=False)}
-OTHER_DIRECTORY = {served(Falsehood.DIRECTORY_ID, is_named=False)}
 
 REMAINS: dict[Case, set[Served]] = {
-    (".log", "base offset", Policy.DELETE, Stop.KILL): LAST_MOVED,
     (".log", "base offset", Policy.COMPACT, Stop.CLEAN): MOVED_IN_A_GAP,
-    (".log", "base offset", Policy.COMPACT, Stop.KILL): MOVED_IN_A_GAP | LAST_MOVED,
-    **{(".log", "leader epoch", policy, Stop.KILL): LAST_OF_LATER_EPOCH for policy in Policy},
+    (".log", "base offset", Policy.COMPACT, Stop.KILL): MOVED_IN_A_GAP,
     **{
         (".txnindex", field, Policy.COMPACT, stop): remaining
         for stop in Stop
@@ -76,19 +70,6 @@ REMAINS: dict[Case, set[Served]] = {
             "last offset": OTHER_ABORT,
             "last stable offset": OTHER_ABORT_IN_A_GAP,
         }.items()
-    },
-    **{
-        # The small compacted log starts at 0, of which the file says nothing.
-        ("log-start-offset-checkpoint", ANY, Policy.DELETE, stop): OTHER_START
-        for stop in Stop
-    },
-    **{
-        ("partition.metadata", ANY, policy, stop): OTHER_TOPIC for policy in Policy for stop in Stop
-    },
-    **{
-        ("meta.properties", ANY, policy, stop): OTHER_DIRECTORY
-        for policy in Policy
-        for stop in Stop
     },
 }
 """What is served wrongly all the same; the reasons are in docs/durability.md."""

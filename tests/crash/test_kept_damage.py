@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import join
+from ottla.storage.filenames import WITNESS
 from ottla.storage.partition_log import Isolation, PartitionLog
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of, stopped_log
@@ -98,6 +99,7 @@ def test_a_partition_without_a_readable_id_leaves_the_others_alone() -> None:
     files, _ = stopped_log()
     other = {path.replace("t-0", "u-0"): one for path, one in files.items()}
     files[join(PARTITION, "partition.metadata")] = b"version: 0\ntopic_id: ?"
+    del files[join(PARTITION, WITNESS)]
     directory = open_directory(disk_of({**other, **files}), TINY)
     assert len(read_all(directory.logs["u", 0])) == 20
     with pytest.raises(StorageError, match=r"partition\.metadata at byte 21"):

@@ -170,13 +170,19 @@ def read_file(file_system: FileSystem, path: str) -> bytes:
 
 
 def replace_file(
-    file_system: FileSystem, path: str, content: Buffer, *, durably: bool = True
+    file_system: FileSystem,
+    path: str,
+    content: Buffer,
+    *,
+    durably: bool = True,
+    is_directory_synced: bool = True,
 ) -> None:
     """Writes a small file so that a crash leaves the old content or the new, whole.
 
     Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
     Without the two fsyncs (`durably=False`) a power failure can leave anything under the name: for
-    files that tell whether they are whole, and that can be made again.
+    files that tell whether they are whole, and that can be made again. Without that of the
+    directory the caller makes the rename durable.
     A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
     cuts it and uses it again, and whoever cleans the directory at start may remove it.
     """
@@ -190,7 +196,7 @@ def replace_file(
     finally:
         file.close()
     file_system.rename(temporary, path)
-    if durably:
+    if durably and is_directory_synced:
         file_system.sync_directory(parent_directory(path))
 
 

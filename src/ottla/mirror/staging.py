@@ -25,6 +25,7 @@ from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.storage.clean_shutdown import remove_clean_shutdown
 from ottla.storage.filenames import CLEAN_SHUTDOWN, LOCK, log_file_name, partition_directory_name
 from ottla.storage.reader import open_for_reading
+from ottla.storage.witness import dismiss_witness
 
 STAGING = ".mirror-staging"
 """Its name is no partition's, so a broker passes it over."""
@@ -147,6 +148,8 @@ def _adopt_one(
             f"{log.path} ends at offset {log.log_end_offset}, no more at {copy.target_end}: "
             "somebody else wrote to the target; run the mirror again when nobody does"
         )
+    # What comes now may have gaps, and epochs that the log's file does not know yet.
+    dismiss_witness(files, log.path)
     for base_offset in staged.base_offsets:
         name = log_file_name(base_offset)
         files.rename(join(staged.directory, name), join(log.path, name))

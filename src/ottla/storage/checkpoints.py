@@ -4,12 +4,15 @@ Format: docs/format/checkpoints.md. A crash leaves the old file or the new one, 
 it may lag behind their logs. Kafka's counterparts: `CheckpointFile`, `OffsetCheckpointFile`.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.storage.filenames import is_legal_topic_name
+
+logger = logging.getLogger(__name__)
 
 VERSION = 0
 
@@ -35,13 +38,30 @@ class OffsetCheckpoint:
             content = read_file(self._file_system, self.path)
         except FileNotFoundError:
             return {}
-        lines = CheckpointLines(self.path, content)
-        return dict(parse_checkpoint_entry(lines, words) for words in lines)
+        return parse_offsets(self.path, content)
+
+    def read_if_whole(self) -> dict[tuple[str, int], int]:
+        """As `read`; a damaged file is named, and costs a longer recovery, never data."""
+        try:
+            return self.read()
+        except CorruptionError as error:
+            logger.warning("%s; it is taken as empty", error)
+            return {}
 
     def write(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Replaces the file; the lines have the mapping's order."""
-        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-        replace_file(self._file_system, self.path, checkpoint_text(lines))
+        replace_file(self._file_system, self.path, offsets_text(offsets))
+
+
+def offsets_text(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """A file's content; the lines have the mapping's order."""
+    return checkpoint_text(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
+
+
+def parse_offsets(path: str, content: bytes) -> dict[tuple[str, int], int]:
+    """The inverse of `offsets_text`; raises `CorruptionError`."""
+    lines = CheckpointLines(path, content)
+    return dict(parse_checkpoint_entry(lines, words) for words in lines)
 
 
 def parse_checkpoint_entry(

@@ -18,6 +18,8 @@ from ottla.storage.filenames import LOCK, META_PROPERTIES, parse_directory_name
 from ottla.storage.meta_properties import (
     VERSION_KRAFT,
     MetaProperties,
+    copy_meta_properties,
+    mend_meta_properties,
     read_meta_properties,
     write_meta_properties,
 )
@@ -97,13 +99,14 @@ def _read_or_make(file_system: FileSystem, path: str, identity: Identity) -> Met
     """What `meta.properties` says; it is made for a new directory, and completed by an id."""
     file_path = join(path, META_PROPERTIES)
     try:
+        mend_meta_properties(file_system, path)
         known = read_meta_properties(file_system, file_path)
         if known is None:
             known = MetaProperties(cluster_id=identity.cluster_id, node_id=identity.node_id)
-        elif known.directory_id is not None or known.version != VERSION_KRAFT:
-            return known
-        known = dataclasses.replace(known, directory_id=identity.new_id())
-        write_meta_properties(file_system, file_path, known, now_ms=identity.now_ms)
+        if known.directory_id is None and known.version == VERSION_KRAFT:
+            known = dataclasses.replace(known, directory_id=identity.new_id())
+            write_meta_properties(file_system, file_path, known, now_ms=identity.now_ms)
+        copy_meta_properties(file_system, path)
     except CorruptionError as error:
         raise UnusableDirectoryError(
             f"{error}; restore the file or name another directory"

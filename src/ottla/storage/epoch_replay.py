@@ -13,6 +13,7 @@ from itertools import zip_longest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
+from ottla.storage.filenames import LEADER_EPOCHS
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segments import Segments
 
@@ -140,23 +141,57 @@ def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
         latest = epochs.latest_epoch
 
 
-def is_lower_behind(batch: RecordBatch, following: Batch | None) -> bool:
-    """Whether a sound batch behind one has a lower epoch: none does, so this one's has changed.
+class StoredEpochs:
+    """Takes the epochs of a segment's stored batches that the file does not know.
 
-    `following` is what comes behind its segment.
+    `following` is the batch behind the segment. Kafka may have lost entries; `is_complete` where
+    only this module has written: each is then on the disk before its first batch is.
     """
+
+    def __init__(self, epochs: LeaderEpochs, following: Batch | None, *, is_complete: bool) -> None:
+        self._epochs = epochs
+        self._following = following
+        self._is_complete = is_complete
+
+    def take(self, batch: Batch, path: str) -> None:
+        epoch = batch.partition_leader_epoch
+        latest = self._epochs.latest_epoch
+        if epoch < 0 or (latest is not None and epoch <= latest):
+            return
+        if isinstance(batch, RecordBatch) and self._has_changed(batch):
+            return
+        if latest is not None:
+            logger.warning(
+                "%s: offset %d has leader epoch %d, which %s does not know; it is added",
+                path, batch.base_offset, epoch, LEADER_EPOCHS,
+            )  # fmt: skip
+        self._epochs.assign(epoch, batch.base_offset)
+
+    def _has_changed(self, batch: RecordBatch) -> bool:
+        """Whether it is the batch that is wrong: no sound batch behind one has a lower epoch.
+
+        Nor does a later epoch than that of the file begin with the very last batch, unless the
+        file's own last one does: then it may be the file that is wrong.
+        """
+        behind = _next_sound(batch, self._following)
+        if behind is not None:
+            return (
+                behind.magic == 2 and behind.partition_leader_epoch < batch.partition_leader_epoch
+            )
+        entries = self._epochs.entries
+        return self._is_complete and bool(entries) and batch.base_offset > entries[-1].start_offset
+
+
+def _next_sound(batch: RecordBatch, following: Batch | None) -> Batch | None:
     end = batch.position + batch.size
-    if end < len(batch.buffer):
-        try:
-            following = batch_at(batch.buffer, end)
-            following.check()
-        except InvalidBatchError:
-            return False
-    return (
-        following is not None
-        and following.magic == 2
-        and following.partition_leader_epoch < batch.partition_leader_epoch
-    )
+    if end == len(batch.buffer):
+        return following
+    try:
+        behind = batch_at(batch.buffer, end)
+        behind.check()
+    except InvalidBatchError:
+        return None
+    return behind
 
 
 def complete_epochs(

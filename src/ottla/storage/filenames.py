@@ -23,6 +23,10 @@ PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 SEAMS = "ottla-seams.deleted"
 """Ends so that Kafka removes it whenever it loads the log (`seams`)."""
+WITNESS = "ottla-witness.deleted"
+"""As well (`witness`)."""
+WITNESSED_LOG_STARTS = "ottla-log-starts"
+WITNESSED_META_PROPERTIES = "ottla-meta-properties"
 
 NAMES_KNOWN = 4096
 """Files of thousands of partitions are listed again and again, and many have the same names."""
@@ -90,6 +94,24 @@ def offset_index_file_name(base_offset: int) -> str:
 
 def time_index_file_name(base_offset: int) -> str:
     return FileName(offset=base_offset, kind=FileKind.TIME_INDEX).text
+
+
+def witness_file_name(base_offset: int, *, is_cleaned: bool = False) -> str:
+    """Of a segment's own witness (`segment_witness`); Kafka removes what ends so.
+
+    Of one that compaction is still making the name ends as those of its other files.
+    """
+    suffix = FileSuffix.CLEANED if is_cleaned else FileSuffix.DELETED
+    return f"{base_offset:020d}.ottla-witness{suffix.value}"
+
+
+_WITNESS_FILE = re.compile(r"([0-9]{20})\.ottla-witness(\.deleted|\.cleaned)")
+
+
+def parse_witness_name(name: str) -> tuple[int, FileSuffix] | None:
+    """The inverse of `witness_file_name`; `None` for a name that is no segment's witness."""
+    match = _WITNESS_FILE.fullmatch(name)
+    return None if match is None else (int(match[1]), FileSuffix(match[2]))
 
 
 def transaction_index_file_name(base_offset: int) -> str:

@@ -4,19 +4,23 @@ One directory alone cannot tell: whether a log is current is known where all dir
 (`broker/arrangement.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
 """
 
+import logging
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
-from ottla.base.ids import Uuid
+from ottla.base.ids import Uuid, uuid_text
 from ottla.storage.filenames import (
     PARTITION_METADATA,
     DirectoryState,
     PartitionDirectory,
     parse_directory_name,
 )
-from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.partition_metadata import is_id_with_flipped_bit, read_topic_id, write_topic_id
+from ottla.storage.witness import Witness, read_witness
+
+logger = logging.getLogger(__name__)
 
 
 class Fate(Enum):
@@ -46,6 +50,11 @@ class FoundLog:
     name: PartitionDirectory
     topic_id: Uuid | None
     damage: CorruptionError | None = None
+    witness: Witness | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.name.topic, self.name.partition
 
 
 FATES_ALONE = {
@@ -55,6 +64,9 @@ FATES_ALONE = {
     DirectoryState.STRAY: Fate.KEEP,
 }
 """What becomes of each where there is only one directory to look at."""
+
+LOADED = (Fate.LOAD, Fate.PROMOTE, Fate.COPY)
+"""What is a log afterwards."""
 
 
 def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
@@ -77,11 +89,23 @@ def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
 
 def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> FoundLog:
     """A damaged file is that partition's trouble only; Kafka takes the directory offline."""
+    topic_id: Uuid | None = None
+    damage: CorruptionError | None = None
+    metadata_path = join(path, PARTITION_METADATA)
     try:
-        topic_id = read_topic_id(file_system, join(path, PARTITION_METADATA))
-        return FoundLog(path=path, name=name, topic_id=topic_id)
+        topic_id = read_topic_id(file_system, metadata_path)
     except CorruptionError as error:
-        return FoundLog(path=path, name=name, topic_id=None, damage=error)
+        damage = error
+    witness = read_witness(file_system, path)
+    told = witness.topic_id if witness else None
+    if told and (damage or is_id_with_flipped_bit(file_system, metadata_path, told)):
+        topic_id, damage = told, None
+        logger.warning(
+            "%s has changed on the disk; it is made anew with the id %s",
+            metadata_path, uuid_text(topic_id),
+        )  # fmt: skip
+        write_topic_id(file_system, metadata_path, topic_id)
+    return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, witness=witness)
 
 
 def _undo_creation(file_system: FileSystem, path: str) -> bool:

@@ -6,10 +6,11 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.errors import StorageError
 from ottla.base.files import DiskSpace, FileSystem, base_name, join, make_durable_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.storage.checkpoints import OffsetCheckpoint
@@ -23,7 +24,6 @@ from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
-    CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     PARTITION_METADATA,
@@ -34,9 +34,10 @@ from ottla.storage.filenames import (
     partition_directory_name,
     stray_directory_name,
 )
-from ottla.storage.found_log import FATES_ALONE, Fate, FoundLog, find_logs
+from ottla.storage.found_log import FATES_ALONE, LOADED, Fate, FoundLog, find_logs
+from ottla.storage.log_starts import LogStarts
 from ottla.storage.meta_properties import MetaProperties
-from ottla.storage.open_options import OpenOptions, ignore_progress
+from ottla.storage.open_options import OpenOptions
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import LoadRequest, recover
@@ -71,7 +72,7 @@ class LogDirectory:
         self._options = options
         self._lock = claim.lock if claim else None
         self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
-        self._log_starts = OffsetCheckpoint(file_system, join(path, CHECKPOINT_LOG_START))
+        self._log_starts = LogStarts(file_system, path)
         self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
         self._checkpointed_strangers: set[TopicPartition] = set()
         """Logs that are gone but may be in the checkpoints, where a new one of the name must not
@@ -141,10 +142,16 @@ class LogDirectory:
         was_clean = read_clean_shutdown(self._file_system, marker) is not None
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
-        recovery_points = self._read_checkpoint(self._recovery_points)
-        log_starts = self._read_checkpoint(self._log_starts)
-        self.cleaned = self._read_checkpoint(self._cleaner_points)
+        recovery_points = self._recovery_points.read_if_whole()
+        self._log_starts.read()
+        self.cleaned = self._cleaner_points.read_if_whole()
         paths, future_paths = self._settle(found)
+        found_logs = {one.key: one for one, fate in found if fate in LOADED}
+        log_starts = {
+            key: self._log_starts.start_of(key, is_witnessed=one.witness is not None)
+            for key, one in found_logs.items()
+        }
+        self._log_starts.keep(log_starts)
         left = count = len(paths) + len(future_paths)
 
         def on_progress(step: str) -> None:
@@ -152,14 +159,17 @@ class LogDirectory:
 
         def load(key: TopicPartition, path: str, logs: dict[TopicPartition, PartitionLog]) -> None:
             nonlocal left
-            logs[key] = self._load_log(
-                path,
+            request = replace(
+                self._new_request(path),
                 was_clean_stop=was_clean,
                 recovery_point=recovery_points.get(key, 0),
-                log_start_offset=log_starts.get(key, 0),
+                log_start_offset=log_starts[key],
                 cleaned_until=self.cleaned.get(key, 0),
+                topic_id=found_logs[key].topic_id,
+                witness=found_logs[key].witness,
                 on_progress=on_progress,
             )
+            logs[key] = self._load_log(request)
             left -= 1
             self._options.on_progress(f"loading {self.path}: {left} of {count} logs left")
 
@@ -176,7 +186,9 @@ class LogDirectory:
                 log.health.failure = self.unnamed[key]
         self._distrust_cleaner_points()
         self._checkpointed_strangers = (
-            (recovery_points.keys() | log_starts.keys()) - self.logs.keys() - self.futures.keys()
+            (recovery_points.keys() | self._log_starts.known)
+            - self.logs.keys()
+            - self.futures.keys()
         )
 
     def _distrust_cleaner_points(self) -> None:
@@ -200,7 +212,7 @@ class LogDirectory:
         paths: dict[TopicPartition, str] = {}
         futures: dict[TopicPartition, str] = {}
         for one, fate in found:
-            key = (one.name.topic, one.name.partition)
+            key = one.key
             match fate:
                 case Fate.LOAD | Fate.PROMOTE:
                     paths[key] = self._rename(one.path, partition_directory_name(*key))
@@ -238,14 +250,6 @@ class LogDirectory:
             self._file_system.sync_directory(self.path)
         return target
 
-    def _read_checkpoint(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
-        """A damaged checkpoint costs a longer recovery, never data (as in Kafka)."""
-        try:
-            return checkpoint.read()
-        except CorruptionError as error:
-            logger.warning("%s; it is taken as empty", error)
-            return {}
-
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
         """Replaces a partition's damaged topic id; it is served from now on."""
         path = join(self.log_path(topic, partition), PARTITION_METADATA)
@@ -256,37 +260,26 @@ class LogDirectory:
         self.unnamed.pop((topic, partition), None)
         self.logs[topic, partition].health = self.health
 
-    def _load_log(
-        self,
-        path: str,
-        *,
-        was_clean_stop: bool,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        cleaned_until: int = 0,
-        on_progress: Callable[[str], None] = ignore_progress,
-    ) -> PartitionLog:
+    def _new_request(self, path: str) -> LoadRequest:
+        """Of a log of which nothing is known but where it is."""
         name = parse_directory_name(base_name(path))
         assert name is not None
-        config = self._options.topic_config(name.topic)
-        recovered = recover(
-            LoadRequest(
-                file_system=self._file_system,
-                directory=path,
-                config=config,
-                now_ms=self._options.now_ms,
-                was_clean_stop=was_clean_stop,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                cleaned_until=cleaned_until,
-                on_progress=on_progress,
-            )
+        return LoadRequest(
+            file_system=self._file_system,
+            directory=path,
+            config=self._options.topic_config(name.topic),
+            now_ms=self._options.now_ms,
+            was_clean_stop=False,
+            recovery_point=0,
+            log_start_offset=0,
         )
+
+    def _load_log(self, request: LoadRequest) -> PartitionLog:
         log = PartitionLog(
             self._file_system,
-            path,
-            config,
-            recovered,
+            request.directory,
+            request.config,
+            recover(request),
             health=self.health,
             random_below=self._options.random_below,
         )
@@ -332,7 +325,14 @@ class LogDirectory:
         make_durable_directory(self._file_system, path)
         if topic_id != ZERO_UUID:
             write_topic_id(self._file_system, join(path, PARTITION_METADATA), topic_id)
-        return self._load_log(path, was_clean_stop=False, log_start_offset=start_offset)
+        request = self._new_request(path)
+        return self._load_log(
+            replace(
+                request,
+                log_start_offset=start_offset,
+                topic_id=None if topic_id == ZERO_UUID else topic_id,
+            )
+        )
 
     @touches_disk
     def delete_log(self, topic: str, partition: int) -> str:

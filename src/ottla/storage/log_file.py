@@ -5,12 +5,15 @@ last batch, or nonsense where a block was never written; `recovery` cuts the fil
 batch that fails its check. Kafka's counterpart: `FileRecords`.
 """
 
+import logging
 from collections.abc import Iterator
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem
-from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.record.batch import BASE_OFFSET, Batch, InvalidBatchError, batch_at
+
+logger = logging.getLogger(__name__)
 
 HEADER_CHUNK_SIZE = 4096 + 61
 """Bytes read at once while walking headers: an index interval, so that most lookups read once."""
@@ -83,6 +86,14 @@ class LogFile:
             self._file.pwritev(pending, self.written_size)
         self._pending = []
         self.written_size = self.size
+
+    def stamp_base_offset(self, position: int, offset: int) -> None:
+        """Gives a stored batch another base offset, which its checksum does not cover."""
+        logger.warning(
+            "%s at byte %d: the base offset has changed on the disk; it is %d again",
+            self.path, position, offset,
+        )  # fmt: skip
+        self._file.pwrite(BASE_OFFSET.pack(offset), position)
 
     def slice(self, position: int, size: int) -> FileSlice:
         return FileSlice(self._file, position, size)

@@ -67,6 +67,11 @@ def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) ->
     return False
 
 
+def is_flipped_offset(batch: Batch, due_offset: int) -> bool:
+    """Whether a batch would begin at the offset due, but for one bit."""
+    return batch.magic == 2 and (batch.base_offset ^ due_offset).bit_count() == 1
+
+
 def warn_of_gap(log: LogFile, position: int, due_offset: int, base_offset: int) -> None:
     """A gap before the last batch of a log may be that, or a base offset that has changed."""
     logger.warning(

@@ -5,15 +5,20 @@ crash leaves the old file or the new one, whole. Kafka's counterparts: `MetaProp
 `PropertiesUtils`, and `java.util.Properties` for the text.
 """
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.storage.filenames import META_PROPERTIES, WITNESSED_META_PROPERTIES
 from ottla.storage.java_properties import parse_properties, properties_line
+from ottla.storage.sealed import is_one_bit_apart, read_sealed, sealed
+
+logger = logging.getLogger(__name__)
 
 VERSION_ZOOKEEPER = 0
 """A broker of a ZooKeeper cluster: `broker.id`."""
@@ -60,6 +65,44 @@ def write_meta_properties(
     lines = ["#", f"#{java_date(now_ms)}"]
     lines += [properties_line(key, value) for key, value in _to_fields(properties)]
     replace_file(file_system, path, "".join(f"{line}\n" for line in lines).encode("latin-1"))
+
+
+def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
+    """Keeps a copy with a checksum of what a directory's file says, unless there is one."""
+    path = join(directory, WITNESSED_META_PROPERTIES)
+    content = read_file(file_system, join(directory, META_PROPERTIES))
+    if read_sealed(file_system, path, _as_it_is) != content:
+        replace_file(file_system, path, sealed(content))
+
+
+def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
+    """Whether a directory's file differs by one bit from its copy, which has a checksum.
+
+    Whoever writes ids anew changes more of them. A person may change one digit: that file is then
+    newer than the copy, and a bit that flips on the disk makes no file newer.
+    """
+    path = join(directory, META_PROPERTIES)
+    copy_path = join(directory, WITNESSED_META_PROPERTIES)
+    copy = read_sealed(file_system, copy_path, _as_it_is)
+    status, copy_status = file_system.status(path), file_system.status(copy_path)
+    if copy is None or status is None or copy_status is None:
+        return False
+    is_newer = status.modified_ms > copy_status.modified_ms
+    return not is_newer and is_one_bit_apart(read_file(file_system, path), copy)
+
+
+def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
+    """Takes back the change of one bit, which nothing else would tell."""
+    if has_flipped_bit(file_system, directory):
+        path = join(directory, META_PROPERTIES)
+        copy = read_sealed(file_system, join(directory, WITNESSED_META_PROPERTIES), _as_it_is)
+        assert copy is not None
+        logger.warning("%s has changed on the disk by one bit; it is as before again", path)
+        replace_file(file_system, path, copy)
+
+
+def _as_it_is(_: str, content: bytes) -> bytes:
+    return content
 
 
 def java_date(now_ms: int) -> str:

@@ -85,6 +85,7 @@ class PartitionLog:
         self.producers = recovered.producers
         self.snapshots = recovered.snapshots
         self.seams = recovered.seams
+        self.witness = recovered.witness
         # What was ended before a crash may not be on the disk yet.
         self.rolled_until = recovered.segments.active.base_offset
         self.offsets = LogOffsets(
@@ -175,13 +176,17 @@ class PartitionLog:
         """
         batches = check_batches(records, self.config, AppendOrigin.REPLICATION)
         next_offset = self.offsets.log_end_offset
+        has_gap = False
         for batch in batches:
             if batch.base_offset < next_offset:
                 raise ApiError(
                     ErrorCode.INVALID_RECORD,
                     f"{self.name}: offset {batch.base_offset} follows {next_offset - 1}.",
                 )
+            has_gap |= batch.base_offset > next_offset
             next_offset = batch.last_offset + 1
+        if has_gap:
+            self.witness.leave_gaps()
         return self._append(records, batches, now_ms)
 
     def _duplicate(self, batch: Batch, seen: BatchMetadata) -> AppendInfo:

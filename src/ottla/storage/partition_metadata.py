@@ -9,6 +9,7 @@ import re
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
+from ottla.storage.sealed import is_one_bit_apart
 
 _CONTENT = re.compile(rb"version:\s+(-?[0-9]{1,10})\r?\ntopic_id:\s+([!-~]+)\s*")
 
@@ -37,10 +38,11 @@ def read_topic_id(file_system: FileSystem, path: str) -> Uuid | None:
 
 def is_id_with_flipped_bit(file_system: FileSystem, path: str, topic_id: Uuid) -> bool:
     """Whether the file is that of a topic, but for one bit: it can be no other topic's."""
-    found, wanted = read_file(file_system, path), _content(topic_id)
-    if len(found) != len(wanted):
+    try:
+        found = read_file(file_system, path)
+    except FileNotFoundError:
         return False
-    return sum((one ^ other).bit_count() for one, other in zip(found, wanted, strict=True)) == 1
+    return is_one_bit_apart(found, _content(topic_id))
 
 
 def write_topic_id(file_system: FileSystem, path: str, topic_id: bytes) -> None:

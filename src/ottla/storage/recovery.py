@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.ids import Uuid
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import Batch, RecordBatch
+from ottla.record.batch import Batch
 from ottla.storage.damage import end_behind_damage, keep_flushed
-from ottla.storage.epoch_replay import check_epochs, complete_epochs, is_lower_behind, read_epochs
+from ottla.storage.epoch_replay import StoredEpochs, check_epochs, complete_epochs, read_epochs
 from ottla.storage.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
@@ -43,6 +44,7 @@ from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
 from ottla.storage.splitting import split_segment
 from ottla.storage.transaction_check import check_transactions
+from ottla.storage.witness import LogWitness, Witness
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class LoadRequest:
     log_start_offset: int
     cleaned_until: int = 0
     """Below it compaction may have left gaps between segments."""
+    topic_id: Uuid | None = None
+    witness: Witness | None = None
     on_progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -77,6 +81,7 @@ class RecoveredLog:
     log_end_offset: int
     recovery_point: int
     seams: Seams
+    witness: LogWitness
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
@@ -97,6 +102,7 @@ class _Loader:
         self._segments = Segments()
         self._base_offsets: list[int] = []
         self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
+        self._knows_epochs = request.witness is not None and self._epochs.earliest_epoch is not None
         self._seams = Seams(self._files, self._directory)
 
     def load(self) -> RecoveredLog:
@@ -328,12 +334,16 @@ class _Loader:
 
         known_epoch = self._epochs.latest_epoch
         is_of_known_epochs = True
-        first_behind = behind[0].log.header_at(0) if behind else None
+        taking = StoredEpochs(
+            self._epochs,
+            behind[0].log.header_at(0) if behind else None,
+            is_complete=self._knows_epochs,
+        )
 
         def on_batch(batch: Batch) -> None:
             nonlocal known_epoch, is_of_known_epochs
             if batch.partition_leader_epoch != known_epoch:
-                self._take_epoch(batch, segment.log.path, first_behind)
+                taking.take(batch, segment.log.path)
                 known_epoch = self._epochs.latest_epoch
                 if batch.partition_leader_epoch != known_epoch:
                     # Of an earlier one, or it is damaged: `header_check` will tell.
@@ -342,7 +352,7 @@ class _Loader:
 
         following = bisect_right(self._base_offsets, segment.base_offset)
         limit = [*self._base_offsets, MAX_OFFSET][following]
-        valid = segment.recover(on_batch, limit)
+        valid = segment.recover(on_batch, limit, self._gapless_from(segment))
         if not is_of_known_epochs:
             segment.forget_checks(segment.size)
         damaged = segment.size - valid
@@ -357,6 +367,14 @@ class _Loader:
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 
+    def _gapless_from(self, segment: Segment) -> int:
+        """From where on no gap can be in a segment: compaction leaves the active one alone."""
+        witness = self._request.witness
+        is_active = segment.base_offset == self._base_offsets[-1]
+        if witness is None or witness.gapless_from is None or not is_active:
+            return MAX_OFFSET
+        return witness.gapless_from
+
     def _is_flushed(self, offset: int) -> bool:
         """Whether a batch at an offset was on the disk for good, so that no crash has torn it.
 
@@ -366,19 +384,6 @@ class _Loader:
         return request.was_clean_stop or (
             max(offset, request.log_start_offset) < request.recovery_point
         )
-
-    def _take_epoch(self, batch: Batch, path: str, first_behind: Batch | None) -> None:
-        epoch = batch.partition_leader_epoch
-        latest = self._epochs.latest_epoch
-        if isinstance(batch, RecordBatch) and is_lower_behind(batch, first_behind):
-            return
-        if epoch >= 0 and (latest is None or epoch > latest):
-            if latest is not None:
-                logger.warning(
-                    "%s: offset %d has leader epoch %d, which %s does not know; it is added",
-                    path, batch.base_offset, epoch, LEADER_EPOCHS,
-                )  # fmt: skip
-            self._epochs.assign(epoch, batch.base_offset)
 
     def _log_end_offset(self) -> int:
         """Where the log ends; a log that ends before its recorded start is emptied."""
@@ -446,6 +451,12 @@ class _Loader:
             log_end_offset=log_end_offset,
             recovery_point=recovery_point,
             seams=self._seams,
+            witness=LogWitness(
+                self._files,
+                self._directory,
+                request.witness,
+                Witness(topic_id=request.topic_id, gapless_from=log_end_offset),
+            ),
         )
 
     def _rebuild_producers(

@@ -20,4 +20,6 @@ def log_renamed(log: PartitionLog, directory: str) -> None:
             file.renamed(join(directory, base_name(file.path)))
     log.epochs.renamed(join(directory, LEADER_EPOCHS))
     log.snapshots.renamed(directory)
+    log.seams.renamed(directory)
+    log.witness.renamed(directory)
     log.offsets.cut_count += 1

@@ -15,8 +15,8 @@ import logging
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.codec.crc32c import crc32c
 from ottla.storage.filenames import SEAMS
+from ottla.storage.sealed import sealed, unsealed
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +58,15 @@ class Seams:
         """
         self.tight_from = max(self.tight_from, offset)
 
+    def renamed(self, directory: str) -> None:
+        """Takes note that the log's directory was renamed."""
+        self._directory = directory
+
     def record(self) -> None:
         """Makes the file say what is so, durably."""
         if self.recorded == self.tight_from:
             return
-        content = b"%d\n%d\n" % (VERSION, self.tight_from)
-        content += b"%08x\n" % crc32c(content)
+        content = sealed(b"%d\n%d\n" % (VERSION, self.tight_from))
         replace_file(self._file_system, join(self._directory, SEAMS), content)
         self.recorded = self.tight_from
 
@@ -80,9 +83,7 @@ def _read(file_system: FileSystem, path: str) -> int | None:
 
 def parse_seams(path: str, content: bytes) -> int:
     """The offset that a file's content states; raises `CorruptionError`."""
-    lines = content.split(b"\n")
-    if len(lines) != 4 or lines[3] or lines[2] != b"%08x" % crc32c(content[:-9]):
-        raise CorruptionError(path, 0, "the checksum does not fit")
-    if lines[0] != b"%d" % VERSION or not lines[1].isdigit():
+    lines = unsealed(path, content).split(b"\n")
+    if len(lines) != 3 or lines[0] != b"%d" % VERSION or not lines[1].isdigit():
         raise CorruptionError(path, 0, "its version is not known")
     return int(lines[1])

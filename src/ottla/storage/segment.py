@@ -18,7 +18,12 @@ from ottla.storage.checked_ranges import CheckedRanges
 from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
 from ottla.storage.glance import glance_at_largest
 from ottla.storage.log_file import LogFile
-from ottla.storage.log_order import headers_in_order, is_misplaced, warn_of_gap
+from ottla.storage.log_order import (
+    headers_in_order,
+    is_flipped_offset,
+    is_misplaced,
+    warn_of_gap,
+)
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.segment_times import indexed_largest
 from ottla.storage.time_index import ENTRY as TIME_ENTRY
@@ -286,12 +291,19 @@ class Segment:
 
     # Mending and ending
 
-    def recover(self, on_batch: Callable[[Batch], None], limit: int = MAX_OFFSET) -> int:
+    def recover(
+        self,
+        on_batch: Callable[[Batch], None],
+        limit: int = MAX_OFFSET,
+        gapless_from: int = MAX_OFFSET,
+    ) -> int:
         """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
         `on_batch` sees each valid batch in order (for producer state and epochs), all before
-        `limit`. What lies behind them is for the caller to cut off, once the segments behind this
-        one are gone. Raises `OffsetOverflowError`: it must be split. Kafka: `LogSegment.recover`.
+        `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
+        does not by one bit is given its offset back. What lies behind them is for the caller to cut
+        off, once the segments behind this one are gone. Raises `OffsetOverflowError`: it must be
+        split. Kafka: `LogSegment.recover`.
         """
         # Whatever they hold is not to be trusted: they are made anew.
         self.offset_index.delete()
@@ -302,7 +314,7 @@ class Segment:
         self._first_timestamp_ms = None
         view = self.log.map()
         try:
-            valid = self._recover_batches(view, on_batch, limit)
+            valid = self._recover_batches(view, on_batch, limit, gapless_from)
         finally:
             view.release()
         self.close_indexes_off()
@@ -315,7 +327,7 @@ class Segment:
         self.checked_ranges = CheckedRanges()
 
     def _recover_batches(
-        self, view: memoryview, on_batch: Callable[[Batch], None], limit: int
+        self, view: memoryview, on_batch: Callable[[Batch], None], limit: int, gapless_from: int
     ) -> int:
         valid = last_entry = 0
         end = len(view)
@@ -331,6 +343,9 @@ class Segment:
                 batch.check()
             except InvalidBatchError:
                 break
+            if next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+                self.log.stamp_base_offset(valid, next_offset)
+                batch = batch_at(view, valid)
             size, last_offset = batch.size, batch.last_offset
             if valid + size > end or last_offset < next_offset:
                 break

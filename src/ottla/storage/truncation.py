@@ -35,6 +35,7 @@ def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
         log.epochs.truncate_from_end(end)
         log.offsets.truncated(end)
         log.seams.truncated(end)
+        log.witness.went_back(end)
         rebuild_producers(
             log.producers,
             log.snapshots,
@@ -62,6 +63,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, *, now_ms: int) 
         log.producers.clear(offset)
         log.offsets.restarted(offset)
         log.seams.restarted(offset)
+        log.witness.went_back(offset)
         _keep_cut(log)
 
 

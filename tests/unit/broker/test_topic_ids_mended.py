@@ -7,6 +7,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics import NewTopic
+from ottla.storage.witness import dismiss_witness
 from ottla.testing import FakeFileSystem
 from tests.brokers import batch, disk, open_broker
 
@@ -44,8 +45,17 @@ def test_a_flipped_bit_is_mended_from_the_topic_file() -> None:
         broker.close()
 
 
+def test_what_is_unreadable_is_mended_from_the_logs_own_witness() -> None:
+    file_system = stopped()
+    content = read_file(file_system, PATH)
+    damage(file_system, b"nonsense")
+    open_broker(file_system).close()
+    assert read_file(file_system, PATH) == content
+
+
 def test_what_nobody_knows_is_not_served_and_others_are() -> None:
     file_system = stopped()
+    dismiss_witness(file_system, "/d/t-0")
     damage(file_system, b"nonsense")
     broker = open_broker(file_system)
     query = FetchQuery(

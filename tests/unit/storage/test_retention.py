@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.files import FileSlice
 from ottla.config.topic import TopicConfig
+from ottla.storage.filenames import WITNESS
 from ottla.storage.partition_log import Isolation, PartitionLog
 from ottla.storage.retention import (
     Blocker,
@@ -300,7 +301,8 @@ def test_removed_files_are_gone_for_good_and_a_second_removal_is_no_error() -> N
     (retired,) = delete_segments_below_start(log, max_count=1)
     assert set(retired.paths) <= {f"data/t-0/{one}" for one in file_system.list("data/t-0")}
     retired.remove()
-    assert not [one for one in file_system.list("data/t-0") if one.endswith(".deleted")]
+    left = [one for one in file_system.list("data/t-0") if one.endswith(".deleted")]
+    assert left == [WITNESS]
     retired.remove()
 
 
@@ -323,7 +325,7 @@ def test_a_restart_removes_what_waited() -> None:
     retain(log, NOW_MS + HOUR + 1)
     after = file_system.crash(CrashMode.KEEP)
     again = open_log(after, log.config)
-    assert not [one for one in after.list("data/t-0") if one.endswith(".deleted")]
+    assert [one for one in after.list("data/t-0") if one.endswith(".deleted")] == [WITNESS]
     assert (again.log_start_offset, again.log_end_offset) == (16, 16)
 
 

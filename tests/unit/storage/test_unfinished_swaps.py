@@ -14,6 +14,7 @@ import pytest
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.filenames import WITNESS
 from ottla.storage.recovery import LoadRequest, recover
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.log_support import NOW_MS
@@ -136,7 +137,7 @@ def start(disk: FakeFileSystem) -> None:
 def logs_of(disk: FakeFileSystem) -> dict[str, bytes]:
     found = {}
     for name in disk.list(DIRECTORY):
-        assert not name.endswith((".swap", ".cleaned", ".deleted")), name
+        assert name == WITNESS or not name.endswith((".swap", ".cleaned", ".deleted")), name
         if name.endswith(".log"):
             file = disk.open(join(DIRECTORY, name))
             found[name] = file.pread(file.size(), 0)

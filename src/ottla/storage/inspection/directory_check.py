@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import FileSystem, join, parent_directory
+from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.base.ids import Uuid
 from ottla.storage import filenames
 from ottla.storage.checkpoints import OffsetCheckpoint
@@ -28,8 +28,9 @@ from ottla.storage.inspection.roles import (
     is_directory,
 )
 from ottla.storage.inspection.rows import DamageRow
-from ottla.storage.meta_properties import read_meta_properties
-from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.meta_properties import has_flipped_bit, read_meta_properties
+from ottla.storage.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.witness import read_witness
 
 TopicPartition = tuple[str, int]
 
@@ -41,7 +42,7 @@ CHECKPOINTS = {
 }
 """File -> what its offsets are."""
 
-BROKER_ROLES = (Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_PRODUCER_IDS)
+BROKER_ROLES = (Role.OTTLA_COPY, Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_PRODUCER_IDS)
 
 OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 
@@ -167,7 +168,7 @@ class _DirectoryCheck:
     def _check_topic_ids(self) -> Iterator[Finding]:
         """Unreadable ones; all partitions of a topic have the same, so another one can help."""
         for topic, finding in self._unread_ids:
-            topic_id = self._ids.get(topic, (None, ""))[0]
+            topic_id = finding.topic_id or self._ids.get(topic, (None, ""))[0]
             yield replace(finding, topic_id=topic_id)
 
     def _check_own_files(self) -> Iterator[Finding]:
@@ -189,13 +190,18 @@ class _DirectoryCheck:
     def _check_broker_file(self, path: str) -> Iterator[Finding]:
         for row in dump_file(self._files, path):
             if isinstance(row, DamageRow):
-                yield _finding(FindingKind.BROKER_FILE, path, row.position, row.reason)
+                is_copy = describe(base_name(path)).role is Role.OTTLA_COPY
+                kind = FindingKind.CHECKPOINT if is_copy else FindingKind.BROKER_FILE
+                yield _finding(kind, path, row.position, row.reason)
 
     def _check_meta_properties(self) -> Iterator[Finding]:
         path = join(self._path, filenames.META_PROPERTIES)
         try:
             if read_meta_properties(self._files, path) is None:
                 reason = "is missing: nobody knows whose directory this is"
+                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+            elif has_flipped_bit(self._files, self._path):
+                reason = "differs by one bit from its copy: the next start takes that back"
                 yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
         except CorruptionError as error:
             yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
@@ -277,11 +283,18 @@ def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Fi
 
 def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
     path = join(directory, filenames.PARTITION_METADATA)
+    witness = read_witness(file_system, directory)
+    told = witness.topic_id if witness else None
     try:
         topic_id = read_topic_id(file_system, path)
     except CorruptionError as error:
-        yield _finding(FindingKind.PARTITION_METADATA, path, error.position, error.reason)
+        kind = FindingKind.PARTITION_METADATA
+        found = _finding(kind, path, error.position, error.reason)
+        yield replace(found, topic_id=told)
         return
+    if told and is_id_with_flipped_bit(file_system, path, told):
+        reason = f"differs by one bit from what {filenames.WITNESS} says"
+        yield replace(_finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=told)
     if topic_id is None:
         reason = "is missing: made before Kafka 2.8, or lost"
         yield _finding(FindingKind.STATE, path, None, reason)

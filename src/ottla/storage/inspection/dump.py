@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, base_name, read_file
+from ottla.base.ids import uuid_text
 from ottla.record.batch import (
     MAX_SEQUENCE,
     NO_SEQUENCE,
@@ -20,7 +21,7 @@ from ottla.record.batch import (
 from ottla.record.control import MARKER_VALUE, ControlRecordType, control_type
 from ottla.record.legacy import LegacyBatch
 from ottla.record.record import Record, read_records
-from ottla.storage import transaction_index
+from ottla.storage import filenames, transaction_index
 from ottla.storage.checkpoints import CheckpointLines, parse_checkpoint_entry
 from ottla.storage.inspection import rows
 from ottla.storage.inspection.index_entries import parse_index
@@ -41,7 +42,9 @@ from ottla.storage.leader_epochs import parse_epoch_entry
 from ottla.storage.meta_properties import read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.producer_snapshot import parse_snapshot
+from ottla.storage.sealed import unsealed
 from ottla.storage.seams import parse_seams
+from ottla.storage.witness import parse_witness_file
 
 Value = TypeVar("Value")
 
@@ -330,6 +333,21 @@ def _seams_rows(path: str, content: bytes) -> Iterator[Row]:
     yield rows.PropertyRow(name="tight_from", value=str(parse_seams(path, content)))
 
 
+def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
+    witness = parse_witness_file(path, content)
+    topic_id = "unknown" if witness.topic_id is None else uuid_text(witness.topic_id)
+    gapless_from = "unknown" if witness.gapless_from is None else str(witness.gapless_from)
+    yield rows.PropertyRow(name="topic_id", value=topic_id)
+    yield rows.PropertyRow(name="gapless_from", value=gapless_from)
+
+
+def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
+    """As the file that it is a copy of."""
+    is_of_starts = base_name(path) == filenames.WITNESSED_LOG_STARTS
+    rows_of = _checkpoint_rows if is_of_starts else _property_rows
+    yield from rows_of(path, unsealed(path, content))
+
+
 CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OFFSET_INDEX: _offset_index_rows,
     Role.TIME_INDEX: _time_index_rows,
@@ -345,4 +363,6 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_CLUSTER: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
     Role.OTTLA_SEAMS: _seams_rows,
+    Role.OTTLA_WITNESS: _witness_rows,
+    Role.OTTLA_COPY: _copy_rows,
 }

@@ -4,8 +4,9 @@ Format pages: docs/format/README.md. Every segment's log is read once, from the 
 what observes it on the way compares indexes, producers and epochs with it. Reads only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, read_file
@@ -36,6 +37,9 @@ from ottla.storage.inspection.roles import (
 from ottla.storage.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.seams import parse_seams
 from ottla.storage.transaction_index import TransactionIndex
+from ottla.storage.witness import parse_witness_file
+
+T = TypeVar("T")
 
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
@@ -90,6 +94,7 @@ class _PartitionCheck:
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
         self._add(self._check_names(set(bases)))
+        self._read_own(filenames.WITNESS, parse_witness_file)
         report = self._report
         if bases:
             report.start_offset = bases[0]
@@ -189,16 +194,23 @@ class _PartitionCheck:
 
     def _tight_from(self) -> int:
         """The offset behind which a gap before a segment is a hole (`seams`)."""
-        path = self._at(filenames.SEAMS)
+        tight_from = self._read_own(filenames.SEAMS, parse_seams)
+        if tight_from is not None:
+            return tight_from
+        return MAX_OFFSET if self._is_compacted else 0
+
+    def _read_own(self, name: str, parse: Callable[[str, bytes], T]) -> T | None:
+        """What a file of Ottla's own says; `None` without it, and where it is damaged."""
+        path = self._at(name)
         try:
-            return parse_seams(path, read_file(self._files, path))
+            return parse(path, read_file(self._files, path))
         except FileNotFoundError:
-            pass
+            return None
         except CorruptionError as error:
             kind = FindingKind.CHECKPOINT
             finding = Finding(kind=kind, path=path, position=None, reason=error.reason)
             self._report.findings.append(finding)
-        return MAX_OFFSET if self._is_compacted else 0
+            return None
 
     def _check_segment(self, segment: "_SegmentCheck", limit: int, replay: ProducerReplay) -> None:
         report = self._report

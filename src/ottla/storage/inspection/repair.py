@@ -34,6 +34,7 @@ from ottla.storage.inspection.repair_plan import Action, ActionKind, RepairPlan,
 from ottla.storage.inspection.roles import DirectoryKind, describe, directory_kind, is_directory
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import LoadRequest, recover
+from ottla.storage.witness import dismiss_witness, read_witness
 
 COPY_SIZE = 1 << 20
 
@@ -178,10 +179,10 @@ class _Repair:
         """To the log's end, with all of it on the disk: the next start must not look behind it.
 
         After an unclean stop it would take the first gap for the log's end. So it would where the
-        recovery point is lost, if the log were still said to be tight.
+        recovery point is lost, if the log were still said to be tight, or gapless.
         """
         remove_if_present(self._files, join(partition, filenames.SEAMS))
-        self._files.sync_directory(partition)
+        dismiss_witness(self._files, partition)
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
             return
@@ -311,6 +312,7 @@ class _Repair:
                 was_clean_stop=True,
                 recovery_point=0,
                 log_start_offset=0,
+                witness=read_witness(self._files, action.path),
             )
         )
         log.segments.active.become_inactive()

@@ -21,10 +21,12 @@ class Role(Enum):
     OTTLA_TOPICS = "topics of this broker"
     OTTLA_CLUSTER = "cluster settings of this broker"
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
+    OTTLA_COPY = "copy of this broker"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
     OTTLA_SEAMS = "seams of this broker"
+    OTTLA_WITNESS = "witness of this broker"
     QUORUM_STATE = "quorum state"
     METADATA_SNAPSHOT = "metadata snapshot"
     LOG = "log"
@@ -50,6 +52,9 @@ NAMED_ROLES = {
     filenames.PARTITION_METADATA: Role.PARTITION_METADATA,
     filenames.LEADER_EPOCHS: Role.LEADER_EPOCHS,
     filenames.SEAMS: Role.OTTLA_SEAMS,
+    filenames.WITNESS: Role.OTTLA_WITNESS,
+    filenames.WITNESSED_LOG_STARTS: Role.OTTLA_COPY,
+    filenames.WITNESSED_META_PROPERTIES: Role.OTTLA_COPY,
     filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,

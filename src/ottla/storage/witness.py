@@ -1,0 +1,112 @@
+"""What is known of a partition's log that its own files could not tell, were a bit of them flipped.
+
+The topic's id, of which Kafka's file is the only place, and the offset from which on every batch
+begins where the one before it ends: no checksum covers a batch's base offset, and of the very last
+batch no neighbour tells where it belongs. It stands in a file of its own beside Kafka's.
+
+Format page: docs/format/ottla-witness.md. Kafka removes what ends with `.deleted` whenever it loads
+a log: so a witness that is there also says that Kafka has not changed the log since. A crash leaves
+the old file or the new; a power failure may also leave none, or one that does not count.
+"""
+
+from dataclasses import dataclass, replace
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, remove_if_present, replace_file
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.storage.filenames import WITNESS
+from ottla.storage.sealed import read_sealed, sealed, unsealed
+
+VERSION = 0
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """`None` where nothing is known: of a topic without an id, of a log that may have gaps."""
+
+    topic_id: Uuid | None
+    gapless_from: int | None
+
+
+class LogWitness:
+    """The witness of an open log, which speaks up before what it says is no more so."""
+
+    __slots__ = ("_directory", "_file_system", "known")
+
+    def __init__(
+        self, file_system: FileSystem, directory: str, found: Witness | None, loaded: Witness
+    ) -> None:
+        """`found` is what the file says, `loaded` what is so of the log; raises `OSError`.
+
+        An older offset without gaps is as good, and says more.
+        """
+        self._file_system = file_system
+        self._directory = directory
+        if found is not None:
+            offsets = (found.gapless_from, loaded.gapless_from)
+            loaded = Witness(
+                topic_id=loaded.topic_id or found.topic_id,
+                gapless_from=min((one for one in offsets if one is not None), default=None),
+            )
+        self.known = loaded
+        if found != loaded:
+            # What a power failure may leave of it instead says less, and nothing that is wrong.
+            self._write(durably=False)
+
+    def leave_gaps(self) -> None:
+        """There may be gaps from now on, until the log is loaded again."""
+        if self.known.gapless_from is not None:
+            self.known = replace(self.known, gapless_from=None)
+            self._write(durably=True)
+
+    def went_back(self, log_end_offset: int) -> None:
+        """The log was cut, and goes on at an offset."""
+        known = self.known.gapless_from
+        if known is not None and log_end_offset < known:
+            self.known = replace(self.known, gapless_from=log_end_offset)
+            self._write(durably=False)
+
+    def renamed(self, directory: str) -> None:
+        """Takes note that the log's directory was renamed."""
+        self._directory = directory
+
+    def _write(self, *, durably: bool) -> None:
+        path = join(self._directory, WITNESS)
+        replace_file(self._file_system, path, witness_text(self.known), durably=durably)
+
+
+def read_witness(file_system: FileSystem, directory: str) -> Witness | None:
+    """What the file of a partition's directory says; `None` without one that is whole."""
+    return read_sealed(file_system, join(directory, WITNESS), parse_witness)
+
+
+def parse_witness_file(path: str, content: bytes) -> Witness:
+    """As `parse_witness`, with the seal."""
+    return parse_witness(path, unsealed(path, content))
+
+
+def dismiss_witness(file_system: FileSystem, directory: str) -> None:
+    """Removes it for good, before the log is changed by who does not keep it."""
+    remove_if_present(file_system, join(directory, WITNESS))
+    file_system.sync_directory(directory)
+
+
+def witness_text(witness: Witness) -> bytes:
+    topic_id = UNKNOWN if witness.topic_id is None else uuid_text(witness.topic_id)
+    gapless_from = UNKNOWN if witness.gapless_from is None else str(witness.gapless_from)
+    return sealed(f"{VERSION}\n{topic_id}\n{gapless_from}\n".encode())
+
+
+def parse_witness(path: str, content: bytes) -> Witness:
+    """What was sealed; raises `CorruptionError`."""
+    lines = content.decode("ascii", errors="replace").split("\n")
+    if len(lines) != 4 or lines[0] != str(VERSION):
+        raise CorruptionError(path, 0, "its version is not known")
+    try:
+        return Witness(
+            topic_id=None if lines[1] == UNKNOWN else parse_uuid(lines[1]),
+            gapless_from=None if lines[2] == UNKNOWN else int(lines[2]),
+        )
+    except ValueError as error:
+        raise CorruptionError(path, 0, str(error)) from error
