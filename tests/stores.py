@@ -47,5 +47,5 @@ def new_bucket() -> str:
     import s3fs
 
     bucket = f"bucket-{secrets.token_hex(4)}"
-    s3fs.S3FileSystem(use_listings_cache=False).mkdir(bucket)
+    s3fs.S3FileSystem(skip_instance_cache=True).mkdir(bucket)
     return f"s3://{bucket}"

@@ -8,11 +8,20 @@ import pytest
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.spark.load import LoadOptions, LoadPlace, LoadReport, Progress, Step, load
+from ottla.spark.load import (
+    LoadOptions,
+    LoadPlace,
+    LoadReport,
+    Progress,
+    Sessions,
+    Step,
+    TableLoad,
+    load,
+)
 from ottla.spark.loading.quarantine import OnError
 from ottla.spark.loading.rerun import rerun
 from ottla.spark.loading.rerun_plan import RerunRange
-from ottla.spark.session import LocalSession
+from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import CommitTakenError, TableDirectory
 from ottla.spark.tables.compaction import CompactReport, compact
 from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
@@ -160,6 +169,45 @@ def test_a_load_that_comes_second_goes_on_behind_the_first(
     assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
     assert audited(tmp_path, table=table).is_equal
     assert objects(table) == committed(table)
+
+
+def test_two_that_follow_one_topic_into_one_table_take_turns(
+    tmp_path: Path, table: str, local_session: LocalSession
+) -> None:
+    place = LoadPlace(str(tmp_path / "log"), "orders", table)
+    append(tmp_path / "log", {0: 10})
+    sessions = Sessions(local_session.spark, SessionSettings())
+    one, other = (TableLoad(place, sessions, lambda _: None, LoadOptions()) for _ in range(2))
+    with one.claimed(), other.claimed():
+        for count, turn in ((20, one), (30, other), (5, one)):
+            append(tmp_path / "log", {1: count})
+            assert not turn.load_new().nothing_new
+        assert other.load_new().nothing_new
+    assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
+    report = audited(tmp_path, table=table)
+    assert (report.differences, report.loads) == ([], 3)
+    assert objects(table) == committed(table)
+
+
+def test_a_rerun_that_a_load_overtakes_is_done_behind_it(
+    tmp_path: Path, table: str, local_session: LocalSession
+) -> None:
+    append(tmp_path / "log", {0: 60})
+    load_new(tmp_path, table, local_session)
+    append(tmp_path / "log", {0: 10})
+
+    def overtake() -> None:
+        load_new(tmp_path, table, local_session)
+
+    report = rerun(
+        LoadPlace(str(tmp_path / "log"), "orders", table),
+        RerunRange(begin={0: 5}, end={0: 25}),
+        spark=local_session.spark,
+        progress=acting((Step.SYNCED, overtake)),
+    )
+    assert (report.commit_id, report.row_count) == (2, 20)
+    found = audited(tmp_path, table=table)
+    assert (found.differences, found.loads, found.reruns) == ([], 2, 1)
 
 
 def test_a_compaction_that_a_load_overtakes_says_so_and_changes_nothing(
