@@ -1,0 +1,75 @@
+"""Loads into an object store, killed at every step: nothing lost, nothing twice, nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla.base.clock import SystemClock
+from ottla.spark.load import Step, load
+from ottla.spark.session import LocalSession, SessionSettings
+from ottla.spark.table import TableDirectory
+from ottla.spark.tables.vacuum import vacuum
+from tests.cli.support import ENVIRONMENT
+from tests.spark.auditing import audited
+from tests.spark.topics import append, log_rows, table_rows
+from tests.stores import environment_of, free_port, new_bucket, served
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_SECONDS = 180
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    port = free_port()
+    for name, value in environment_of(port).items():
+        monkeypatch.setenv(name, value)
+    with served(port):
+        yield f"{new_bucket()}/orders"
+
+
+def killed_at(step: Step, log: Path, table: str) -> int:
+    """The exit code of a process that kills itself there."""
+    task_count = "1" if step is Step.WRITING else "0"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.killed_load", str(log), table, step.name, task_count],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"},
+        stdout=subprocess.DEVNULL,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    return done.returncode
+
+
+@pytest.mark.timeout(3600)
+def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
+    tmp_path: Path, table: str
+) -> None:
+    for number, step in enumerate(Step):
+        append(tmp_path / "log", {0: 900, 1: 200})
+        code = killed_at(step, tmp_path / "log", table)
+        # All tasks may be done before one of them is seen to be.
+        assert code in ((0, -signal.SIGKILL) if step is Step.WRITING else (-signal.SIGKILL,))
+        if step in (Step.CLAIMED, Step.PLANNED) and not number:
+            assert TableDirectory(table).entries() == []
+        found = audited(tmp_path, table=table)
+        assert found.differences == []
+    assert found.rows == 1100 * len(Step), "the last one was killed behind its commit"
+    session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
+    try:
+        assert load(str(tmp_path / "log"), "orders", table, spark=session.spark).nothing_new
+        assert table_rows(session.spark, table) == log_rows(tmp_path / "log")
+    finally:
+        session.stop()
+    vacuum(table, SystemClock(), kept_ms=0)
+    opened = TableDirectory(table)
+    assert set(opened.sizes()) == {file.path for file in opened.current_files()}
