@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from ottla.testing.history import End, Operation, Outcome, Send, check
 from tests.compat.java import absence
-from tests.histories.clients import PATIENCE_S, TOPIC
+from tests.histories.clients import PATIENCE_S, TOPIC, Silence
 from tests.histories.clocks import HOUR_MS
 from tests.histories.trial import (
     EXACTLY_ONCE,
@@ -87,7 +87,7 @@ def test_the_broker_of_a_trial_goes_by_the_clock_that_is_set(tmp_path: Path) -> 
     times_ms: list[int] = []
     with contextlib.closing(Broker(tmp_path / "data", port, port)) as broker:
         create_topics(address, {"message.timestamp.type": "LogAppendTime"})
-        producer = Producer({"bootstrap.servers": address})
+        producer = Producer({"bootstrap.servers": address}, logger=Silence())
         for hours in (48, -48, 0):
             broker.clock.set(hours * HOUR_MS)
             producer.produce(
