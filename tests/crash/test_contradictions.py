@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join
+from ottla.config.topic import TopicConfig
 from ottla.storage.partition_log import Isolation, PartitionLog
 from tests.crash.checking import PARTITION
 from tests.crash.small_directories import Policy, Stop, small_directory
@@ -21,9 +22,23 @@ COMPACTED_KILLED = Policy.COMPACT, Stop.KILL
 def opened(kind: tuple[Policy, Stop], name: str, position: int, mask: int) -> PartitionLog:
     """The log of a small directory, one byte of a file of which has changed."""
     small = small_directory(*kind)
+    return opened_with(small.files, small.config, (name, position, mask))
+
+
+def opened_as_kafkas(name: str, position: int, mask: int) -> PartitionLog:
+    """As `opened`, of the compacted one, without what Kafka removes when it loads a log."""
+    small = small_directory(*COMPACTED)
+    files = {path: one for path, one in small.files.items() if not path.endswith(".deleted")}
+    return opened_with(files, small.config, (name, position, mask))
+
+
+def opened_with(
+    files: dict[str, bytes], config: TopicConfig, change: tuple[str, int, int]
+) -> PartitionLog:
+    name, position, mask = change
     path = join(PARTITION, name)
-    files = {**small.files, path: changed(small.files[path], position, mask)}
-    return open_directory(disk_of(files), small.config).logs[KEY]
+    files = {**files, path: changed(files[path], position, mask)}
+    return open_directory(disk_of(files), config).logs[KEY]
 
 
 def segment(base_offset: int, kind: str = "log") -> str:
@@ -91,7 +106,7 @@ def test_an_index_entry_in_a_gap_of_a_compacted_log_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("WARNING")
-    log = opened(COMPACTED, segment(0), 70 + 7, 1)
+    log = opened_as_kafkas(segment(0), 70 + 7, 1)
     log.read(0, 1000, Isolation.HIGH_WATERMARK)
     assert f"{segment(0)} at byte 140: offsets 5 to 5 are missing, but" in caplog.text
     assert f"{segment(0, 'timeindex')} has an entry for 5" in caplog.text
@@ -110,6 +125,6 @@ def test_an_aborted_transaction_that_a_compacted_log_contradicts_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("WARNING")
-    log = opened(COMPACTED, segment(11, "txnindex"), 9, 1)
+    log = opened_as_kafkas(segment(11, "txnindex"), 9, 1)
     assert "producer 9 has no abort marker at offset 13" in caplog.text
     assert [one.producer_id for one in log.aborted_transactions(0, 20)] == [9]

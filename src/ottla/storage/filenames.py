@@ -105,6 +105,13 @@ def witness_file_name(base_offset: int, *, is_cleaned: bool = False) -> str:
     return f"{base_offset:020d}.ottla-witness{suffix.value}"
 
 
+def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
+    """All that a segment may have, the log last."""
+    witness = witness_file_name(base_offset, is_cleaned=suffix is FileSuffix.CLEANED)
+    names = (FileName(offset=base_offset, kind=kind, suffix=suffix) for kind in SEGMENT_KINDS)
+    return [witness, *(one.text for one in names)]
+
+
 _WITNESS_FILE = re.compile(r"([0-9]{20})\.ottla-witness(\.deleted|\.cleaned)")
 
 

@@ -23,6 +23,7 @@ from ottla.storage.log_file import LogFile
 from ottla.storage.log_order import sound_batch
 from ottla.storage.offsets import LogOffsets
 from ottla.storage.segment import Segment
+from ottla.storage.segment_witness import WrongPlace, wrong_places
 from ottla.storage.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -98,21 +99,23 @@ class HeaderCheck:
                 raise error
             if error is not None:
                 return _cut(found, known)
+        bounds = (start if found is None else position, end)
+        start, end, wrong = _judged(segment, start, bounds, offset)
+        is_known = known is not None or wrong is not None
         walk = Walk(
-            segment,
-            start,
-            EpochRanges(self._epochs),
-            self._limit_of(segment),
-            is_known=known is not None,
+            segment, start, EpochRanges(self._epochs), self._limit_of(segment), is_known=is_known
         )
         walk.offset = offset
         error = _run(walk, wanted, end)
         if error is None:
+            error = wrong.error(segment.log.path) if wrong and wrong.position == end else None
+        if error is None:
             return found
-        if found is None or walk.sound_end <= position:
+        sound_end = min(walk.sound_end, end) if wrong else walk.sound_end
+        if found is None or sound_end <= position:
             raise error
         logger.error("%s; what lies before it can be read", error)
-        return _cut(found, walk.sound_end)
+        return _cut(found, sound_end)
 
     def check(self, segment: Segment, offset: int, position: int, end: int) -> None:
         """Raises `CorruptionError` unless all batches between two positions can be where they are.
@@ -132,6 +135,29 @@ class HeaderCheck:
         behind = self._segments.floor_index(segment.base_offset) + 1
         values = self._segments.values
         return values[behind].base_offset if behind < len(values) else self._offsets.log_end_offset
+
+
+def _judged(
+    segment: Segment, start: int, bounds: tuple[int, int], offset: int
+) -> tuple[int, int, WrongPlace | None]:
+    """Where to walk instead of `start` to the end of `bounds`, as the segment's witness tells.
+
+    Not over a batch that is not where it was, the last of which is returned. Raises
+    `CorruptionError` where that is the batch wanted, or may have hidden it from the search.
+    """
+    witness, log = segment.witness.found, segment.log
+    position, end = bounds
+    last = None
+    for wrong in wrong_places(witness, log.read, start, end) if witness else ():
+        if wrong.position >= end:
+            break
+        if wrong.position > position:
+            return start, wrong.position, wrong
+        if position < wrong.end or wrong.hides(offset):
+            raise wrong.error(log.path)
+        last = wrong
+        start = max(start, wrong.end)
+    return start, end, last
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:

@@ -290,6 +290,7 @@ class PartitionLog:
         self.snapshots.take(self.producers, durably=False)
         active.log.write_out()
         active.become_inactive()
+        self._keep_aborted(durably=False)
         if start > self.offsets.log_end_offset:
             self._sync_from_recovery_point()
             self.seams.open(start)
@@ -301,6 +302,12 @@ class PartitionLog:
         self.rolled_until = start
         self._roll_limits = self._new_roll_limits()
         return segment
+
+    def _keep_aborted(self, *, durably: bool) -> None:
+        """Lets compaction take out what the transaction index could be made from."""
+        if self.config.is_compacted:
+            active = self.segments.active
+            active.witness.keep_aborted(active.transaction_index, durably=durably)
 
     def leave_gaps_below(self, base_offset: int) -> None:
         """Lets compaction have the segments up to and with one, all of which are flushed."""
@@ -332,6 +339,7 @@ class PartitionLog:
         The producer snapshot of its start stays where another one begins there.
         """
         snapshot = None if is_replaced else self.snapshots.retire(segment.base_offset)
+        segment.witness.dismiss()
         return RetiredSegment(self._file_system, segment, snapshot)
 
     def disk(self) -> AbstractContextManager[None]:
@@ -465,6 +473,7 @@ class PartitionLog:
         self.write_out()
         self.snapshots.take(self.producers)
         self.segments.active.become_inactive()
+        self._keep_aborted(durably=True)
         # After a clean stop nothing is recovered, so the indexes must be durable as well.
         self._sync_from_recovery_point()
         self.abandon()

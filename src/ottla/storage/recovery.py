@@ -32,6 +32,8 @@ from ottla.storage.filenames import (
     FileName,
     FileSuffix,
     parse_file_name,
+    parse_witness_name,
+    witness_file_name,
 )
 from ottla.storage.header_check import checked_end
 from ottla.storage.leader_epochs import LeaderEpochs
@@ -40,6 +42,7 @@ from ottla.storage.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.seams import Seams
 from ottla.storage.segment import OffsetOverflowError, Segment
+from ottla.storage.segment_times import has_true_last_entries
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
 from ottla.storage.splitting import split_segment
@@ -101,6 +104,7 @@ class _Loader:
         self._directory = request.directory
         self._segments = Segments()
         self._base_offsets: list[int] = []
+        self._witnesses: list[tuple[int, FileSuffix]] = []
         self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
         self._knows_epochs = request.witness is not None and self._epochs.earliest_epoch is not None
         self._seams = Seams(self._files, self._directory)
@@ -132,8 +136,17 @@ class _Loader:
         return join(self._directory, name)
 
     def _listed(self) -> list[FileName]:
-        parsed = (parse_file_name(name) for name in self._files.list(self._directory))
+        names = self._files.list(self._directory)
+        self._witnesses = [one for one in map(parse_witness_name, names) if one is not None]
+        parsed = (parse_file_name(name) for name in names)
         return [name for name in parsed if name is not None]
+
+    def _dismiss_witnesses(self, is_stale: Callable[[int, FileSuffix], bool]) -> None:
+        for base_offset, suffix in self._witnesses:
+            if is_stale(base_offset, suffix):
+                is_cleaned = suffix is FileSuffix.CLEANED
+                name = witness_file_name(base_offset, is_cleaned=is_cleaned)
+                remove_if_present(self._files, self._path(name))
 
     # 1
 
@@ -150,12 +163,16 @@ class _Loader:
         # The swaps go before the cleaned files that betray them as unfinished.
         for one in (*deleted, *unfinished, *cleaned):
             remove_if_present(self._files, self._path(one.text))
+        self._dismiss_witnesses(lambda _, suffix: suffix is FileSuffix.CLEANED)
         return [one for one in swaps if one not in unfinished]
 
     # 2
 
     def _finish_swaps(self, swaps: list[FileName]) -> None:
         logs = [one for one in swaps if one.kind is FileKind.LOG]
+        if swaps:
+            # What they speak of may have been replaced in part.
+            self._dismiss_witnesses(lambda *_: True)
         if logs:
             first = min(one.offset for one in logs)
             end = max(self._next_offset_of(one) for one in logs)
@@ -207,6 +224,7 @@ class _Loader:
                 remove_if_present(self._files, self._path(one.text))
             elif one.offset in indexes:
                 indexes[one.offset].add(one.kind)
+        self._dismiss_witnesses(lambda base_offset, _: base_offset not in logs)
         self._base_offsets = sorted(logs)
         recovered_from = self._first_to_recover(self._base_offsets)
         followings = [*self._base_offsets, None][1:]
@@ -217,7 +235,7 @@ class _Loader:
             if base_offset >= recovered_from:
                 continue
             is_sane = self._has_sane_indexes(segment, indexes[base_offset])
-            if not is_sane or (following == recovered_from and not _has_true_last_entries(segment)):
+            if not is_sane or (following == recovered_from and not has_true_last_entries(segment)):
                 self._recover_segment(segment)
                 segment.sync()
 
@@ -246,6 +264,8 @@ class _Loader:
         try:
             if FileKind.TIME_INDEX not in kinds:
                 return False
+            if FileKind.TRANSACTION_INDEX in kinds:
+                segment.witness.mend_aborted(segment.transaction_index)
             segment.transaction_index.sanity_check()
             may_have_gaps = self._request.config.is_compacted
             check_transactions(segment, self._segments, may_have_gaps=may_have_gaps)
@@ -353,7 +373,7 @@ class _Loader:
         following = bisect_right(self._base_offsets, segment.base_offset)
         limit = [*self._base_offsets, MAX_OFFSET][following]
         valid = segment.recover(on_batch, limit, self._gapless_from(segment))
-        if not is_of_known_epochs:
+        if not is_of_known_epochs or segment.witness.found is not None:
             segment.forget_checks(segment.size)
         damaged = segment.size - valid
         if damaged and self._is_flushed(state.map_end_offset):
@@ -363,7 +383,10 @@ class _Loader:
             # First, so that a crash in between leaves the damage to be found again.
             self._drop(behind)
             logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
+            segment.witness.dismiss()
             segment.log.truncate_to(valid)
+        if not damaged:
+            segment.witness.mend_aborted(segment.transaction_index)
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 
@@ -473,26 +496,3 @@ class _Loader:
     def _log_start_offset(self) -> int:
         """Where the log starts: as recorded, unless retention has removed more since."""
         return max(self._request.log_start_offset, self._segments.first.base_offset)
-
-
-def _has_true_last_entries(segment: Segment) -> bool:
-    """Whether the indexes of an ended segment end as its log does.
-
-    A roll or a cut behind the last flush has changed them since, perhaps not on the disk. Searches
-    by time and retention judge by the last time entry (Kafka would take the one before it). Below
-    the log's start, which counts as flushed, the log itself may be damaged.
-    """
-    index = segment.offset_index
-    try:
-        if index.entry_count:
-            offset, position = index.entry(index.entry_count - 1)
-            last = segment.log.header_at(position)
-            if last is None or last.last_offset > offset:
-                return False
-        # Of the index itself: of a short log `largest` is read from the batches.
-        timestamp_ms, indexed_offset = segment.time_index.last_entry
-        found = segment.translate(indexed_offset)
-        behind = segment.log.headers(found.position if found else 0)
-        return all(header.max_timestamp_ms <= timestamp_ms for _, header in behind)
-    except CorruptionError:
-        return False

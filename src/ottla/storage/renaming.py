@@ -16,7 +16,12 @@ def log_renamed(log: PartitionLog, directory: str) -> None:
     log.directory = directory
     for segment in log.segments.values:
         segment.directory = directory
-        for file in (*segment.open_indexes, segment.transaction_index, segment.log):
+        for file in (
+            *segment.open_indexes,
+            segment.transaction_index,
+            segment.witness,
+            segment.log,
+        ):
             file.renamed(join(directory, base_name(file.path)))
     log.epochs.renamed(join(directory, LEADER_EPOCHS))
     log.snapshots.renamed(directory)

@@ -15,7 +15,14 @@ from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.storage.checked_ranges import CheckedRanges
-from ottla.storage.filenames import MAX_OFFSET, SEGMENT_KINDS, FileKind, FileName, FileSuffix
+from ottla.storage.filenames import (
+    MAX_OFFSET,
+    FileKind,
+    FileName,
+    FileSuffix,
+    segment_file_names,
+    witness_file_name,
+)
 from ottla.storage.glance import glance_at_largest
 from ottla.storage.log_file import LogFile
 from ottla.storage.log_order import (
@@ -26,6 +33,7 @@ from ottla.storage.log_order import (
 )
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.segment_times import indexed_largest
+from ottla.storage.segment_witness import WitnessOfSegment
 from ottla.storage.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
@@ -87,6 +95,7 @@ class Segment:
         "log",
         "transaction_index",
         "unchecked_size",
+        "witness",
     )
 
     def __init__(
@@ -117,6 +126,9 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self.witness = WitnessOfSegment(
+            file_system, join(directory, witness_file_name(base_offset))
+        )
         self._bytes_since_index_entry = 0
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
@@ -429,6 +441,7 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Removes the batches that reach `offset` or beyond; returns bytes removed."""
         self.log.write_out()
+        self.witness.dismiss()
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -464,7 +477,8 @@ class Segment:
 
     def files(self) -> list[str]:
         """The paths of all files that this segment may have, the log last."""
-        return [self._path(kind) for kind in SEGMENT_KINDS]
+        names = segment_file_names(self.base_offset, self.SUFFIX)
+        return [join(self.directory, name) for name in names]
 
     def close_files(self) -> None:
         """Lets go of every file as it is: of a directory that went offline, or before a delete."""

@@ -100,3 +100,26 @@ def _rebuild(segment: "Segment", timestamp_ms: int, offset: int) -> None:
         segment.time_index.path, offset, timestamp_ms, segment.log.path,
     )  # fmt: skip
     segment.rebuild_indexes()
+
+
+def has_true_last_entries(segment: "Segment") -> bool:
+    """Whether the indexes of an ended segment end as its log does.
+
+    A roll or a cut behind the last flush has changed them since, perhaps not on the disk. Searches
+    by time and retention judge by the last time entry (Kafka would take the one before it). Below
+    the log's start, which counts as flushed, the log itself may be damaged.
+    """
+    index = segment.offset_index
+    try:
+        if index.entry_count:
+            offset, position = index.entry(index.entry_count - 1)
+            last = segment.log.header_at(position)
+            if last is None or last.last_offset > offset:
+                return False
+        # Of the index itself: of a short log `largest` is read from the batches.
+        timestamp_ms, indexed_offset = segment.time_index.last_entry
+        found = segment.translate(indexed_offset)
+        behind = segment.log.headers(found.position if found else 0)
+        return all(header.max_timestamp_ms <= timestamp_ms for _, header in behind)
+    except CorruptionError:
+        return False

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 
 from ottla.base.errors import CorruptionError, OttlaError
-from ottla.base.files import Buffer, FileSystem, join
+from ottla.base.files import Buffer, FileSystem, join, parent_directory
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
@@ -29,7 +29,8 @@ from ottla.storage.compaction.sieve import (
 )
 from ottla.storage.compaction.transactions import CleanedTransactions
 from ottla.storage.compaction.verdict import BatchJudge, LastRecord, Verdict
-from ottla.storage.filenames import log_file_name
+from ottla.storage.filenames import log_file_name, witness_file_name
+from ottla.storage.segment_witness import BlockComparison, WitnessOfSegment
 from ottla.storage.transaction_index import AbortedTransaction
 
 MAX_GROUP_ROWS = 65_536
@@ -175,10 +176,12 @@ class SourceReader:
             file.close()
         position = counted = 0
         next_offset = self._source.base_offset
+        comparison = self._comparison()
         while position < len(view):
             try:
                 batch = batch_at(view, position)
                 next_offset = self._next_offset(batch, next_offset)
+                comparison.take(view[position : position + batch.size])
                 if batch.last_offset >= from_offset:
                     if is_checked:
                         batch.check()
@@ -190,6 +193,10 @@ class SourceReader:
                 self._around.check()
                 self._around.on_bytes(position - counted)
                 counted = position
+        try:
+            comparison.finish()
+        except InvalidBatchError as error:
+            raise self.damaged(position, error) from error
         self._around.check()
         self._around.on_bytes(position - counted)
 
@@ -202,6 +209,12 @@ class SourceReader:
                 transactions.is_marker_obsolete(batch)
             elif not transactions.is_aborted(batch):
                 yield batch
+
+    def _comparison(self) -> "BlockComparison":
+        """With what an earlier pass wrote down; a wrong place would be written down as right."""
+        name = witness_file_name(self._source.base_offset)
+        path = join(parent_directory(self._path), name)
+        return BlockComparison(WitnessOfSegment(self._around.file_system, path).found)
 
     def _next_offset(self, batch: Batch, next_offset: int) -> int:
         """Where the batch ends, if it lies where it must."""

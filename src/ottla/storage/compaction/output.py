@@ -7,12 +7,20 @@ files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSe
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from ottla.base.files import Buffer, FileSystem, join, remove_if_present
+from ottla.base.files import (
+    Buffer,
+    FileSystem,
+    join,
+    read_file,
+    remove_if_present,
+    replace_file,
+)
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import batch_at
-from ottla.storage.filenames import SEGMENT_KINDS, FileName, FileSuffix
+from ottla.storage.filenames import FileSuffix, segment_file_names, witness_file_name
 from ottla.storage.segment import Segment, TimestampOffset
+from ottla.storage.segment_witness import BlockSums, SegmentWitness, segment_witness_text
 from ottla.storage.transaction_index import AbortedTransaction
 
 
@@ -44,6 +52,7 @@ class CleanedSegments:
         )
         self._while_making = while_making
         self._segments: list[Segment] = []
+        self._sums: list[BlockSums] = []
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -56,9 +65,8 @@ class CleanedSegments:
     def _begin(self, base_offset: int) -> None:
         with self._while_making():
             # What a pass that failed may have left would be appended to.
-            for kind in SEGMENT_KINDS:
-                name = FileName(offset=base_offset, kind=kind, suffix=FileSuffix.CLEANED)
-                remove_if_present(self._file_system, join(self._directory, name.text))
+            for name in segment_file_names(base_offset, FileSuffix.CLEANED):
+                remove_if_present(self._file_system, join(self._directory, name))
             segment = CleanedSegment(
                 self._file_system,
                 self._directory,
@@ -68,6 +76,7 @@ class CleanedSegments:
                 create=True,
             )
             self._segments.append(segment)
+            self._sums.append(BlockSums())
             # So that all files are made while nobody else is at work here.
             _ = segment.offset_index, segment.time_index
 
@@ -82,6 +91,7 @@ class CleanedSegments:
             segment = self._segments[-1]
         largest = TimestampOffset(batch_at(content).max_timestamp_ms, last_offset)
         segment.append(content, last_offset, largest)
+        self._sums[-1].take(content)
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
         """Notes aborted transactions of which something is kept."""
@@ -99,10 +109,22 @@ class CleanedSegments:
         """Makes all durable, with the time of the segment that they come from, and lets go."""
         self.write_out()
         self._segments[-1].become_inactive()
-        for segment in self._segments:
+        for segment, sums in zip(self._segments, self._sums, strict=True):
             self._file_system.set_modified_ms(segment.log.path, modified_ms)
             segment.sync()
+            self._bear_witness(segment, sums)
             segment.close_files()
+
+    def _bear_witness(self, segment: Segment, sums: BlockSums) -> None:
+        """Of an empty one there is nothing to tell."""
+        sums.finish()
+        if not sums.blocks:
+            return
+        index = segment.transaction_index
+        aborted = b"" if index.is_empty else read_file(self._file_system, index.path)
+        path = join(segment.directory, witness_file_name(segment.base_offset, is_cleaned=True))
+        content = segment_witness_text(SegmentWitness(sums.blocks, aborted))
+        replace_file(self._file_system, path, content, is_directory_synced=False)
 
     def remove(self) -> None:
         """Takes everything back."""

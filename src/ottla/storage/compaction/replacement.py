@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.storage.compaction.compaction import CleanedGroup
-from ottla.storage.filenames import SEGMENT_KINDS, FileKind, FileName, FileSuffix
+from ottla.storage.filenames import (
+    SEGMENT_KINDS,
+    FileKind,
+    FileName,
+    FileSuffix,
+    segment_file_names,
+    witness_file_name,
+)
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.retired import RetiredSegment
 
@@ -34,6 +41,10 @@ def replace_segments(
     new = {base_offset for group in groups for base_offset in group.cleaned}
     with log.disk():
         log.leave_gaps_below(max(old))
+        # Before what they speak of is replaced: made durable with the first renames.
+        for base_offset in old | new:
+            name = witness_file_name(base_offset)
+            remove_if_present(file_system, join(log.directory, name))
         for group in reversed(groups):
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
@@ -47,6 +58,7 @@ def replace_segments(
         retired = [log.retire(one, is_replaced=one.base_offset in new) for one in gone]
         for base_offset in sorted(new):
             renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
+            renaming.rename_witness(base_offset)
             log.segments.add(log.open_segment(base_offset, now_ms))
         log.sync_directory()
     return retired
@@ -57,8 +69,7 @@ def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[Cle
     names = set(file_system.list(directory))
     for group in groups:
         for base_offset in group.cleaned:
-            for kind in SEGMENT_KINDS:
-                name = FileName(offset=base_offset, kind=kind, suffix=FileSuffix.CLEANED).text
+            for name in segment_file_names(base_offset, FileSuffix.CLEANED):
                 if name in names:
                     file_system.remove(join(directory, name))
 
@@ -84,6 +95,12 @@ class _Renaming:
             source = self._path(base_offset, kind, before)
             if self._file_system.status(source) is not None:
                 self._file_system.rename(source, self._path(base_offset, kind, after))
+
+    def rename_witness(self, base_offset: int) -> None:
+        source = join(self._directory, witness_file_name(base_offset, is_cleaned=True))
+        if self._file_system.status(source) is not None:
+            target = join(self._directory, witness_file_name(base_offset))
+            self._file_system.rename(source, target)
 
     def _path(self, base_offset: int, kind: FileKind, suffix: FileSuffix) -> str:
         return join(self._directory, FileName(offset=base_offset, kind=kind, suffix=suffix).text)

@@ -44,6 +44,7 @@ from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.producer_snapshot import parse_snapshot
 from ottla.storage.sealed import unsealed
 from ottla.storage.seams import parse_seams
+from ottla.storage.segment_witness import parse_segment_witness_file
 from ottla.storage.witness import parse_witness_file
 
 Value = TypeVar("Value")
@@ -341,6 +342,13 @@ def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
     yield rows.PropertyRow(name="gapless_from", value=gapless_from)
 
 
+def _segment_witness_rows(path: str, content: bytes) -> Iterator[Row]:
+    witness = parse_segment_witness_file(path, content)
+    yield rows.PropertyRow(name="blocks", value=str(len(witness.blocks)))
+    aborted = len(witness.aborted) // transaction_index.ENTRY.size
+    yield rows.PropertyRow(name="aborted_transactions", value=str(aborted))
+
+
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
     """As the file that it is a copy of."""
     is_of_starts = base_name(path) == filenames.WITNESSED_LOG_STARTS
@@ -365,4 +373,5 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_SEAMS: _seams_rows,
     Role.OTTLA_WITNESS: _witness_rows,
     Role.OTTLA_COPY: _copy_rows,
+    Role.SEGMENT_WITNESS: _segment_witness_rows,
 }

@@ -34,6 +34,7 @@ from ottla.storage.inspection.roles import (
     describe,
     is_directory,
 )
+from ottla.storage.inspection.witness_checks import witness_findings
 from ottla.storage.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.seams import parse_seams
 from ottla.storage.transaction_index import TransactionIndex
@@ -232,6 +233,9 @@ class _PartitionCheck:
         else:
             replay.segment_ended(limit)
         is_live = self._options.is_live
+        known = {one.position for one in report.findings if one.path == segment.log_path}
+        witnessed = witness_findings(self._files, self._path, segment.base_offset)
+        self._add(one for one in witnessed if one.position not in known or one.position is None)
         self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
 
     def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:

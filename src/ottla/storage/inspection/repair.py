@@ -206,6 +206,9 @@ class _Repair:
         at its first damage on the way.
         """
         stem = log_path.removesuffix(FileKind.LOG.value)
+        base_offset = describe(base_name(log_path)).offset
+        partition = parent_directory(log_path)
+        remove_if_present(self._files, join(partition, filenames.witness_file_name(base_offset)))
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             replace_file(self._files, stem + kind.value, b"")
         if not self._options.discard:

@@ -10,7 +10,13 @@ from enum import Enum
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, base_name, join
 from ottla.storage import filenames
-from ottla.storage.filenames import FileKind, FileSuffix, parse_directory_name, parse_file_name
+from ottla.storage.filenames import (
+    FileKind,
+    FileSuffix,
+    parse_directory_name,
+    parse_file_name,
+    parse_witness_name,
+)
 
 
 class Role(Enum):
@@ -34,6 +40,7 @@ class Role(Enum):
     TIME_INDEX = "time index"
     TRANSACTION_INDEX = "transaction index"
     PRODUCER_SNAPSHOT = "producer snapshot"
+    SEGMENT_WITNESS = "witness of a segment"
     LOCK = "lock"
     UNKNOWN = "unknown"
 
@@ -98,6 +105,12 @@ def describe(name: str) -> FileDescription:
         return FileDescription(
             role=SEGMENT_ROLES[parsed.kind], offset=parsed.offset, suffix=parsed.suffix
         )
+    witness = parse_witness_name(name)
+    if witness is not None:
+        offset, suffix = witness
+        is_cleaned = suffix is FileSuffix.CLEANED
+        live = FileSuffix.CLEANED if is_cleaned else FileSuffix.LIVE
+        return FileDescription(role=Role.SEGMENT_WITNESS, offset=offset, suffix=live)
     snapshot = _METADATA_SNAPSHOT.fullmatch(name)
     if snapshot is not None:
         return FileDescription(role=Role.METADATA_SNAPSHOT, offset=int(snapshot[1]))
@@ -159,6 +172,6 @@ def is_directory(file_system: FileSystem, path: str) -> bool:
 def _place(name: str) -> tuple[int, int, int, str]:
     described = describe(name)
     role = described.role
-    if role in SEGMENT_ROLES.values():
+    if role in SEGMENT_ROLES.values() or role is Role.SEGMENT_WITNESS:
         return _ORDER[Role.LOG], described.offset, _ORDER[role], name
     return _ORDER[role], 0, 0, name
