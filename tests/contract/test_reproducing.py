@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[str]:
     """A cluster that its clients know nothing of."""
+    with served(tmp_path / "target") as address:
+        yield address
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
     broker = open_broker(
-        tmp_path / "target",
+        directory,
         offsets_topic_num_partitions="1",
         transaction_state_log_num_partitions="1",
     )
@@ -141,6 +148,22 @@ def test_a_mirror_that_breaks_off_leaves_nothing_twice(
     assert began[0] == 10
     send(source, target)
     assert received(target) == expected(source)
+
+
+def test_a_target_that_goes_away_in_the_middle_is_told_and_the_next_mirror_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "RECORDS_PER_TRANSACTION", 5)
+    monkeypatch.setattr(reproduce, "ANSWER_S", 0.5)
+    source = full_source()
+    with ExitStack() as stack:
+        address = stack.enter_context(served(tmp_path))
+        with pytest.raises(UserError, match=f"{address}: .*run it again"):
+            send(source, address, on_progress=lambda _: stack.close())
+    monkeypatch.setattr(reproduce, "ANSWER_S", TIMEOUT_S)
+    with served(tmp_path) as address:
+        send(source, address)
+        assert received(address) == expected(source)
 
 
 def test_only_one_mirror_of_a_name_goes_on(target: str) -> None:

@@ -6,7 +6,9 @@ successor, under the same name, has aborted before it asks the group where to go
 values, headers, timestamps and partitions are kept; batches, producers and leader epochs are not.
 """
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +22,9 @@ from ottla.mirror.throttle import Throttle
 from ottla.record.record import Record
 
 ANSWER_S = 30.0
+GRACE_S = 2.0
+"""Beyond that, for what ends late but does end."""
+
 RECORDS_PER_TRANSACTION = 10_000
 SIZE_PER_TRANSACTION = 8 << 20
 NO_OFFSET = -1001
@@ -169,7 +174,8 @@ class Reproducer:
                 self._produce(report, record)
             place = self._kafka.TopicPartition(report.topic, report.partition, next_offset)
             group = self._group.consumer_group_metadata()
-            self._producer.send_offsets_to_transaction([place], group, ANSWER_S)
+            send_offsets = self._producer.send_offsets_to_transaction
+            within(ANSWER_S + GRACE_S, lambda: send_offsets([place], group, ANSWER_S))
             self._producer.commit_transaction(ANSWER_S)
 
     def _produce(self, report: PartitionReport, record: Record) -> None:
@@ -194,6 +200,10 @@ class Reproducer:
         """What a transaction had begun is aborted by the next mirror of the name, or in time."""
         try:
             yield
+        except TimeoutError as error:
+            raise UserError(
+                f"{self._place}: no answer; run it again to go on where it stopped"
+            ) from error
         except self._kafka.KafkaException as error:
             fault = error.args[0]
             if fault.code() == self._kafka.KafkaError._FENCED:
@@ -204,6 +214,25 @@ class Reproducer:
             else:
                 reason = f"{fault.str()}; run it again to go on where it stopped"
             raise UserError(f"{self._place}: {reason}") from error
+
+
+def within(seconds: float, call: Callable[[], None]) -> None:
+    """Makes a call that may never come back; raises `TimeoutError` when it has not by then.
+
+    librdkafka heeds no timeout while it waits for a group's coordinator (its #5456). The thread is
+    left to itself then, and the process does not wait for it.
+    """
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+            outcome.set_result(None)
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    outcome.result(seconds)
 
 
 def up_to_size(records: Iterator[Record], size: int) -> Iterator[Record]:

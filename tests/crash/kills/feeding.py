@@ -8,7 +8,9 @@ from ottla.record.builder import RecordBatchBuilder
 from tests.crash.kills.jobs import TOPIC
 
 PARTITIONS = 2
-SEGMENT_BYTES = 8192
+TOPIC_SETTINGS = {"segment.bytes": 8192, "retention.ms": -1}
+"""Records are of long ago."""
+
 RECORDS_PER_BATCH = 20
 
 
@@ -16,7 +18,7 @@ def feed(directory: Path, count: int, chance: random.Random) -> None:
     """Appends to a log that nobody serves, to more or less both partitions."""
     with ottla.open(directory) as log:
         if TOPIC not in log.topics():
-            log.create_topic(TOPIC, partitions=PARTITIONS, config={"segment.bytes": SEGMENT_BYTES})
+            log.create_topic(TOPIC, partitions=PARTITIONS, config=TOPIC_SETTINGS)
         for first in range(0, count, RECORDS_PER_BATCH):
             partition = chance.randrange(PARTITIONS)
             place = log.offsets(TOPIC)[partition][1]

@@ -73,7 +73,9 @@ class Jobs:
 
     def stream(self, into: str) -> None:
         """All that is in the log and was not written yet, to the brokers `into`."""
-        self._spark.dataSource.register(KilledSource)
+        # Spark itself looks for sources once, and finds none if that process is killed.
+        for source in (OttlaSource, KilledSource):
+            self._spark.dataSource.register(source)
         rows = self._spark.readStream.format("ottla").options(
             path=self._log,
             subscribe=TOPIC,
