@@ -102,7 +102,7 @@ def witness_file_name(base_offset: int, *, is_cleaned: bool = False) -> str:
     Of one that compaction is still making the name ends as those of its other files.
     """
     suffix = FileSuffix.CLEANED if is_cleaned else FileSuffix.DELETED
-    return f"{base_offset:020d}.ottla-witness{suffix.value}"
+    return f"{base_offset:020d}{WITNESS_MARK}{suffix.value}"
 
 
 def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
@@ -112,6 +112,7 @@ def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
     return [witness, *(one.text for one in names)]
 
 
+WITNESS_MARK = ".ottla-witness"
 _WITNESS_FILE = re.compile(r"([0-9]{20})\.ottla-witness(\.deleted|\.cleaned)")
 
 

@@ -98,7 +98,8 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
         damage = error
     witness = read_witness(file_system, path)
     told = witness.topic_id if witness else None
-    if told and (damage or is_id_with_flipped_bit(file_system, metadata_path, told)):
+    is_other = topic_id is not None and topic_id != told
+    if told and (damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, told))):
         topic_id, damage = told, None
         logger.warning(
             "%s has changed on the disk; it is made anew with the id %s",

@@ -28,6 +28,7 @@ from ottla.storage.epoch_replay import StoredEpochs, check_epochs, complete_epoc
 from ottla.storage.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
+    WITNESS_MARK,
     FileKind,
     FileName,
     FileSuffix,
@@ -137,7 +138,8 @@ class _Loader:
 
     def _listed(self) -> list[FileName]:
         names = self._files.list(self._directory)
-        self._witnesses = [one for one in map(parse_witness_name, names) if one is not None]
+        witnesses = (parse_witness_name(name) for name in names if WITNESS_MARK in name)
+        self._witnesses = [one for one in witnesses if one is not None]
         parsed = (parse_file_name(name) for name in names)
         return [name for name in parsed if name is not None]
 
