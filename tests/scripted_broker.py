@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -40,6 +40,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+from tests.threaded_server import ThreadedServer
 
 VERSIONS = {
     ApiKey.FETCH: 12,
@@ -51,7 +52,7 @@ VERSIONS = {
 TOPIC_ID = bytes(range(16))
 
 
-class ScriptedBroker:
+class ScriptedBroker(ThreadedServer):
     """Leads partition 0 of every topic, unless another broker of the test does.
 
     `on_fetch` answers each fetch; `None` from it cuts the connection. `asked` are the offsets.
@@ -64,35 +65,15 @@ class ScriptedBroker:
         self.was_asked = threading.Condition()
         self.start_offset = 0
         self.epoch_ends: dict[int, int] = {}
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        super().__init__()
         self.address = f"127.0.0.1:{self.port}"
-        self._open: list[socket.socket] = [self._listener]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
 
     def wait_until_asked(self, offset: int) -> bool:
         with self.was_asked:
             return self.was_asked.wait_for(lambda: offset in self.asked, timeout=10)
 
-    def close(self) -> None:
-        for one in self._open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        for thread in self._threads:
-            thread.join()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                peer, _ = self._listener.accept()
-                self._open.append(peer)
-                self._threads.append(threading.Thread(target=self._serve, args=(peer,)))
-                self._threads[-1].start()
-
-    def _serve(self, peer: socket.socket) -> None:
-        with suppress(OSError), peer, peer.makefile("rb") as frames:
+    def serve(self, peer: socket.socket) -> None:
+        with peer.makefile("rb") as frames:
             while size := frames.read(4):
                 frame = memoryview(frames.read(int.from_bytes(size, "big")))
                 header, position = read_request_header(frame)

@@ -5,9 +5,7 @@ import hashlib
 import hmac
 import socket
 import ssl
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from ottla.protocol.headers import encode_response, read_request_header
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from tests.threaded_server import ThreadedServer
 
 USER, PASSWORD = "ana, of =tea", "pot & kettle"
 SALT, ITERATIONS = b"sea salt", 4096
@@ -29,7 +28,7 @@ Login = Callable[[bytes], bytes | None]
 """Takes a client's token; `None` refuses it."""
 
 
-class SecuredFront:
+class SecuredFront(ThreadedServer):
     """Passes frames on to `127.0.0.1:port` of those that have logged in, if there is to be a login.
 
     `mechanism` is the one that it takes, or empty.
@@ -39,48 +38,30 @@ class SecuredFront:
         self._mechanism = mechanism
         self._context = context
         self.broker_port = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = [self._listener]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        super().__init__()
 
     def __enter__(self) -> "SecuredFront":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in self._open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        for thread in self._threads:
-            thread.join()
+        self.close()
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                peer, _ = self._listener.accept()
-                self._open.append(peer)
-                self._threads.append(threading.Thread(target=self._serve, args=(peer,)))
-                self._threads[-1].start()
-
-    def _serve(self, plain: socket.socket) -> None:
-        with suppress(OSError), plain:
-            peer = plain
-            if self._context is not None:
-                peer = self._context.wrap_socket(plain, server_side=True)
-                self._open.append(peer)
-            broker = socket.create_connection(("127.0.0.1", self.broker_port))
-            with peer, broker, peer.makefile("rb") as asked, broker.makefile("rb") as answered:
-                session = _Session(self._mechanism)
-                while size := asked.read(4):
-                    frame = asked.read(int.from_bytes(size, "big"))
-                    answer = session.answer(frame)
-                    if answer is None:
-                        broker.sendall(size + frame)
-                        length = answered.read(4)
-                        answer = length + answered.read(int.from_bytes(length, "big"))
-                    peer.sendall(answer)
+    def serve(self, plain: socket.socket) -> None:
+        peer = plain
+        if self._context is not None:
+            peer = self._context.wrap_socket(plain, server_side=True)
+            self._open.append(peer)
+        broker = socket.create_connection(("127.0.0.1", self.broker_port))
+        with peer, broker, peer.makefile("rb") as asked, broker.makefile("rb") as answered:
+            session = _Session(self._mechanism)
+            while size := asked.read(4):
+                frame = asked.read(int.from_bytes(size, "big"))
+                answer = session.answer(frame)
+                if answer is None:
+                    broker.sendall(size + frame)
+                    length = answered.read(4)
+                    answer = length + answered.read(int.from_bytes(length, "big"))
+                peer.sendall(answer)
 
 
 class _Session:
