@@ -267,7 +267,7 @@ class _Loader:
             if FileKind.TIME_INDEX not in kinds:
                 return False
             if FileKind.TRANSACTION_INDEX in kinds:
-                segment.witness.mend_aborted(segment.transaction_index)
+                segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
             segment.transaction_index.sanity_check()
             may_have_gaps = self._request.config.is_compacted
             check_transactions(segment, self._segments, may_have_gaps=may_have_gaps)
@@ -388,7 +388,7 @@ class _Loader:
             segment.witness.dismiss()
             segment.log.truncate_to(valid)
         if not damaged:
-            segment.witness.mend_aborted(segment.transaction_index)
+            segment.witness.mend_aborted(segment.transaction_index, state.map_end_offset)
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 

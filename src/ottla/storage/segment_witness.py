@@ -27,7 +27,7 @@ from ottla.base.files import (
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import InvalidBatchError
 from ottla.storage.sealed import read_sealed, sealed, unsealed
-from ottla.storage.transaction_index import TransactionIndex
+from ottla.storage.transaction_index import ENTRY, TransactionIndex
 
 logger = logging.getLogger(__name__)
 
@@ -280,19 +280,30 @@ class WitnessOfSegment:
             replace_file(self._file_system, self.path, content, durably=durably)
             self._is_read = False
 
-    def mend_aborted(self, index: TransactionIndex) -> None:
-        """Makes an index begin as it did: of a compacted log it cannot be made anew."""
+    def mend_aborted(self, index: TransactionIndex, end_offset: int) -> None:
+        """Makes an index begin as it did: of a compacted log it cannot be made anew.
+
+        Where the segment ends at `end_offset` before the marker of a transaction, a crash has taken
+        it, and its offset may be another record's soon: such a file is dismissed.
+        """
         found = self.found
         if found is None or not found.aborted:
             return
+        entries = list(ENTRY.iter_unpack(found.aborted))
+        ended = sum(last_offset < end_offset for _, _, _, last_offset, _ in entries)
+        if ended < len(entries):
+            self.dismiss()
+            if not ended:
+                return
+        aborted = found.aborted[: ended * ENTRY.size]
         index.close()
         try:
             content = read_file(self._file_system, index.path)
         except FileNotFoundError:
             content = b""
-        if not content.startswith(found.aborted):
+        if not content.startswith(aborted):
             logger.warning("%s has changed on the disk; %s knows better", index.path, self.path)
-            mended = found.aborted + content[len(found.aborted) :]
+            mended = aborted + content[len(aborted) :]
             replace_file(self._file_system, index.path, mended)
 
     def renamed(self, path: str) -> None:

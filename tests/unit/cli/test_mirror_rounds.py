@@ -24,6 +24,8 @@ def wishes(*, follow: bool) -> Wishes:
         allow_gaps=False,
         groups=True,
         name="",
+        source_config=None,
+        target_config=None,
     )
 
 
