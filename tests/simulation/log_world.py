@@ -21,7 +21,7 @@ from ottla.broker.topics import NewTopic
 from ottla.config.broker import broker_config
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
-from ottla.storage.filenames import SEAMS, parse_file_name
+from ottla.storage.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_file_name
 from ottla.storage.inspection.directory_check import check
 from ottla.storage.inspection.findings import FindingKind
 from ottla.storage.partition_log import Isolation, PartitionLog
@@ -56,6 +56,9 @@ LIMITS_BYTES = ["0", "1500", "6000", "-1"]
 
 Record = tuple[int, bytes | None, int]
 """Offset, value, timestamp."""
+
+OWN = (SEAMS, WITNESS)
+"""What Ottla keeps beside Kafka's files, named so that Kafka removes it."""
 
 
 @dataclass
@@ -205,7 +208,7 @@ class World:
             (topic, name)
             for topic in self.topics
             for name in self.disk.list(f"{DIRECTORY}/{topic}-0")
-            if name.endswith(".deleted") and name != SEAMS
+            if name.endswith(".deleted") and name not in OWN and WITNESS_MARK not in name
         }
 
     # What happens
