@@ -44,7 +44,6 @@ class Home:
 def home(tmp_path: Path) -> Iterator[Home]:
     port = free_port()
     proxy = Proxy(("127.0.0.1", port), 0, Mischief())
-    proxy.is_calm = True
     address = f"127.0.0.1:{proxy.port}"
     where = ["-d", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}"]
     with serving(None, *where, "-o", f"advertised.listeners=PLAINTEXT://{address}"):

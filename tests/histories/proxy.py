@@ -29,7 +29,7 @@ class Mischief:
 
 
 class Proxy:
-    """Listens until it is closed; `is_calm` stops the mischief.
+    """Listens until it is closed; there is no mischief while it `is_calm`, as it is at first.
 
     `asked` counts the requests that came by, by API key and version.
     """
@@ -37,7 +37,7 @@ class Proxy:
     def __init__(self, broker: tuple[str, int], seed: int, mischief: Mischief) -> None:
         self.done: Counter[str] = Counter()
         self.asked: Counter[tuple[int, int]] = Counter()
-        self.is_calm = False
+        self.is_calm = True
         self.mischief = mischief
         self._broker = broker
         self._chance = random.Random(seed)

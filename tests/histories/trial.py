@@ -85,6 +85,7 @@ class Broker:
         self.process = self._start()
 
     def kill(self) -> None:
+        self._check()
         self.process.kill()
         self._end()
         self.process = self._start()
@@ -95,9 +96,15 @@ class Broker:
         self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
+        self._check()
         self.process.terminate()
         self._end()
         self._errors.close()
+
+    def _check(self) -> None:
+        """It is still there, unless it was killed here."""
+        code = self.process.poll()
+        assert code is None, f"it ended by itself, {code}: {Path(self._errors.name).read_text()}"
 
     def _end(self) -> None:
         self.process.wait(PATIENCE_S)
@@ -141,7 +148,7 @@ class Trial:
             stack.callback(broker.close)
             stack.callback(self._kill_clients)
             create_topics(f"127.0.0.1:{port}")
-            self._let_run(broker, f"127.0.0.1:{proxy.port}")
+            self._let_run(broker, proxy)
             proxy.is_calm = True
             self._wait_for_clients()
             broker.kill()
@@ -150,9 +157,11 @@ class Trial:
         told = read_history(sorted(self.directory.glob("*.history")))
         return [*told, *last]
 
-    def _let_run(self, broker: Broker, address: str) -> None:
+    def _let_run(self, broker: Broker, proxy: Proxy) -> None:
+        address = f"127.0.0.1:{proxy.port}"
         chance = random.Random(self.seed)
         self._until = time.monotonic() + self.seconds
+        proxy.is_calm = False
         for number, role in enumerate(self.roles):
             self._clients.append(RunningClient(role, f"{role}{number}"))
             self._start(self._clients[-1], address)

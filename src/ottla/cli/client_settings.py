@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import UserError
-from ottla.storage.java_properties import parse_properties
+from ottla.cli.server_properties import read_properties
+
+if TYPE_CHECKING:
+    from ottla.client.security import Security
 
 
 def config_option(side: str) -> Callable[[Any], Any]:
@@ -24,10 +26,11 @@ def read_client_settings(path: Path | None) -> dict[str, str]:
     """The settings in a file, by librdkafka's names; raises `UserError` naming it."""
     if path is None:
         return {}
-    try:
-        found = parse_properties(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a file of client settings") from error
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from error
-    return {name: value.strip() for name, value in found.items()}
+    return read_properties(path, "a file of client settings", encoding="utf-8")
+
+
+def read_security(path: Path | None) -> "Security":
+    """How to speak to a cluster, as a file's settings say; raises `UserError`."""
+    from ottla.client.security import parse_security
+
+    return parse_security(read_client_settings(path))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import OttlaError, UserError
-from ottla.cli.client_settings import config_option, read_client_settings
+from ottla.cli.client_settings import config_option, read_security
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,9 +73,7 @@ class Wishes:
     @property
     def source_security(self) -> "Security":
         """Raises `UserError`."""
-        from ottla.client.security import parse_security
-
-        return parse_security(read_client_settings(self.source_config))
+        return read_security(self.source_config)
 
 
 @click.command("mirror", cls=MirrorCommand)

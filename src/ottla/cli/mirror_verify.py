@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.client_settings import config_option, read_client_settings
+from ottla.cli.client_settings import config_option, read_security
 
 if TYPE_CHECKING:
     from ottla.mirror.source import Source
@@ -60,11 +60,9 @@ def verify_command(
 
 
 def _opened(place: str, config: Path | None) -> "Source":
-    from ottla.client.security import parse_security
     from ottla.mirror.places import open_source
 
-    security = parse_security(read_client_settings(config))
-    return open_source(place, sleep=time.sleep, security=security)
+    return open_source(place, sleep=time.sleep, security=read_security(config))
 
 
 def show(report: "VerifyReport", seconds: float) -> None:

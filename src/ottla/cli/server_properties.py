@@ -13,15 +13,19 @@ from ottla.storage.java_properties import parse_properties
 
 def read_server_properties(path: Path) -> dict[str, str]:
     """The settings in a file; raises `UserError` naming it when it cannot be read."""
+    # Java reads properties as Latin-1; whatever that lacks is written as \uXXXX.
+    return read_properties(path, "a server.properties file", encoding="latin-1")
+
+
+def read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str]:
+    """The lines `name=value` of a file; raises `UserError` with what kind of file is wanted."""
     try:
-        # Java reads properties as Latin-1; whatever that lacks is written as \uXXXX.
-        text = path.read_text(encoding="latin-1")
+        fields = parse_properties(path.read_text(encoding=encoding))
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a server.properties file") from error
-    try:
-        return {name: value.strip() for name, value in parse_properties(text).items()}
+        raise UserError(f"{path}: {error.strerror}; name {wanted}") from error
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
+    return {name: value.strip() for name, value in fields.items()}
 
 
 def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:

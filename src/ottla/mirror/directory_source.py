@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.broker.internal_topic import latest_records
 from ottla.broker.topic_file import merge_topic_files, read_topic_file
@@ -16,7 +15,7 @@ from ottla.coordinator.group.records import (
 )
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.record import Record
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reader import ReadOnlyLog, locate, locate_partition, open_for_reading
 
 
 class DirectorySource:
@@ -39,7 +38,7 @@ class DirectorySource:
         files = (read_topic_file(one.file_system, one.path) for one in self._directories)
         told = merge_topic_files(files)
         found = []
-        for name, partitions in sorted(self._partitions().items()):
+        for name, partitions in sorted(locate(self._directories).items()):
             if is_internal(name):
                 continue
             first, count = min(partitions), max(partitions) + 1
@@ -58,7 +57,7 @@ class DirectorySource:
         return found
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        directory = self._partitions().get(topic, {}).get(partition)
+        directory = locate_partition(self._directories, topic, partition)
         if directory is None:
             return Bounds(start=0, end=0, stable=0, first_batch=0)
         log = directory.partition(topic, partition)
@@ -84,8 +83,9 @@ class DirectorySource:
         return log.records(from_offset, until_offset, read_committed=True)
 
     def committed_offsets(self) -> list[Committed]:
+        located = locate(self._directories, lambda topic, _: topic == CONSUMER_OFFSETS)
         found = []
-        for partition, directory in sorted(self._partitions().get(CONSUMER_OFFSETS, {}).items()):
+        for partition, directory in sorted(located.get(CONSUMER_OFFSETS, {}).items()):
             log = directory.partition(CONSUMER_OFFSETS, partition)
             for record in latest_records(log.batches(log.log_start_offset), log.path):
                 key = decode_key(record.key)
@@ -96,26 +96,8 @@ class DirectorySource:
         return found
 
     def _log(self, topic: str, partition: int) -> ReadOnlyLog:
-        found = self._partitions().get(topic, {}).get(partition, self._directories[0])
-        return found.partition(topic, partition)
-
-    def _partitions(self) -> dict[str, dict[int, ReadOnlyLogDirectory]]:
-        """Of each topic the partitions, and the directory that each of them is in now.
-
-        Raises `UserError` for one that is in two, as none of a running broker's is.
-        """
-        found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
-        for directory in self._directories:
-            for topic, partitions in directory.topics().items():
-                here = found.setdefault(topic, {})
-                for partition in partitions:
-                    if partition in here:
-                        raise UserError(
-                            f"{topic}-{partition} is in {here[partition].path} and in "
-                            f"{directory.path}; name directories of one broker"
-                        )
-                    here[partition] = directory
-        return found
+        found = locate_partition(self._directories, topic, partition)
+        return (found or self._directories[0]).partition(topic, partition)
 
 
 def _committed(key: OffsetCommitKey, value: OffsetCommitValue) -> Committed:

@@ -81,24 +81,29 @@ def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
     Whoever writes ids anew changes more of them. A person may change one digit: that file is then
     newer than the copy, and a bit that flips on the disk makes no file newer.
     """
+    return _as_it_was(file_system, directory) is not None
+
+
+def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
+    """Takes back the change of one bit, which nothing else would tell."""
+    copy = _as_it_was(file_system, directory)
+    if copy is not None:
+        path = join(directory, META_PROPERTIES)
+        logger.warning("%s has changed on the disk by one bit; it is as before again", path)
+        replace_file(file_system, path, copy)
+
+
+def _as_it_was(file_system: FileSystem, directory: str) -> bytes | None:
+    """The copy of a directory's file, where a bit of the file has flipped since."""
     path = join(directory, META_PROPERTIES)
     copy_path = join(directory, WITNESSED_META_PROPERTIES)
     copy = read_sealed(file_system, copy_path, _as_it_is)
     status, copy_status = file_system.status(path), file_system.status(copy_path)
     if copy is None or status is None or copy_status is None:
-        return False
-    is_newer = status.modified_ms > copy_status.modified_ms
-    return not is_newer and is_one_bit_apart(read_file(file_system, path), copy)
-
-
-def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
-    """Takes back the change of one bit, which nothing else would tell."""
-    if has_flipped_bit(file_system, directory):
-        path = join(directory, META_PROPERTIES)
-        copy = read_sealed(file_system, join(directory, WITNESSED_META_PROPERTIES), _as_it_is)
-        assert copy is not None
-        logger.warning("%s has changed on the disk by one bit; it is as before again", path)
-        replace_file(file_system, path, copy)
+        return None
+    if status.modified_ms > copy_status.modified_ms:
+        return None
+    return copy if is_one_bit_apart(read_file(file_system, path), copy) else None
 
 
 def _as_it_is(_: str, content: bytes) -> bytes:

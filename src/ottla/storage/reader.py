@@ -7,7 +7,7 @@ before a torn batch. Format pages: docs/format/README.md. Kafka has no counterpa
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
 
@@ -52,6 +52,10 @@ REPLACEMENTS_PER_SEGMENT = 100
 NAMES_SHOWN = 10
 
 
+def anything(topic: str, partition: int) -> bool:
+    return True
+
+
 def open_for_reading(path: str, file_system: FileSystem | None = None) -> "ReadOnlyLogDirectory":
     """The log directory at a path; raises `UserError` when there is none."""
     file_system = file_system or OsFileSystem()
@@ -70,6 +74,48 @@ def open_for_reading(path: str, file_system: FileSystem | None = None) -> "ReadO
         raise UserError(f"{path} is a single partition; name the directory that it is in")
     raise UserError(
         f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
+    )
+
+
+def locate(
+    directories: Iterable["ReadOnlyLogDirectory"], takes: Callable[[str, int], bool] = anything
+) -> dict[str, dict[int, "ReadOnlyLogDirectory"]]:
+    """Of each topic the partitions wanted, and in which of a broker's directories each is now.
+
+    Raises `UserError` for one that is in two, as none of a running broker's is.
+    """
+    found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
+    for directory in directories:
+        for topic, partitions in directory.topics().items():
+            for partition in partitions:
+                if takes(topic, partition):
+                    here = found.setdefault(topic, {})
+                    here[partition] = _only(topic, partition, here.get(partition), directory)
+    return found
+
+
+def locate_partition(
+    directories: Iterable["ReadOnlyLogDirectory"], topic: str, partition: int
+) -> "ReadOnlyLogDirectory | None":
+    """As `locate`, of one partition; `None` when it is in none."""
+    found: ReadOnlyLogDirectory | None = None
+    for directory in directories:
+        if directory.holds(topic, partition):
+            found = _only(topic, partition, found, directory)
+    return found
+
+
+def _only(
+    topic: str,
+    partition: int,
+    other: "ReadOnlyLogDirectory | None",
+    directory: "ReadOnlyLogDirectory",
+) -> "ReadOnlyLogDirectory":
+    if other is None:
+        return directory
+    raise UserError(
+        f"{topic}-{partition} is in {other.path} and in {directory.path}; "
+        f"name directories of one broker"
     )
 
 
@@ -102,6 +148,12 @@ class ReadOnlyLogDirectory:
             if status is not None and status.is_directory:
                 found.setdefault(parsed.topic, []).append(parsed.partition)
         return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether a partition has a directory here now."""
+        path = join(self.path, partition_directory_name(topic, partition))
+        status = self.file_system.status(path)
+        return status is not None and status.is_directory
 
     def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
         """The log as it is now; raises `UserError` when it is not here."""

@@ -73,7 +73,7 @@ class Seams:
 
 def _read(file_system: FileSystem, path: str) -> int | None:
     try:
-        return parse_seams(path, read_file(file_system, path))
+        return parse_seams(path, unsealed(path, read_file(file_system, path)))
     except FileNotFoundError:
         return None
     except CorruptionError as error:
@@ -82,8 +82,8 @@ def _read(file_system: FileSystem, path: str) -> int | None:
 
 
 def parse_seams(path: str, content: bytes) -> int:
-    """The offset that a file's content states; raises `CorruptionError`."""
-    lines = unsealed(path, content).split(b"\n")
+    """The offset that was sealed; raises `CorruptionError`."""
+    lines = content.split(b"\n")
     if len(lines) != 3 or lines[0] != b"%d" % VERSION or not lines[1].isdigit():
         raise CorruptionError(path, 0, "its version is not known")
     return int(lines[1])

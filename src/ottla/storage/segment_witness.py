@@ -26,7 +26,7 @@ from ottla.base.files import (
 )
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import InvalidBatchError
-from ottla.storage.sealed import read_sealed, sealed, unsealed
+from ottla.storage.sealed import read_sealed, sealed
 from ottla.storage.transaction_index import ENTRY, TransactionIndex
 
 logger = logging.getLogger(__name__)
@@ -246,11 +246,6 @@ def parse_segment_witness(path: str, content: bytes) -> SegmentWitness:
         raise CorruptionError(path, 0, "it is too short")
     blocks = [Block(*fields) for fields in BLOCK.iter_unpack(content[HEADER.size : end])]
     return SegmentWitness(blocks, content[end:])
-
-
-def parse_segment_witness_file(path: str, content: bytes) -> SegmentWitness:
-    """As `parse_segment_witness`, with the seal."""
-    return parse_segment_witness(path, unsealed(path, content))
 
 
 class WitnessOfSegment:

@@ -15,7 +15,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.storage.filenames import WITNESS
-from ottla.storage.sealed import read_sealed, sealed, unsealed
+from ottla.storage.sealed import read_sealed, sealed
 
 VERSION = 0
 UNKNOWN = "-"
@@ -79,11 +79,6 @@ class LogWitness:
 def read_witness(file_system: FileSystem, directory: str) -> Witness | None:
     """What the file of a partition's directory says; `None` without one that is whole."""
     return read_sealed(file_system, join(directory, WITNESS), parse_witness)
-
-
-def parse_witness_file(path: str, content: bytes) -> Witness:
-    """As `parse_witness`, with the seal."""
-    return parse_witness(path, unsealed(path, content))
 
 
 def dismiss_witness(file_system: FileSystem, directory: str) -> None:

@@ -119,6 +119,7 @@ def test_two_topics_of_one_id_on_the_disk_stop_the_start() -> None:
     after = file_system.crash(CrashMode.KEEP)
     after.open("/d/b-0/partition.metadata", writable=True).pwrite(text, 0)
     after.remove("/d/ottla-topics.json")
+    after.remove("/d/b-0/ottla-witness.deleted")
     with pytest.raises(UserError, match="topics a and b have the same id"):
         open_broker(after)
 

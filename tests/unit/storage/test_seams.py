@@ -12,6 +12,7 @@ from ottla.storage.inspection.dump import dump_file
 from ottla.storage.inspection.findings import FindingKind
 from ottla.storage.inspection.rows import PropertyRow
 from ottla.storage.partition_log import PartitionLog
+from ottla.storage.sealed import unsealed
 from ottla.storage.seams import Seams, parse_seams
 from ottla.storage.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
@@ -43,7 +44,7 @@ def bases(log: PartitionLog) -> list[int]:
 
 @pytest.mark.parametrize("offset", [1, 10, 4711, (1 << 63) - 1])
 def test_what_is_written_is_read_back(offset: int) -> None:
-    assert parse_seams("f", content_of(offset)) == offset
+    assert parse_seams("f", unsealed("f", content_of(offset))) == offset
 
 
 def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
@@ -52,10 +53,10 @@ def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptionError):
-            parse_seams("f", bytes(damaged))
+            unsealed("f", bytes(damaged))
     for size in range(len(content)):
         with pytest.raises(CorruptionError):
-            parse_seams("f", content[:size])
+            unsealed("f", content[:size])
 
 
 def test_its_name_is_one_that_kafka_removes_and_that_no_recovery_of_ours_does() -> None:

@@ -15,13 +15,13 @@ from ottla.storage.inspection.repair import RepairOptions, repair
 from ottla.storage.inspection.rows import PropertyRow
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.sealed import read_sealed, unsealed
 from ottla.storage.segment_witness import (
     BLOCK_SIZE,
     BlockSums,
     SegmentWitness,
     WrongPlace,
     parse_segment_witness,
-    parse_segment_witness_file,
     segment_witness_text,
     wrong_places,
 )
@@ -94,7 +94,7 @@ def test_what_is_written_is_read_back() -> None:
     sums.finish()
     assert [one.end for one in sums.blocks] == [61 + BLOCK_SIZE, 61 + BLOCK_SIZE + 70]
     witness = SegmentWitness(sums.blocks, b"x" * 34)
-    assert parse_segment_witness_file("f", segment_witness_text(witness)) == witness
+    assert parse_segment_witness("f", unsealed("f", segment_witness_text(witness))) == witness
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\0\0\0\0", b"\0\0\0\0\0\1"])
@@ -111,7 +111,8 @@ def test_names_are_read_back(is_cleaned: bool) -> None:
 
 
 def wrong_in(disk: FakeFileSystem, content: bytes) -> list[WrongPlace]:
-    witness = parse_segment_witness_file(WITNESS, read_file(disk, WITNESS))
+    witness = read_sealed(disk, WITNESS, parse_segment_witness)
+    assert witness is not None
     return list(wrong_places(witness, lambda at, size: content[at : at + size], 0, len(content)))
 
 

@@ -24,7 +24,7 @@ from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.index_marks import index_marks
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, locate, open_for_reading
 from ottla.storage.time_search import first_offset_at
 from ottla.storage.transaction_index import AbortedTransaction
 
@@ -158,21 +158,14 @@ class LogFiles:
 
     def _places(self) -> dict[TopicPartition, ReadOnlyLogDirectory]:
         """The chosen partitions that are there, and in which directory."""
-        found: dict[TopicPartition, ReadOnlyLogDirectory] = {}
-        for directory in self._directories:
-            topics = directory.topics()
-            for topic in self._choice.topics(topics):
-                for number in topics[topic]:
-                    place = TopicPartition(topic, number)
-                    if not self._choice.takes(place):
-                        continue
-                    if place in found:
-                        raise UserError(
-                            f"{place} is in {found[place].path} and in {directory.path}; "
-                            f"name directories of one broker"
-                        )
-                    found[place] = directory
-        return found
+        located = locate(
+            self._directories, lambda *place: self._choice.takes(TopicPartition(*place))
+        )
+        return {
+            TopicPartition(topic, number): directory
+            for topic, here in located.items()
+            for number, directory in here.items()
+        }
 
     def _check_there(self, there: Mapping[TopicPartition, ReadOnlyLogDirectory]) -> None:
         topics = {place.topic for place in there}

@@ -44,8 +44,8 @@ from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.producer_snapshot import parse_snapshot
 from ottla.storage.sealed import unsealed
 from ottla.storage.seams import parse_seams
-from ottla.storage.segment_witness import parse_segment_witness_file
-from ottla.storage.witness import parse_witness_file
+from ottla.storage.segment_witness import parse_segment_witness
+from ottla.storage.witness import parse_witness
 
 Value = TypeVar("Value")
 
@@ -331,11 +331,11 @@ def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _seams_rows(path: str, content: bytes) -> Iterator[Row]:
-    yield rows.PropertyRow(name="tight_from", value=str(parse_seams(path, content)))
+    yield rows.PropertyRow(name="tight_from", value=str(parse_seams(path, unsealed(path, content))))
 
 
 def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_witness_file(path, content)
+    witness = parse_witness(path, unsealed(path, content))
     topic_id = "unknown" if witness.topic_id is None else uuid_text(witness.topic_id)
     gapless_from = "unknown" if witness.gapless_from is None else str(witness.gapless_from)
     yield rows.PropertyRow(name="topic_id", value=topic_id)
@@ -343,7 +343,7 @@ def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _segment_witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_segment_witness_file(path, content)
+    witness = parse_segment_witness(path, unsealed(path, content))
     yield rows.PropertyRow(name="blocks", value=str(len(witness.blocks)))
     aborted = len(witness.aborted) // transaction_index.ENTRY.size
     yield rows.PropertyRow(name="aborted_transactions", value=str(aborted))

@@ -36,9 +36,10 @@ from ottla.storage.inspection.roles import (
 )
 from ottla.storage.inspection.witness_checks import witness_findings
 from ottla.storage.producer_snapshot import ProducerSnapshotEntry, read_snapshot
+from ottla.storage.sealed import unsealed
 from ottla.storage.seams import parse_seams
 from ottla.storage.transaction_index import TransactionIndex
-from ottla.storage.witness import parse_witness_file
+from ottla.storage.witness import parse_witness
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class _PartitionCheck:
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
         self._add(self._check_names(set(bases)))
-        self._read_own(filenames.WITNESS, parse_witness_file)
+        self._read_own(filenames.WITNESS, parse_witness)
         report = self._report
         if bases:
             report.start_offset = bases[0]
@@ -204,7 +205,7 @@ class _PartitionCheck:
         """What a file of Ottla's own says; `None` without it, and where it is damaged."""
         path = self._at(name)
         try:
-            return parse(path, read_file(self._files, path))
+            return parse(path, unsealed(path, read_file(self._files, path)))
         except FileNotFoundError:
             return None
         except CorruptionError as error:

@@ -10,10 +10,11 @@ from ottla.base.files import File, FileSystem, join, read_file
 from ottla.record.batch import BASE_OFFSET
 from ottla.storage.filenames import log_file_name, witness_file_name
 from ottla.storage.inspection.findings import Finding, FindingKind
+from ottla.storage.sealed import unsealed
 from ottla.storage.segment_witness import (
     SegmentWitness,
     WrongPlace,
-    parse_segment_witness_file,
+    parse_segment_witness,
     wrong_places,
 )
 
@@ -24,7 +25,7 @@ def witness_findings(
     """Of a segment that is compacted, batches that are not where they were; raises `OSError`."""
     path = join(directory, witness_file_name(base_offset))
     try:
-        witness = parse_segment_witness_file(path, read_file(file_system, path))
+        witness = parse_segment_witness(path, unsealed(path, read_file(file_system, path)))
     except FileNotFoundError:
         return
     except CorruptionError as error:
