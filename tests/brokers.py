@@ -9,11 +9,14 @@ from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.opening import BrokerOptions
 from ottla.config.broker import broker_config
+from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.testing import FakeFileSystem
 from ottla.testing.clock import DEFAULT_NOW_MS
 
 NOW_MS = DEFAULT_NOW_MS
+TOPIC_DEFAULTS = TopicConfig(segment_index_bytes=1 << 16)
+"""Of a topic in such a broker; the disk in memory keeps all zeros of an index."""
 _numbers = itertools.count(1000)
 
 
@@ -45,7 +48,8 @@ def open_broker(
         random_below=lambda _: 0,
         cluster_id="a-cluster-for-tests-01",
     )
-    values = {name.replace("_", "."): value for name, value in settings.items()}
+    values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
+    values |= {name.replace("_", "."): value for name, value in settings.items()}
     return Broker.open(paths or ("/d",), file_system, broker_config(values), options)
 
 

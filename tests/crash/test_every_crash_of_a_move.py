@@ -6,6 +6,7 @@ or is over, or was never begun. The same for the checkpoints that are written on
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -227,9 +228,22 @@ def everything(file_system: FakeFileSystem) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.__name__)
 def test_there_is_one_log_with_all_that_was_promised_at_every_crash_point(
-    workload: Callable[[FileSystem, list[Said]], None],
+    workload: Callable[[FileSystem, list[Said]], None], crash_seconds: float
 ) -> None:
-    for point in every_crash_point(workload, make_file_system=empty_disk, seeds=1):
+    """Whatever was not synced is lost, or all of it is there; mixtures in the long loop."""
+    check_all(workload, seeds=0)
+    until = time.monotonic() + crash_seconds
+    while time.monotonic() < until:
+        check_all(workload, seeds=2, first_seed=time.time_ns())
+
+
+def check_all(
+    workload: Callable[[FileSystem, list[Said]], None], *, seeds: int, first_seed: int = 0
+) -> None:
+    points = every_crash_point(
+        workload, make_file_system=empty_disk, seeds=seeds, first_seed=first_seed
+    )
+    for point in points:
         try:
             check(point)
         except Exception as error:

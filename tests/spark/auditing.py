@@ -9,9 +9,9 @@ from ottla.spark.reading.options import parse_options
 from ottla.spark.table import TableDirectory
 
 
-def audited(path: Path, *, table: str = "", compare_all: bool = True) -> AuditReport:
-    """Of the topic `orders` in `log`, and `table` beside it, or the one elsewhere."""
-    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": "orders"}))
-    return audit(
-        TableDirectory(table or str(path / "table")), log, "orders", compare_all=compare_all
-    )
+def audited(
+    path: Path, *, topic: str = "orders", table: str = "", compare_all: bool = True
+) -> AuditReport:
+    """Of a topic in `log`, and `table` beside it, or the one elsewhere."""
+    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": topic}))
+    return audit(TableDirectory(table or str(path / "table")), log, topic, compare_all=compare_all)

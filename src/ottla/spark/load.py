@@ -31,7 +31,7 @@ from ottla.spark.loading.sizing import TARGET_SIZE, offset_count, rows_per_task
 from ottla.spark.loading.task import LoadTask
 from ottla.spark.loading.verification import LogChangedError, verify_files
 from ottla.spark.reading.bounds import Bound, NoMatch
-from ottla.spark.reading.log_source import LogSource, open_log, source_options
+from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, open_log, source_options
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.ranges import resolve_bound
 from ottla.spark.session import SessionSettings, spark_session
@@ -46,6 +46,7 @@ from ottla.spark.tables.manifest import (
     OffsetRange,
     loaded_partitions,
 )
+from ottla.spark.task_errors import TaskError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ SHORT_LOAD = 1_000_000
 """Records that Spark writes before Java's second compiler would have paid for itself."""
 
 ATTEMPTS = 3
-"""How often a load begins again when the log is compacted while it is read."""
+"""How often a load begins again when the log is compacted or cut while it is read."""
 
 
 class Step(Enum):
@@ -287,9 +288,9 @@ class TableLoad:
         while True:
             try:
                 return self._carry_out(plan)
-            except LogChangedError:
+            except (LogChangedError, TaskError) as error:
                 changes += 1
-                if changes == ATTEMPTS:
+                if changes == ATTEMPTS or not _has_log_changed(error):
                     raise
             except CommitTakenError:
                 log = self._open_log()
@@ -438,3 +439,8 @@ class TableLoad:
         self._last_asked_ms = self._asked_ms
         self._commit_id += 1
         return entry.commit_id
+
+
+def _has_log_changed(error: LogChangedError | TaskError) -> bool:
+    """Whether the load may find another log when it begins again."""
+    return isinstance(error, LogChangedError) or error.kind == OffsetsGoneError.__name__

@@ -16,7 +16,14 @@ _WORKER_DIED = re.compile(
 
 
 class TaskError(OttlaError):
-    """A task stopped at an error of ours, whose text this is, or was killed."""
+    """A task stopped at an error of ours, or was killed.
+
+    The text is the error's, and `kind` the name of its class; empty for a task that was killed.
+    """
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 @contextmanager
@@ -40,7 +47,7 @@ def own_error(error: Exception) -> Exception:
     found = _OWN_ERROR.findall(text)
     if found:
         kind, words = found[-1]
-        return UserError(words) if kind == UserError.__name__ else TaskError(words)
+        return UserError(words) if kind == UserError.__name__ else TaskError(words, kind)
     if _WORKER_DIED.search(text):
         return TaskError(
             "a Python process of a Spark task was killed, as systems do when memory runs out; "

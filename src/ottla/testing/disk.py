@@ -83,10 +83,12 @@ class Maps:
 def _is_viewed(buffer: bytearray) -> bool:
     """A bytearray refuses to change its length while any view of it, however derived, is held."""
     try:
-        buffer.append(0)
+        last = buffer.pop()  # to append first would copy a buffer that has no room
+    except IndexError:
+        return False
     except BufferError:
         return True
-    buffer.pop()
+    buffer.append(last)
     return False
 
 

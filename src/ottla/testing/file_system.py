@@ -27,6 +27,7 @@ import io
 import os
 import posixpath
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ottla.base.clock import Clock
 from ottla.base.files import Buffer, DiskSpace, FileStatus
@@ -173,13 +174,7 @@ class FakeFileSystem:
 
     def _steps(self, path: str) -> tuple[str, ...]:
         self.check_alive()
-        if not path:
-            raise _error(errno.ENOENT, path)
-        names = posixpath.normpath(path).split("/")
-        steps = tuple(name for name in names if name not in ("", ".", ".."))
-        if any(len(os.fsencode(one)) > MAX_NAME_SIZE for one in steps):
-            raise _error(errno.ENAMETOOLONG, path)
-        return steps
+        return _steps_of(path)
 
     def _node(self, path: str) -> Node | None:
         node: Node | None = self._disk.root
@@ -303,6 +298,17 @@ class FakeFileLock:
         if self._number is not None:
             self._locked.discard(self._number)
             self._number = None
+
+
+@lru_cache(maxsize=1024)
+def _steps_of(path: str) -> tuple[str, ...]:
+    if not path:
+        raise _error(errno.ENOENT, path)
+    names = posixpath.normpath(path).split("/")
+    steps = tuple(name for name in names if name not in ("", ".", ".."))
+    if any(len(os.fsencode(one)) > MAX_NAME_SIZE for one in steps):
+        raise _error(errno.ENAMETOOLONG, path)
+    return steps
 
 
 def _error(code: int, path: str) -> OSError:

@@ -1,5 +1,7 @@
 """The broker: topics that outlive a crash, appends and fetches with Kafka's codes, waiting."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -10,10 +12,9 @@ from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
-from ottla.config.topic import TopicConfig
 from ottla.storage.partition_log import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
 
 LARGE = 1 << 30
 
@@ -259,7 +260,7 @@ def test_topics_their_ids_and_settings_survive_a_restart() -> None:
     topic = broker.topics.get("t")
     assert topic.topic_id == made.topic_id
     assert sorted(topic.partitions) == [0, 1, 2]
-    assert topic.config == TopicConfig(retention_ms=5)
+    assert topic.config == replace(TOPIC_DEFAULTS, retention_ms=5)
     assert topic.partitions[0].log.config == topic.config
 
 
@@ -316,7 +317,7 @@ def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew() -> None:
     new = broker.create_topic(NewTopic(name="t"))
     assert new.topic_id != old.topic_id
     broker = reopened(broker, file_system)
-    assert broker.topics.get("t").config == TopicConfig()
+    assert broker.topics.get("t").config == TOPIC_DEFAULTS
     assert append(broker) == 0
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
-from ottla.config.topic import TopicConfig
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import batch, disk, open_broker
+from tests.brokers import TOPIC_DEFAULTS, batch, disk, open_broker
 
 
 def growth(count: int, assignments: list[list[int]] | None = None) -> TopicGrowth:
@@ -36,7 +36,7 @@ def test_a_grown_topic_keeps_its_records_and_takes_more() -> None:
     topic = open_broker(file_system.crash(CrashMode.STRICT)).topics.get("t")
     assert topic.partition_count == 3
     assert [one.log.log_end_offset for _, one in sorted(topic.partitions.items())] == [1, 0, 1]
-    assert topic.config == TopicConfig(retention_ms=5)
+    assert topic.config == replace(TOPIC_DEFAULTS, retention_ms=5)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def test_an_error_of_ours_is_one_line_wherever_it_is_defined(raised: str) -> Non
     error = own_error(RuntimeError(TRACE.format(told=f"{raised}: t-0 at byte 7: it is damaged")))
     assert isinstance(error, TaskError)
     assert str(error) == "t-0 at byte 7: it is damaged"
+    assert error.kind == raised.rpartition(".")[2]
 
 
 def test_what_a_person_did_wrong_stays_that() -> None:

@@ -1,0 +1,107 @@
+"""Spark over the files of a log that grows, rolls, is cleaned and cut at the same time."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.spark.load import LoadOptions, LoadReport, load
+from ottla.spark.reading.log_source import OffsetsGoneError
+from ottla.spark.session import LocalSession
+from ottla.spark.task_errors import TaskError
+from tests.busy_broker import BusyBroker, value_of
+from tests.spark.auditing import audited
+from tests.spark.topics import table_rows
+
+SECONDS = 4.0
+QUIET_SHARE = 1000
+"""Appends to each deletion: with fewer, hardly anything is left to be read."""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BusyBroker]:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    with ottla.open(tmp_path / "log") as log:
+        broker = BusyBroker(log, seed, quiet_share=QUIET_SHARE)
+        yield broker
+        broker.join()
+
+
+@pytest.mark.parametrize("topic", ["plain", "compacted"])
+def test_a_stream_reads_once_all_that_was_not_removed(
+    topic: str,
+    local_session: LocalSession,
+    broker: BusyBroker,
+    tmp_path: Path,
+    crash_seconds: float,
+) -> None:
+    may_lose = "false" if topic == "plain" else "true"
+    options = {"path": str(tmp_path / "log"), "subscribe": topic, "failOnDataLoss": may_lose}
+    rows = local_session.spark.readStream.format("ottla").options(
+        **options, startingOffsets="earliest"
+    )
+    query = (
+        rows.load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start(str(tmp_path / "table"))
+    )
+    query.processAllAvailable()  # Spark's first look takes seconds
+    broker.start(max(SECONDS, crash_seconds))
+    broker.join()
+    query.processAllAvailable()
+    batches = [one["batchId"] for one in query.recentProgress if one["numInputRows"]]
+    query.stop()
+    table = local_session.spark.read.parquet(str(tmp_path / "table"))
+    found = {row.offset: bytes(row.value) for row in table.select("offset", "value").collect()}
+    assert table.count() == len(found)
+    assert found == {offset: value_of(topic, offset) for offset in found}
+    assert len(set(batches)) > 1
+    assert len(found) > 100
+    if topic == "compacted":
+        assert broker.last_of_each_key(topic) <= found.keys()
+
+
+@pytest.mark.parametrize("topic", ["plain", "compacted"])
+def test_loads_leave_out_nothing_that_was_not_removed(
+    topic: str,
+    local_session: LocalSession,
+    broker: BusyBroker,
+    tmp_path: Path,
+    crash_seconds: float,
+) -> None:
+    log, table = str(tmp_path / "log"), str(tmp_path / "table")
+    options = LoadOptions(min_partitions=4, allow_gaps=topic == "plain")
+    broker.start(max(SECONDS, crash_seconds))
+    reports: list[LoadReport] = []
+    was_over = False
+    while not was_over:
+        was_over = broker.is_over
+        try:
+            reports.append(load(log, topic, table, spark=local_session.spark, options=options))
+        except TaskError as error:
+            # It has begun again by itself, and each time something was deleted under it.
+            if error.kind != OffsetsGoneError.__name__:
+                raise
+            was_over = False
+    rows = table_rows(local_session.spark, tmp_path / "table")
+    found = {row[1]: row[3] for row in rows}
+    assert len(rows) == len(found) == sum(one.row_count for one in reports) > 100
+    assert found == {offset: value_of(topic, offset) for offset in found}
+    assert sum(not one.nothing_new for one in reports) > 1
+    missing = set(range(len(broker.keys[topic]))) - found.keys()
+    if topic == "plain":
+        assert missing == {offset for one in reports for offset in lost(one)}
+        assert audited(tmp_path, topic=topic).differences == []
+    else:
+        assert missing.isdisjoint(broker.last_of_each_key(topic))
+
+
+def lost(report: LoadReport) -> Iterator[int]:
+    """The offsets that a load says were gone before it came."""
+    for partition in report.partitions:
+        if partition.lost is not None:
+            yield from range(partition.lost.from_offset, partition.lost.until_offset)
