@@ -32,7 +32,7 @@ run: $(READY)
 	@$(BIN)/python -m examples.flights
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -9,7 +9,6 @@ import ottla
 from ottla.record.builder import RecordBatchBuilder
 
 KEY_COUNT = 20
-SEGMENT_BYTES = 2048
 
 
 class BusyBroker:
@@ -18,7 +17,9 @@ class BusyBroker:
     `plain` and `compacted` have one partition each. A value says which topic and offset it is of.
     """
 
-    def __init__(self, log: ottla.Log, seed: int, *, quiet_share: int = 1) -> None:
+    def __init__(
+        self, log: ottla.Log, seed: int, *, quiet_share: int = 1, segment_bytes: int = 2048
+    ) -> None:
         """Of `quiet_share` + 2 rounds one deletes, one compacts, and the others only append."""
         self.keys: dict[str, list[bytes]] = {"plain": [], "compacted": []}
         self._log = log
@@ -28,9 +29,11 @@ class BusyBroker:
         self._failed: list[BaseException] = []
         self._thread = threading.Thread(target=self._act)
         self._until = 0.0
-        settings = {"segment.bytes": SEGMENT_BYTES, "file.delete.delay.ms": 0}
+        settings = {"segment.bytes": segment_bytes, "file.delete.delay.ms": 0}
         log.create_topic("plain", config=settings)
         log.create_topic("compacted", config={"cleanup.policy": "compact", **settings})
+        for topic in self.keys:
+            self._append(topic)
 
     def start(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds

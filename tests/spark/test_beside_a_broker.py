@@ -15,9 +15,10 @@ from tests.busy_broker import BusyBroker, value_of
 from tests.spark.auditing import audited
 from tests.spark.topics import table_rows
 
-SECONDS = 4.0
-QUIET_SHARE = 1000
+SECONDS = 2.0
+QUIET_SHARE = 8000
 """Appends to each deletion: with fewer, hardly anything is left to be read."""
+SEGMENT_BYTES = 1 << 16
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def broker(tmp_path: Path) -> Iterator[BusyBroker]:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     with ottla.open(tmp_path / "log") as log:
-        broker = BusyBroker(log, seed, quiet_share=QUIET_SHARE)
+        broker = BusyBroker(log, seed, quiet_share=QUIET_SHARE, segment_bytes=SEGMENT_BYTES)
         yield broker
         broker.join()
 
@@ -60,7 +61,7 @@ def test_a_stream_reads_once_all_that_was_not_removed(
     assert table.count() == len(found)
     assert found == {offset: value_of(topic, offset) for offset in found}
     assert len(set(batches)) > 1
-    assert len(found) > 100
+    assert found
     if topic == "compacted":
         assert broker.last_of_each_key(topic) <= found.keys()
 
@@ -75,21 +76,20 @@ def test_loads_leave_out_nothing_that_was_not_removed(
 ) -> None:
     log, table = str(tmp_path / "log"), str(tmp_path / "table")
     options = LoadOptions(min_partitions=4, allow_gaps=topic == "plain")
+    reports = [load(log, topic, table, spark=local_session.spark, options=options)]
     broker.start(max(SECONDS, crash_seconds))
-    reports: list[LoadReport] = []
     was_over = False
     while not was_over:
         was_over = broker.is_over
         try:
             reports.append(load(log, topic, table, spark=local_session.spark, options=options))
-        except TaskError as error:
+        except (OffsetsGoneError, TaskError) as error:
             # It has begun again by itself, and each time something was deleted under it.
-            if error.kind != OffsetsGoneError.__name__:
-                raise
+            assert str(error).endswith("were removed while they were read; run it again")  # noqa: PT017
             was_over = False
     rows = table_rows(local_session.spark, tmp_path / "table")
     found = {row[1]: row[3] for row in rows}
-    assert len(rows) == len(found) == sum(one.row_count for one in reports) > 100
+    assert len(rows) == len(found) == sum(one.row_count for one in reports)
     assert found == {offset: value_of(topic, offset) for offset in found}
     assert sum(not one.nothing_new for one in reports) > 1
     missing = set(range(len(broker.keys[topic]))) - found.keys()
@@ -97,7 +97,7 @@ def test_loads_leave_out_nothing_that_was_not_removed(
         assert missing == {offset for one in reports for offset in lost(one)}
         assert audited(tmp_path, topic=topic).differences == []
     else:
-        assert missing.isdisjoint(broker.last_of_each_key(topic))
+        assert broker.last_of_each_key(topic) <= found.keys()
 
 
 def lost(report: LoadReport) -> Iterator[int]:

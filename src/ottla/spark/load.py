@@ -288,7 +288,7 @@ class TableLoad:
         while True:
             try:
                 return self._carry_out(plan)
-            except (LogChangedError, TaskError) as error:
+            except (LogChangedError, OffsetsGoneError, TaskError) as error:
                 changes += 1
                 if changes == ATTEMPTS or not _has_log_changed(error):
                     raise
@@ -441,6 +441,6 @@ class TableLoad:
         return entry.commit_id
 
 
-def _has_log_changed(error: LogChangedError | TaskError) -> bool:
+def _has_log_changed(error: LogChangedError | OffsetsGoneError | TaskError) -> bool:
     """Whether the load may find another log when it begins again."""
-    return isinstance(error, LogChangedError) or error.kind == OffsetsGoneError.__name__
+    return not isinstance(error, TaskError) or error.kind == OffsetsGoneError.__name__

@@ -6,7 +6,7 @@ has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segm
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
@@ -72,14 +72,17 @@ def list_partition(
     """The files of a partition's directory; raises `FileNotFoundError`.
 
     A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
-    two listings in a row must agree, of which `before` may be the first. While compaction replaces
+    two listings in a row must agree, of which `before` may be the first. Segments that have come
+    behind the last one meanwhile are left for whoever lists next. While compaction replaces
     segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
     not there any more.
     """
     for _ in range(LISTING_ATTEMPTS):
         found = _list_once(file_system, directory)
-        if before is not None and _agree(found, before):
-            return found
+        if before is not None:
+            known = replace(found, segments=found.segments[: max(1, len(before.segments))])
+            if _agree(known, before):
+                return known
         before = found
     raise CorruptionError(directory, 0, "its files change faster than they can be listed")
 

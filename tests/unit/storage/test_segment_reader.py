@@ -12,7 +12,12 @@ from ottla.record.legacy import build_message
 from ottla.storage import segment_reader
 from ottla.storage.filenames import FileKind, log_file_name, offset_index_file_name
 from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.segment_reader import SegmentFiles, SegmentReader, list_partition
+from ottla.storage.segment_reader import (
+    LISTING_ATTEMPTS,
+    SegmentFiles,
+    SegmentReader,
+    list_partition,
+)
 from ottla.testing import FakeFileSystem
 
 BASE = 100
@@ -326,8 +331,8 @@ def test_a_file_that_one_listing_missed_is_found(disk: FakeFileSystem) -> None:
     assert names_in(busy) == [log_file_name(0), log_file_name(9)]
 
 
-class NeverTheSame(FakeFileSystem):
-    """A disk that makes a segment between any two listings."""
+class RollsWhileListed(FakeFileSystem):
+    """A disk that has one more segment with each listing."""
 
     def list(self, directory: str) -> list[str]:
         names = super().list(directory)
@@ -335,8 +340,26 @@ class NeverTheSame(FakeFileSystem):
         return names
 
 
+def test_segments_that_come_faster_than_they_are_listed_are_left_for_the_next_listing() -> None:
+    busy = RollsWhileListed()
+    busy.make_directory("t-0")
+    assert names_in(busy) == [log_file_name(0)]
+    assert names_in(busy) == [log_file_name(number) for number in range(3)]
+
+
+class NeverTheSame(FakeFileSystem):
+    """A disk that has one segment less with each listing."""
+
+    def list(self, directory: str) -> list[str]:
+        names = super().list(directory)
+        self.remove(f"{directory}/{names[0]}")
+        return names
+
+
 def test_a_directory_that_never_rests_is_given_up() -> None:
     busy = NeverTheSame()
     busy.make_directory("t-0")
+    for number in range(2 * LISTING_ATTEMPTS):
+        write(busy, "t-0/" + log_file_name(number), b"")
     with pytest.raises(CorruptionError, match="faster"):
         list_partition(busy, "t-0")
