@@ -28,10 +28,17 @@ from ottla.spark.loading.sampling import (
     with_inferred_schema,
 )
 from ottla.spark.loading.sizing import TARGET_SIZE, offset_count, rows_per_task
+from ottla.spark.loading.split_writer import task_splits
 from ottla.spark.loading.task import LoadTask
 from ottla.spark.loading.verification import LogChangedError, verify_files
 from ottla.spark.reading.bounds import Bound, NoMatch
-from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, open_log, source_options
+from ottla.spark.reading.log_source import (
+    LogSource,
+    OffsetsGoneError,
+    Split,
+    open_log,
+    source_options,
+)
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.ranges import resolve_bound
 from ottla.spark.session import SessionSettings, spark_session
@@ -308,7 +315,7 @@ class TableLoad:
             self._prepare(plan, log)
             spark = self._sessions.get(is_short=count < SHORT_LOAD and not self._options.is_long)
             write_started = time.monotonic()
-            files = self._write(spark, plan)
+            files = self._write(spark, plan, log)
             write_seconds = time.monotonic() - write_started
         loaded = verify_files(plan, files, log, self._table.store)
         commit_id = None
@@ -371,38 +378,45 @@ class TableLoad:
             )
         self._table.pin(self._layout)
 
-    def _write(self, spark: "SparkSession", plan: Sequence[PlannedRange]) -> tuple[DataFile, ...]:
+    def _write(
+        self, spark: "SparkSession", plan: Sequence[PlannedRange], log: LogSource
+    ) -> tuple[DataFile, ...]:
         attempt = secrets.token_bytes(4)
         self._directory = self._table.load_directory(self._commit_id, attempt, self.action)
         watched = Progress(step=Step.WRITING, offset_count=offset_count(plan))
         self._progress(watched)
-        files = ParquetJob(store=self._table.store, task=self._task(plan)).run(
+        job = ParquetJob(store=self._table.store, task=self._task(), splits=self._splits(plan, log))
+        files = job.run(
             spark,
             lambda done, count: self._progress(replace(watched, tasks_done=done, task_count=count)),
         )
         self._progress(replace(watched, step=Step.WRITTEN))
         return files
 
-    def _task(self, plan: Sequence[PlannedRange]) -> LoadTask:
+    def _splits(self, plan: Sequence[PlannedRange], log: LogSource) -> list[Split]:
         assert self._row_size is not None
+        ranges = {
+            TopicPartition(self._place.topic, one.partition): OffsetRange(
+                from_offset=one.from_offset, until_offset=one.until_offset
+            )
+            for one in plan
+            if one.from_offset < one.until_offset
+        }
+        count = rows_per_task(
+            offset_count(plan),
+            self._row_size,
+            self._options.target_size,
+            self._options.min_partitions,
+        )
+        return task_splits(log, ranges, count)
+
+    def _task(self) -> LoadTask:
         return LoadTask(
             read_options=self._read_options,
             topic=self._place.topic,
             table=self._table.path,
             directory=self._directory,
             commit_id=self._commit_id,
-            ranges={
-                one.partition: OffsetRange(
-                    from_offset=one.from_offset, until_offset=one.until_offset
-                )
-                for one in plan
-            },
-            rows_per_task=rows_per_task(
-                offset_count(plan),
-                self._row_size,
-                self._options.target_size,
-                self._options.min_partitions,
-            ),
             decoding=self._layout.decoding,
             on_error=self._options.on_error,
             compression=self._options.compression,

@@ -6,21 +6,28 @@ where Spark has no jar to write to, and no row crosses over to Java.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.loading.task import LoadTask, format_task
+from ottla.spark.loading.split_writer import write_split
+from ottla.spark.loading.task import LoadTask
+from ottla.spark.reading.log_source import Split
 from ottla.spark.tables.manifest import DataFile
 from ottla.spark.tables.parquet_files import read_footer
 from ottla.spark.tables.store import TableStore
 from ottla.spark.task_errors import TaskError, own_errors
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.1
+
+Work = Callable[[], Sequence[str]]
+"""Travels to a task; returns texts, as a rule the paths of files written."""
 
 OnTasks = Callable[[int, int], None]
 """Hears how many tasks are done, and of how many."""
@@ -32,13 +39,12 @@ class ParquetJob:
 
     store: TableStore
     task: LoadTask
+    splits: Sequence[Split]
 
     def run(self, spark: "SparkSession", on_tasks: OnTasks) -> tuple[DataFile, ...]:
         """Writes the files; raises `UserError` or `TaskError` for what our own code refused."""
-        from ottla.spark.loading.source import TASK_OPTION, LoadSource
-
-        options = {TASK_OPTION: format_task(self.task)}
-        return written_files(self.store, run_tasks(spark, LoadSource, options, on_tasks))
+        work = [partial(write_split, self.task, split) for split in self.splits]
+        return written_files(self.store, run_tasks(spark, work, on_tasks))
 
 
 def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ...]:
@@ -53,26 +59,32 @@ def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ..
     return tuple(file for file in found if file is not None)
 
 
-def run_tasks(
-    spark: "SparkSession", source: type, options: dict[str, str], on_tasks: OnTasks
-) -> list[str]:
-    """Has each partition of a data source do its work; returns the texts that they give back.
+def run_tasks(spark: "SparkSession", work: Sequence[Work], on_tasks: OnTasks) -> list[str]:
+    """Does each piece of work in a task; returns the texts that they give back.
 
-    Raises `UserError` or `TaskError` for what our own code refused.
+    Raises `UserError` or `TaskError` for what our own code refused. For a data source Spark would
+    start more processes of Python, one after the other, before the first task.
     """
     found: list[str] = []
+    if not work:
+        return found
 
-    def collect(session: "SparkSession") -> None:
-        session.dataSource.register(source)
-        rows = session.read.format(source.name()).options(**options).load()  # type: ignore[attr-defined]
-        found.extend(row[0] for row in rows.collect())
+    def act(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pa.RecordBatch.from_pydict({"text": pa.array(work[number](), pa.string())})
+
+    def collect() -> None:
+        numbers = spark.range(0, len(work), 1, len(work))
+        found.extend(row.text for row in numbers.mapInArrow(act, "text string").collect())
 
     with own_errors():
         if hasattr(spark, "_jsparkSession"):
-            run_watched(spark, lambda: collect(spark.newSession()), on_tasks)
+            run_watched(spark, collect, on_tasks)
         else:
-            # Spark Connect: there is nothing to watch, and no session beside this one.
-            collect(spark)
+            collect()  # Spark Connect: there is nothing to watch.
     return found
 
 

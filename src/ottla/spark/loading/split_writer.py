@@ -1,27 +1,22 @@
-"""The data source of a load: its tasks read the log, decode values, and write the table's files.
+"""What a task of a load does: it reads a part of the log, decodes values, writes the table's files.
 
-`ottla` (`source.py`) gives records as they are, to anybody's job. This one is for `ParquetJob`: its
-only option is a `LoadTask`, and its rows are the paths of the files that were written. Records
-never cross over to Java, and what cannot be decoded is set aside on the spot.
+Records never cross over to Java, and what cannot be decoded is set aside on the spot.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-
 from ottla.base.errors import UserError
 from ottla.base.files import join
 from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.loading.quarantine import QUARANTINE_DIRECTORY, OnError
-from ottla.spark.loading.task import LoadTask, parse_task
+from ottla.spark.loading.task import LoadTask
 from ottla.spark.loading.task_files import TaskFiles
 from ottla.spark.reading.log_source import LogSource, Split, open_log
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.rows import RowMaker, decoded_columns
 from ottla.spark.reading.splits import TaskWishes
-from ottla.spark.reading.task import SplitPartition
 from ottla.spark.tables.columns import aside_columns, row_columns
 from ottla.spark.tables.manifest import OffsetRange
 from ottla.spark.tables.store import open_store
@@ -29,53 +24,14 @@ from ottla.spark.values.decoder import ValueDecoder, open_decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
-TASK_OPTION = "task"
 _SOURCE_NAMES = {"timestamp_type": "timestampType"}
 """A table's columns under other names than in Spark's own Kafka source."""
 
 
-class LoadSource(DataSource):  # type: ignore[misc]
-    """Registered by `ParquetJob` for its session alone."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "ottla_load"
-
-    def schema(self) -> str:
-        return "path string"
-
-    def reader(self, schema: "StructType") -> "LoadReader":
-        return LoadReader(parse_task(self.options[TASK_OPTION]))
-
-
-class LoadReader(DataSourceReader):  # type: ignore[misc]
-    """The ranges of a load; made anew in every task."""
-
-    def __init__(self, task: LoadTask) -> None:
-        self._task = task
-
-    def partitions(self) -> list[SplitPartition]:
-        ranges = {
-            TopicPartition(self._task.topic, number): one
-            for number, one in self._task.ranges.items()
-            if one.from_offset < one.until_offset
-        }
-        splits = task_splits(self._log(), ranges, self._task.rows_per_task)
-        return [SplitPartition(split) for split in splits]
-
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        # Spark makes a plain partition of its own where there are none.
-        if isinstance(partition, SplitPartition):
-            yield paths_batch(write_split(self._task, partition.split, self._log()))
-
-    def _log(self) -> LogSource:
-        return open_log(parse_options(self._task.read_options))
-
-
-def write_split(task: LoadTask, split: Split, log: LogSource) -> list[str]:
-    """One task's work; returns the paths of its files, relative to the table."""
+def write_split(task: LoadTask, split: Split) -> list[str]:
+    """Returns the paths of the files, relative to the table."""
+    log = open_log(parse_options(task.read_options))
     store = open_store(task.table)
     name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
     quarantine = join(task.directory, QUARANTINE_DIRECTORY)
@@ -92,13 +48,6 @@ def write_split(task: LoadTask, split: Split, log: LogSource) -> list[str]:
         for rows in SplitRows(task, split, aside).read(log):
             files.write(rows)
     return files.paths + aside.paths
-
-
-def paths_batch(paths: Sequence[str]) -> "pa.RecordBatch":
-    """Paths as Spark takes them from a data source."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict({"path": pa.array(paths, pa.string())})
 
 
 class SplitRows:
