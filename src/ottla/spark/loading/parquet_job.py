@@ -19,6 +19,7 @@ from ottla.spark.tables.manifest import DataFile
 from ottla.spark.tables.parquet_files import read_footer
 from ottla.spark.tables.store import TableStore
 from ottla.spark.task_errors import TaskError, own_errors
+from ottla.spark.worker import exempt_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +76,7 @@ def run_tasks(spark: "SparkSession", work: Sequence[Work], on_tasks: OnTasks) ->
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pydict({"text": pa.array(work[number](), pa.string())})
+        exempt_imports()
 
     def collect() -> None:
         numbers = spark.range(0, len(work), 1, len(work))

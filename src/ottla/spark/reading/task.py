@@ -12,6 +12,7 @@ from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, Split, o
 from ottla.spark.reading.options import COLUMN_TYPES, ReadOptions
 from ottla.spark.reading.rows import RowMaker, arrow_schema, decoded_columns
 from ottla.spark.reading.splits import TaskWishes
+from ottla.spark.worker import exempt_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,7 @@ def read_partition(
         log = open_log(options)
         fail = options.fail_on_data_loss
         yield from read_rows(log, partition.split, schema, fail_on_data_loss=fail)
+        exempt_imports()
 
 
 def check_schema(schema: "StructType") -> None:
