@@ -2,18 +2,19 @@
 
 A batch that carries a producer id and a sequence number is the same batch otherwise, so the frames
 show what the broker does for these. A client may send other batches at other times when it is
-idempotent; against the mock cluster in librdkafka's own process no broker has a part in that.
+idempotent; librdkafka shows its own part in that against the mock cluster in its own process, in
+which no broker has one, and against other brokers.
 """
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import perf_counter, process_time, thread_time_ns
 from typing import NamedTuple
 
-from benchmarks.brokers import RunningBroker, started_brokers
+from benchmarks.brokers import Ottla, RunningBroker, started_brokers
 from benchmarks.idempotent_clients import CLIENTS, IN_FLIGHT, VALUE, Client
 from benchmarks.logs import batch_of, new_log, now_ms, open_logs
 from benchmarks.machine import first_thread_seconds
@@ -51,11 +52,12 @@ COST_TARGET = Target(limit=5, unit="%")
 def run(scale: Scale) -> Iterator[Report]:
     with (
         scale.data_directory() as directory,
-        started_brokers(directory, peers=False) as (brokers, _),
+        started_brokers(directory, peers=scale.peers) as (brokers, _),
     ):
+        ours, *peers = brokers
         yield _by_appends(scale, directory / "appends")
-        yield _by_frames(scale, brokers[0])
-        yield _by_clients(scale, brokers[0])
+        yield _by_frames(scale, ours)
+        yield _by_clients(scale, ours, peers)
 
 
 def _by_appends(scale: Scale, directory: Path) -> Report:
@@ -224,7 +226,7 @@ def _exchange(client: WireClient, frames: list[bytes], answer_size: int) -> None
         answered %= answer_size
 
 
-def _by_clients(scale: Scale, broker: RunningBroker) -> Report:
+def _by_clients(scale: Scale, broker: RunningBroker, peers: Sequence[RunningBroker]) -> Report:
     report = figures_report(
         f"Clients, messages of {len(VALUE)} bytes to one partition, acks=all, {IN_FLIGHT} requests "
         "on their way"
@@ -235,7 +237,8 @@ def _by_clients(scale: Scale, broker: RunningBroker) -> Report:
             continue
         _add_client(report, scale, broker, client)
     if importlib.util.find_spec("confluent_kafka"):
-        _add_client(report, scale, None, CLIENTS[0])
+        for other in (*peers, None):
+            _add_client(report, scale, other, CLIENTS[0])
     return report
 
 
@@ -250,11 +253,12 @@ def _add_client(report: Report, scale: Scale, broker: RunningBroker | None, clie
     rates = {kind: Samples(tuple(one.rate for one in all_)) for kind, all_ in runs.items()}
     shares = rates["idempotent"].over(rates["plain"]).values
     slower = Samples(tuple(100 * (1 - share) for share in shares))
-    name = client.name if broker else f"{client.name}, to its own mock"
+    is_ours = broker is not None and broker.name == Ottla.name
+    name = client.name if is_ours else f"{client.name}, to {broker.name if broker else 'its mock'}"
     add_figure(report, f"{name}, plain", rates["plain"], "k/s")
     add_figure(report, "  idempotent", rates["idempotent"], "k/s")
     add_figure(report, "  what that costs of the throughput", slower, "%", COST_TARGET)
-    for who in ("client", "broker") if broker else ("client",):
+    for who in ("client", "broker") if is_ours else ("client",):
         cpu = {kind: Samples(tuple(one.cpu_us[who] for one in all_)) for kind, all_ in runs.items()}
         add_figure(report, f"  {who}'s processor time for 1,000, plain", cpu["plain"], "us")
         add_figure(report, "    idempotent", cpu["idempotent"], "us")
