@@ -21,7 +21,9 @@ def main(directory: str, master: str) -> None:
     print(f"java {session.process_id}", flush=True)
     for line in sys.stdin:
         try:
-            jobs.run(**json.loads(line))
+            # Which waits for a Java that was killed to be gone: its sockets are closed before.
+            with session.needing_java():
+                jobs.run(**json.loads(line))
         except Exception as error:
             print(f"failed {type(error).__name__}: {str(error)!r}", flush=True)
         else:
