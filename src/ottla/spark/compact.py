@@ -14,6 +14,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.cleaner import CleaningTask
 from ottla.spark.task_errors import own_errors
+from ottla.spark.worker import each_number
 from ottla.storage.compaction.compaction import (
     CleanedGroup,
     CompactionPlan,
@@ -127,15 +128,13 @@ class _Pass:
         schema: str,
     ) -> "DataFrame":
         """Each of these sources in one task."""
-        of_source = list(numbers)
-
-        def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    yield from act(of_source[place])
-
-        return self._spark.range(0, len(of_source), 1, self._task_count(len(of_source))).mapInArrow(
-            run, schema
+        count = len(numbers)
+        return each_number(
+            self._spark,
+            count,
+            lambda place: act(numbers[place]),
+            schema,
+            task_count=self._task_count(count),
         )
 
     def _task_count(self, count: int) -> int:

@@ -22,6 +22,7 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.spark.session import SessionSettings, spark_session
 from ottla.spark.task_errors import own_errors
+from ottla.spark.worker import each_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,15 +108,13 @@ def plan(source: str, target: str, options: MirrorOptions) -> list[BulkCopy]:
         return Mirror(opened, copy, options, throttle=throttle).plan_bulk()
 
 
-Task = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+Task = Callable[[int], "Iterator[pa.RecordBatch]"]
 
 
 def run_tasks(spark: "SparkSession", copies: Sequence[BulkCopy], task: Task) -> list[Staged]:
     """One task a copy; raises `UserError` or `TaskError` for what our own code refused."""
-    count = len(copies)
-    numbers = spark.range(0, count, 1, count)
     with own_errors():
-        rows = numbers.mapInArrow(task, RESULT).collect()
+        rows = each_number(spark, len(copies), task, RESULT).collect()
     return [
         Staged(
             copy=copies[row.task],
@@ -129,17 +128,15 @@ def run_tasks(spark: "SparkSession", copies: Sequence[BulkCopy], task: Task) -> 
 
 
 def task_of(source: str, target: str, copies: Sequence[BulkCopy], on_step: OnStep) -> Task:
-    """What Spark runs: numbers of copies in, what was staged out."""
+    """What Spark runs: the number of a copy in, what was staged out."""
     fields = [asdict(copy) for copy in copies]
 
-    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def run(number: int) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                staged = _stage(source, target, BulkCopy(**fields[number]), on_step)
-                row = {"task": number, **_told(staged)}
-                yield pa.RecordBatch.from_pylist([row], schema=_result_schema())
+        staged = _stage(source, target, BulkCopy(**fields[number]), on_step)
+        row = {"task": number, **_told(staged)}
+        yield pa.RecordBatch.from_pylist([row], schema=_result_schema())
 
     return run
 

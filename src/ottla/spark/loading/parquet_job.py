@@ -19,7 +19,7 @@ from ottla.spark.tables.manifest import DataFile
 from ottla.spark.tables.parquet_files import read_footer
 from ottla.spark.tables.store import TableStore
 from ottla.spark.task_errors import TaskError, own_errors
-from ottla.spark.worker import exempt_imports
+from ottla.spark.worker import each_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,24 +63,20 @@ def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ..
 def run_tasks(spark: "SparkSession", work: Sequence[Work], on_tasks: OnTasks) -> list[str]:
     """Does each piece of work in a task; returns the texts that they give back.
 
-    Raises `UserError` or `TaskError` for what our own code refused. For a data source Spark would
-    start more processes of Python, one after the other, before the first task.
+    Raises `UserError` or `TaskError` for what our own code refused.
     """
     found: list[str] = []
     if not work:
         return found
 
-    def act(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def act(number: int) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({"text": pa.array(work[number](), pa.string())})
-        exempt_imports()
+        yield pa.RecordBatch.from_pydict({"text": pa.array(work[number](), pa.string())})
 
     def collect() -> None:
-        numbers = spark.range(0, len(work), 1, len(work))
-        found.extend(row.text for row in numbers.mapInArrow(act, "text string").collect())
+        rows = each_number(spark, len(work), act, "text string").collect()
+        found.extend(row.text for row in rows)
 
     with own_errors():
         if hasattr(spark, "_jsparkSession"):
