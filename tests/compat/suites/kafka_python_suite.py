@@ -5,17 +5,14 @@ below, or passes in spite of one, makes the run fail.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.cli.support import serving
+from tests.compat.suites.suite import broker, outcomes_of_junit, report
 
 KAFKA_VERSION = "4.3.0"
 """What the suite is told it talks to: what the versions that Ottla answers look like to it."""
@@ -47,30 +44,20 @@ KNOWN_GAPS: dict[str, str] = {
 }
 
 
+BROKER_SETTINGS = {
+    "num.partitions": "4",
+    "node.id": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+"""What the suite's own broker is given, and its tests rely on."""
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         suite = unpack_suite(Path(scratch))
-        with serving(Path(scratch) / "data", *broker_settings(free_port())) as (address, _):
+        with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
             outcomes = run_suite(suite, address)
-    return report(outcomes)
-
-
-def broker_settings(port: int) -> list[str]:
-    """What the suite's own broker is given, and its tests rely on."""
-    settings = {
-        "num.partitions": "4",
-        "node.id": "0",
-        "group.min.session.timeout.ms": "1000",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-    }
-    words = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-    return ["--listen", f"127.0.0.1:{port}", *words]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
+    return report("kafka-python's suite", outcomes, KNOWN_GAPS)
 
 
 def unpack_suite(scratch: Path) -> Path:
@@ -119,37 +106,7 @@ def run_suite(suite: Path, address: str) -> dict[str, str]:
     )
     if not results.exists():
         sys.exit((suite / "pytest.log").read_text()[-4000:])
-    cases = ElementTree.parse(results).iter("testcase")
-    return {case.attrib["name"]: _outcome(case) for case in cases}
-
-
-def _outcome(case: ElementTree.Element) -> str:
-    for child in case:
-        if child.tag in ("failure", "error"):
-            return "failed"
-        if child.tag == "skipped":
-            return f"skipped: {child.attrib.get('message', '')}"
-    return "passed"
-
-
-def report(outcomes: dict[str, str]) -> int:
-    """Prints what is not as expected, and a summary; the exit code."""
-    wrong = []
-    for name, outcome in sorted(outcomes.items()):
-        reason = KNOWN_GAPS.get(name)
-        if outcome == "failed" and reason is None:
-            wrong.append(f"FAILED {name}")
-        elif outcome == "passed" and reason is not None:
-            wrong.append(f"passes, but is listed as a gap: {name}")
-        elif outcome != "passed":
-            sys.stdout.write(f"{name}: {reason or outcome}\n")
-    sys.stdout.writelines(f"{line}\n" for line in wrong)
-    counts = Counter(outcome.split(":")[0] for outcome in outcomes.values())
-    sys.stdout.write(
-        f"kafka-python's suite: {counts['passed']} passed, {counts['failed']} failed, "
-        f"{counts['skipped']} skipped\n"
-    )
-    return 1 if wrong or not outcomes else 0
+    return outcomes_of_junit(results)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,83 @@
+"""What the suites of others have in common: a broker to talk to, outcomes, and what to say of them.
+
+An outcome is `passed`, `failed`, or `skipped: ` and why the suite left the test out.
+"""
+
+import socket
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cli.support import serving
+
+PASSED = "passed"
+FAILED = "failed"
+SKIPPED = "skipped"
+
+
+@contextmanager
+def broker(data_dir: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """The address of a fresh `ottla serve` with `settings`: also the one it tells clients of."""
+    with serving(data_dir, *broker_settings(free_port(), settings)) as (address, _):
+        yield address
+
+
+def broker_settings(port: int, settings: Mapping[str, str]) -> list[str]:
+    """The arguments of `ottla serve` for a broker on `port` that tells clients of 127.0.0.1."""
+    told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}", **settings}
+    words = [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
+    return ["--listen", f"127.0.0.1:{port}", *words]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def outcomes_of_junit(results: Path) -> dict[str, str]:
+    """Outcome by name of the test, out of a file in JUnit's XML."""
+    cases = ElementTree.parse(results).iter("testcase")
+    return {case.attrib["name"]: _outcome(case) for case in cases}
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    for child in case:
+        if child.tag in ("failure", "error"):
+            return FAILED
+        if child.tag == "skipped":
+            return f"{SKIPPED}: {child.attrib.get('message', '')}"
+    return PASSED
+
+
+def report(
+    suite: str,
+    outcomes: Mapping[str, str],
+    known_gaps: Mapping[str, str],
+    unsteady: Mapping[str, str] | None = None,
+) -> int:
+    """Prints what did not pass and why, what is not as expected, and a summary; the exit code.
+
+    The tests of `known_gaps` have to fail, each for the reason given. Those of `unsteady` may
+    pass or fail, for a reason that lies in the suite.
+    """
+    reasons = {**(unsteady or {}), **known_gaps}
+    wrong = [f"is listed, but was not run: {name}" for name in reasons if name not in outcomes]
+    for name, outcome in sorted(outcomes.items()):
+        if outcome == FAILED and name not in reasons:
+            wrong.append(f"FAILED {name}")
+        elif outcome == PASSED and name in known_gaps:
+            wrong.append(f"passes, but is listed as a gap: {name}")
+        elif outcome != PASSED:
+            sys.stdout.write(f"{name}: {reasons.get(name, outcome)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in wrong)
+    sys.stdout.write(f"{suite}: {_summary(outcomes)}\n")
+    return 1 if wrong or not outcomes else 0
+
+
+def _summary(outcomes: Mapping[str, str]) -> str:
+    counts = Counter(outcome.split(":")[0] for outcome in outcomes.values())
+    return ", ".join(f"{counts[kind]} {kind}" for kind in (PASSED, FAILED, SKIPPED))
