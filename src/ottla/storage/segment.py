@@ -346,7 +346,7 @@ class Segment:
         next_offset = self.base_offset
         max_offset = self.base_offset + INT32_MAX
         interval = self._config.index_interval_bytes
-        largest_ms = self.largest.timestamp_ms
+        largest_ms, largest_offset = NO_TIMESTAMP, self.base_offset
         # An active segment is never compacted.
         may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
         while valid < end:
@@ -355,13 +355,14 @@ class Segment:
                 batch.check()
             except InvalidBatchError:
                 break
-            if next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+            is_gap = batch.magic == 2 and batch.base_offset != next_offset
+            if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
                 self.log.stamp_base_offset(valid, next_offset)
                 batch = batch_at(view, valid)
+                is_gap = False
             size, last_offset = batch.size, batch.last_offset
             if valid + size > end or last_offset < next_offset:
                 break
-            is_gap = batch.magic == 2 and batch.base_offset != next_offset
             if is_gap and is_misplaced(batch, next_offset, limit, view):
                 break
             if is_gap and valid + size == end and not may_have_gaps:
@@ -369,14 +370,15 @@ class Segment:
             if last_offset > max_offset:
                 raise OffsetOverflowError(self, valid, last_offset)
             if batch.max_timestamp_ms > largest_ms:
-                largest_ms = batch.max_timestamp_ms
-                self._max = TimestampOffset(largest_ms, last_offset)
+                largest_ms, largest_offset = batch.max_timestamp_ms, last_offset
             if valid - last_entry > interval:
+                self._max = TimestampOffset(largest_ms, largest_offset)
                 self._add_index_entries(last_offset, valid)
                 last_entry = valid
             on_batch(batch)
             valid += size
             next_offset = last_offset + 1
+        self._max = TimestampOffset(largest_ms, largest_offset)
         return valid
 
     def rebuild_indexes(self) -> None:
