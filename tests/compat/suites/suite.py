@@ -38,10 +38,18 @@ def free_port() -> int:
     return port
 
 
-def outcomes_of_junit(results: Path) -> dict[str, str]:
-    """Outcome by name of the test, out of a file in JUnit's XML."""
+def outcomes_of_junit(results: Path, *, with_class: bool = False) -> dict[str, str]:
+    """Outcome by name of the test, out of a file in JUnit's XML.
+
+    `with_class` for a suite in which names repeat: then the class comes first.
+    """
     cases = ElementTree.parse(results).iter("testcase")
-    return {case.attrib["name"]: _outcome(case) for case in cases}
+    return {_name(case, with_class): _outcome(case) for case in cases}
+
+
+def _name(case: ElementTree.Element, with_class: bool) -> str:
+    name = case.attrib["name"]
+    return f"{case.attrib['classname']}: {name}" if with_class else name
 
 
 def _outcome(case: ElementTree.Element) -> str:

@@ -64,3 +64,16 @@ def test_outcomes_are_read_from_junit(tmp_path: Path) -> None:
         "worse": "failed",
         "left out": "skipped: needs TLS",
     }
+
+
+def test_class_tells_tests_of_one_name_apart(tmp_path: Path) -> None:
+    results = tmp_path / "results.xml"
+    results.write_text(
+        '<testsuite><testcase classname="Producer" name="ends"/>'
+        '<testcase classname="Consumer" name="ends"><failure/></testcase></testsuite>'
+    )
+
+    assert outcomes_of_junit(results, with_class=True) == {
+        "Producer: ends": "passed",
+        "Consumer: ends": "failed",
+    }

@@ -1,0 +1,118 @@
+"""no-kafka's own tests, out of its npm package, against `ottla serve` as a Kafka 0.10.0.
+
+A client of 2015 for Kafka 0.9: version 0 of Produce, Fetch, Metadata and JoinGroup, message sets
+of magic 0, gzip and snappy. Run with `python -m tests.compat.suites.no_kafka_suite`; it needs node
+and npm. A test that fails without a reason below, or passes in spite of one, makes the run fail.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.suites.suite import FAILED, SKIPPED, broker, outcomes_of_junit, report
+
+SUITE = "no-kafka 3.4.4"
+PACKAGES = (
+    "no-kafka@3.4.4",
+    "chai-as-promised@6.0.0",
+    "chai@3.5.0",
+    "mocha@3.5.3",
+    "sinon-chai@2.14.0",
+    "sinon@2.4.1",
+    "snappy@6.3.5",
+)
+"""The client and what its tests use, which no-kafka's `devDependencies` name."""
+
+BROKER_SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "inter.broker.protocol.version": "0.10.0",
+    "log.message.format.version": "0.10.0",
+}
+"""Of the suite's own Kafka. Two tests count the bytes of single messages: a later Kafka packs what
+is sent together into one batch, and fails them too."""
+
+TOPIC = "kafka-test-topic"
+PARTITION_COUNT = 3
+USUAL_PORT = "9092"
+
+NO_TLS = "it connects with TLS, which Ottla has not (and its certificates ended in 2020)"
+KNOWN_GAPS = {
+    "Connection when configuring SSL CA: should load from file": NO_TLS,
+    "Connection when configuring SSL CA: should load from string": NO_TLS,
+}
+
+
+def main() -> int:
+    if shutil.which("npm") is None:
+        sys.stdout.write(f"{SUITE}: not run, it needs node (20 or newer) and npm\n")
+        return 0
+    with tempfile.TemporaryDirectory() as scratch:
+        modules = install(Path(scratch))
+        with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
+            make_topic(address)
+            results = run_suite(point_at(address, modules), modules)
+        outcomes = outcomes_of_junit(results, with_class=True)
+        if not has_snappy(modules):
+            outcomes = without_snappy(outcomes)
+    return report(SUITE, outcomes, KNOWN_GAPS)
+
+
+def install(scratch: Path) -> Path:
+    """Where npm has put the packages."""
+    npm = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run([*npm, "--prefix", str(scratch), *PACKAGES], check=True, stdout=sys.stderr)
+    return scratch / "node_modules"
+
+
+def make_topic(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)])[TOPIC].result()
+
+
+def point_at(address: str, modules: Path) -> Path:
+    """The suite, written for a broker on Kafka's usual port."""
+    suite = modules / "no-kafka"
+    port = address.rpartition(":")[2]
+    for script in (*suite.glob("lib/*.js"), *suite.glob("test/*.js")):
+        script.write_text(script.read_text().replace(USUAL_PORT, port))
+    return suite
+
+
+def run_suite(suite: Path, modules: Path) -> Path:
+    """Runs all tests; the file of what came out."""
+    results = suite / "results.xml"
+    mocha = ["node", "--no-deprecation", str(modules / "mocha" / "bin" / "_mocha")]
+    reporter = ["--reporter", "xunit", "--reporter-options", f"output={results}"]
+    done = subprocess.run(
+        [*mocha, *reporter, "test/*.js"],
+        cwd=suite,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if not results.exists():
+        sys.exit((done.stdout + done.stderr)[-4000:])
+    return results
+
+
+def has_snappy(modules: Path) -> bool:
+    """Whether npm could compile it; without it the client sends what it has uncompressed."""
+    probe = ["node", "-e", f"require({str(modules / 'snappy')!r})"]
+    return not subprocess.run(probe, check=False, capture_output=True).returncode
+
+
+def without_snappy(outcomes: dict[str, str]) -> dict[str, str]:
+    absent = f"{SKIPPED}: npm could not compile the package snappy"
+    return {
+        name: absent if "snappy" in name.lower() and outcome != FAILED else outcome
+        for name, outcome in outcomes.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
