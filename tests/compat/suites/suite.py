@@ -19,17 +19,13 @@ SKIPPED = "skipped"
 
 
 @contextmanager
-def broker(data_dir: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """The address of a fresh `ottla serve` with `settings`: also the one it tells clients of."""
-    with serving(data_dir, *broker_settings(free_port(), settings)) as (address, _):
-        yield address
-
-
-def broker_settings(port: int, settings: Mapping[str, str]) -> list[str]:
-    """The arguments of `ottla serve` for a broker on `port` that tells clients of 127.0.0.1."""
-    told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}", **settings}
+def broker(data_dir: Path, settings: Mapping[str, str], host: str = "127.0.0.1") -> Iterator[str]:
+    """The address of a fresh `ottla serve` with `settings`, known to clients as `host`."""
+    port = free_port()
+    told = {"advertised.listeners": f"PLAINTEXT://{host}:{port}", **settings}
     words = [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
-    return ["--listen", f"127.0.0.1:{port}", *words]
+    with serving(data_dir, "--listen", f"127.0.0.1:{port}", *words) as (address, _):
+        yield address
 
 
 def free_port() -> int:

@@ -1,0 +1,101 @@
+"""Tests of Go packages as Debian brings them: sources in a folder, built without modules.
+
+Nothing of this asks the network: Debian's packages of Go libraries come with their tests, and
+depend on all that these import.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED
+
+DEBIAN_GOPATH = Path("/usr/share/gocode")
+SAID = re.compile(r"\s*\w+\.go:\d+:\s*(.*)")
+"""A line that a test itself wrote, and not what runs it."""
+
+OUTCOMES = {"pass": PASSED, "fail": FAILED, "skip": SKIPPED}
+
+
+def absence(import_path: str, debian_package: str) -> str | None:
+    """Why the package's tests cannot be run, with the mend."""
+    if shutil.which("go") is None:
+        return "go is not installed (apt-get install golang-go)"
+    if not (DEBIAN_GOPATH / "src" / import_path).exists():
+        return f"{import_path} is not installed (apt-get install {debian_package})"
+    return None
+
+
+def version_of(debian_package: str) -> str:
+    """The upstream's version of an installed package."""
+    query = ["dpkg-query", "--show", "--showformat", "${source:Upstream-Version}", debian_package]
+    return subprocess.run(query, check=True, capture_output=True, text=True).stdout
+
+
+def copy_package(import_path: str, gopath: Path) -> Path:
+    """A copy of an installed package under `gopath`, to be changed and built there."""
+    copied = gopath / "src" / import_path
+    shutil.copytree(DEBIAN_GOPATH / "src" / import_path, copied)
+    return copied
+
+
+def rewrite(scripts: Iterable[Path], changes: Mapping[str, str]) -> None:
+    """Replaces texts wherever they stand."""
+    for script in scripts:
+        text = script.read_text()
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        script.write_text(text)
+
+
+def run_tests(
+    package: Path, gopath: Path, *, flags: Sequence[str] = (), settings: Mapping[str, str] = {}
+) -> dict[str, str]:
+    """Outcome by name of the test, subtests instead of the test that holds them."""
+    environment = {
+        **os.environ,
+        "GO111MODULE": "off",
+        "GOFLAGS": "",
+        "GOPATH": f"{gopath}:{DEBIAN_GOPATH}",
+        "GOCACHE": str(gopath / "cache"),
+        **settings,
+    }
+    done = subprocess.run(
+        ["go", "test", "-json", "-count=1", *flags, "."],
+        cwd=package,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    outcomes = outcomes_of_events(done.stdout.splitlines())
+    if not outcomes:
+        sys.exit((done.stdout + done.stderr)[-4000:])
+    return outcomes
+
+
+def outcomes_of_events(lines: Iterable[str]) -> dict[str, str]:
+    """What `go test -json` told. A test that began and did not end has failed."""
+    outcomes: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for line in lines:
+        event = json.loads(line)
+        name = event.get("Test")
+        if name is None:
+            continue
+        outcomes.setdefault(name, FAILED)
+        if event["Action"] in OUTCOMES:
+            outcomes[name] = OUTCOMES[event["Action"]]
+        elif match := SAID.match(event.get("Output", "")):
+            reasons[name] = match[1]
+    holders = {name.rpartition("/")[0] for name in outcomes}
+    return {
+        name: f"{SKIPPED}: {reasons.get(name) or 'by itself'}" if outcome == SKIPPED else outcome
+        for name, outcome in outcomes.items()
+        if name not in holders
+    }
