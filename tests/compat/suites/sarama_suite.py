@@ -1,0 +1,114 @@
+"""sarama's functional tests, out of Debian's source package, against `ottla serve`.
+
+A client in Go of 2019, whose tests pose as clients of every Kafka from 0.8.2 to 2.2. Run with
+`python -m tests.compat.suites.sarama_suite`. A test that fails without a reason below, or passes in
+spite of one, makes the run fail.
+"""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.suites.go_packages import absence, copy_package, run_tests, version_of
+from tests.compat.suites.suite import broker, free_port, report
+
+IMPORT_PATH = "github.com/Shopify/sarama"
+DEBIAN_PACKAGE = "golang-github-shopify-sarama-dev"
+SOURCE_PACKAGE = "golang-github-shopify-sarama"
+ASSERTIONS = ("github.com/stretchr/testify", "golang-github-stretchr-testify-dev")
+PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"
+PROXY = Path(__file__).with_name("toxiproxy.go")
+SUITE = "sarama"
+
+TESTS = "^(TestFunc|TestVersionMatrix|TestConsumerHighWaterMarkOffset|TestReadOnlyAndAllCommitted)"
+"""Those that talk to a broker; the rest of the package talk to mocks of their own."""
+
+KAFKA_VERSION = "2.2.0"
+"""The newest that this sarama knows, and its suite is run with."""
+
+BROKER_SETTINGS = {"auto.create.topics.enable": "false"}
+TOPICS = {"test.1": 1, "test.4": 4, "test.64": 64, "uncommitted-topic-test-4": 1}
+"""With their partitions, as the suite's own cluster has them."""
+
+TRANSACTIONAL_TOPIC = "uncommitted-topic-test-4"
+KNOWN_GAPS: dict[str, str] = {}
+
+
+def main() -> int:
+    reason = absence(IMPORT_PATH, DEBIAN_PACKAGE) or absence(*ASSERTIONS)
+    if reason:
+        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
+        return 0
+    with tempfile.TemporaryDirectory() as scratch:
+        sources = fetch_sources(Path(scratch))
+        if sources is None:
+            sys.stdout.write(f"{SUITE}: not run, apt-get has no sources (add a deb-src line)\n")
+            return 0
+        outcomes = run_suite(sources, Path(scratch))
+    return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}", outcomes, KNOWN_GAPS)
+
+
+def fetch_sources(scratch: Path) -> Path | None:
+    """sarama's own archive, which has the tests that the binary package leaves out."""
+    apt = ["apt-get", "source", "--quiet", "--download-only", "--tar-only", SOURCE_PACKAGE]
+    done = subprocess.run(apt, cwd=scratch, check=False, capture_output=True, text=True)
+    archives = list(scratch.glob(f"{SOURCE_PACKAGE}_*.orig.tar.*"))
+    if done.returncode or not archives:
+        sys.stderr.write(done.stderr)
+        return None
+    with tarfile.open(archives[0]) as tar:
+        tar.extractall(scratch / "sources", filter="data")
+    (unpacked,) = (scratch / "sources").iterdir()
+    return unpacked
+
+
+def run_suite(sources: Path, scratch: Path) -> dict[str, str]:
+    gopath = scratch / "go"
+    package = copy_package(IMPORT_PATH, gopath)
+    for tests in sources.glob("functional_*test.go"):
+        shutil.copy(tests, package)
+    proxy = gopath / "src" / PROXY_IMPORT_PATH
+    proxy.mkdir(parents=True)
+    shutil.copy(PROXY, proxy)
+    data = scratch / "data"
+    with broker(data, BROKER_SETTINGS) as address:
+        prepare(address)
+    through = f"127.0.0.1:{free_port()}"
+    told = {"advertised.listeners": f"PLAINTEXT://{through}"}
+    with broker(data, {**BROKER_SETTINGS, **told}) as address:
+        settings = {
+            "KAFKA_PEERS": through,
+            "TOXIPROXY_ADDR": address,
+            "KAFKA_VERSION": KAFKA_VERSION,
+            "CI": "true",
+        }
+        return run_tests(package, gopath, flags=["-run", TESTS], settings=settings)
+
+
+def prepare(address: str) -> None:
+    """Makes the topics, and in one of them six committed records among aborted ones."""
+    admin = AdminClient({"bootstrap.servers": address})
+    topics = [NewTopic(name, count, 1) for name, count in TOPICS.items()]
+    for made in admin.create_topics(topics).values():
+        made.result()
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "prepares-a-suite"})
+    producer.init_transactions()
+    for number in range(1, 7):
+        for word, end in (
+            ("Uncommitted", producer.abort_transaction),
+            ("Committed", producer.commit_transaction),
+        ):
+            producer.begin_transaction()
+            producer.produce(TRANSACTIONAL_TOPIC, f"{word} {number}", partition=0)
+            producer.flush()
+            end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
