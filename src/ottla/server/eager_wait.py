@@ -12,7 +12,19 @@ from typing import Generic, TypeVar
 EAGER_S = 100e-6
 """How long to look; and how short a wait must have been for the next one to look."""
 
+PUNCTUAL_S = 0.01
+LATENESS = 1 / 150
+"""Linux ends a wait late by up to a 1000th of it, for a niced process by up to a 200th."""
+
 E = TypeVar("E")
+
+
+def sleep_towards(left_s: float) -> float:
+    """How long to sleep when something is due in `left_s`, so as not to come late.
+
+    A sleep that is cut short is followed by another; the last one is too short to be late.
+    """
+    return left_s if left_s <= PUNCTUAL_S else left_s * (1 - LATENESS)
 
 
 class EagerWait(Generic[E]):

@@ -29,7 +29,7 @@ from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
 from ottla.server.call import Later
 from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
-from ottla.server.eager_wait import EagerWait
+from ottla.server.eager_wait import EagerWait, sleep_towards
 from ottla.server.outbox import TruncatedFileError
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Server:
                 self._close_all()
 
     def _timeout(self) -> float | None:
-        """Seconds until there is something to do without a peer; `None` for never.
+        """Seconds to sleep until there is something to do without a peer; `None` for ever.
 
         What another thread appends from now on comes with a `wake`.
         """
@@ -148,7 +148,7 @@ class Server:
             deadline_ms = self._next_idle_check_ms
         if deadline_ms is None:
             return None
-        return max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
+        return sleep_towards(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000)
 
     def _round(self, events: Sequence[tuple[SelectorKey, int]]) -> None:
         at = read_clock(self._clock)

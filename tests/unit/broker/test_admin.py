@@ -138,8 +138,11 @@ def test_defaults_that_contradict_a_topic_are_refused() -> None:
 
 def test_a_setting_without_effect_may_be_changed_if_kafka_allows_it() -> None:
     broker = with_topics()
-    broker.admin.alter_broker(OWN, settings(num_io_threads="16"))
+    broker.admin.alter_broker(
+        OWN, settings(num_io_threads="16", sasl_kerberos_min_time_before_relogin="58000")
+    )
     assert broker.config.given["num.io.threads"] == "16"
+    assert broker.config.given["sasl.kerberos.min.time.before.relogin"] == "58000"
 
 
 def test_a_disk_that_fails_keeps_the_old_settings() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ottla.server.eager_wait import EAGER_S, EagerWait
+from ottla.server.eager_wait import EAGER_S, EagerWait, sleep_towards
 
 
 class Requests:
@@ -67,3 +67,18 @@ def test_a_deadline_that_is_near_is_not_missed() -> None:
     assert requests.now_s < 2 * EAGER_S + 1e-5
     assert requests.wait(0.25) == []
     assert requests.now_s < 0.26
+
+
+def test_what_is_due_is_slept_towards_and_not_over() -> None:
+    """Where a sleep of any length may last a 200th longer than asked."""
+    left_s, sleeps = 6.0, 0
+    while left_s > 0:
+        left_s -= sleep_towards(left_s) * (1 + 1 / 200)
+        sleeps += 1
+    assert left_s > -100e-6
+    assert sleeps <= 4
+
+
+def test_short_sleep_is_slept_at_once() -> None:
+    assert sleep_towards(0.005) == 0.005
+    assert sleep_towards(0.0) == 0.0
