@@ -12,6 +12,19 @@ from ottla.storage.log_file import LogFile
 logger = logging.getLogger(__name__)
 
 
+class OffsetOverflowError(CorruptionError):
+    """A sound batch whose offset lies too far from its segment's base offset for an index.
+
+    Kafka: `LogSegmentOffsetOverflowException`.
+    """
+
+    def __init__(self, log: LogFile, base_offset: int, position: int, offset: int) -> None:
+        reason = f"offset {offset} lies too far from the segment's base offset for an index"
+        super().__init__(log.path, position, reason)
+        self.log = log
+        self.base_offset = base_offset
+
+
 def sound_batch(log: LogFile, position: int) -> Batch:
     """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
     batch = log.batch(position)

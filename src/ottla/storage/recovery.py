@@ -39,10 +39,11 @@ from ottla.storage.filenames import (
 from ottla.storage.header_check import checked_end
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
+from ottla.storage.log_order import OffsetOverflowError
 from ottla.storage.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.seams import Seams
-from ottla.storage.segment import OffsetOverflowError, Segment
+from ottla.storage.segment import Segment
 from ottla.storage.segment_times import has_true_last_entries
 from ottla.storage.segments import Segments
 from ottla.storage.snapshot_files import SnapshotFiles
@@ -206,13 +207,10 @@ class _Loader:
                 self._recover_segments()
                 return
             except OffsetOverflowError as overflow:
-                self._split(overflow.segment)
-
-    def _split(self, segment: Segment) -> None:
-        split_segment(self._files, self._directory, segment.log, segment.base_offset)
-        self.abandon()
-        self._segments = Segments()
-        self._finish_swaps(self._clean_temporary_files())
+                split_segment(self._files, self._directory, overflow.log, overflow.base_offset)
+                self.abandon()
+                self._segments = Segments()
+                self._finish_swaps(self._clean_temporary_files())
 
     # 3
 

@@ -26,6 +26,7 @@ from ottla.storage.filenames import (
 from ottla.storage.glance import glance_at_largest
 from ottla.storage.log_file import LogFile
 from ottla.storage.log_order import (
+    OffsetOverflowError,
     headers_in_order,
     is_flipped_offset,
     is_misplaced,
@@ -37,6 +38,7 @@ from ottla.storage.segment_witness import WitnessOfSegment
 from ottla.storage.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
+from ottla.storage.unindexed import UnindexedAppends
 
 logger = logging.getLogger(__name__)
 
@@ -61,18 +63,6 @@ class FoundBatch:
     size: int
 
 
-class OffsetOverflowError(CorruptionError):
-    """A sound batch whose offset lies too far from its segment's base offset for an index.
-
-    Kafka: `LogSegmentOffsetOverflowException`.
-    """
-
-    def __init__(self, segment: "Segment", position: int, offset: int) -> None:
-        reason = f"offset {offset} lies too far from the segment's base offset for an index"
-        super().__init__(segment.log.path, position, reason)
-        self.segment = segment
-
-
 class Segment:
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
@@ -80,13 +70,13 @@ class Segment:
     """What its files' names end with."""
 
     __slots__ = (
-        "_bytes_since_index_entry",
         "_config",
         "_file_system",
         "_first_timestamp_ms",
         "_max",
         "_offset_index",
         "_time_index",
+        "_unindexed",
         "base_offset",
         "checked_ranges",
         "created_ms",
@@ -129,7 +119,7 @@ class Segment:
         self.witness = WitnessOfSegment(
             file_system, join(directory, witness_file_name(base_offset))
         )
-        self._bytes_since_index_entry = 0
+        self._unindexed = UnindexedAppends()
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         # What this process has written itself it need not check at every lookup.
@@ -187,11 +177,11 @@ class Segment:
         if size == 0:
             self._first_timestamp_ms = largest.timestamp_ms
         self.take_largest(largest)
-        if self._bytes_since_index_entry > self._config.index_interval_bytes:
+        if self._unindexed.size > self._config.index_interval_bytes:
             self._add_index_entries(last_offset, size)
-            self._bytes_since_index_entry = 0
+            self._unindexed.indexed()
         self.log.append(buffer)
-        self._bytes_since_index_entry += len(buffer)
+        self._unindexed.add(size, last_offset, len(buffer))
 
     def take_largest(self, seen: TimestampOffset) -> None:
         if seen.timestamp_ms > self.largest.timestamp_ms:
@@ -253,6 +243,9 @@ class Segment:
         An index has no checksum, so what it says is held against the log; Kafka believes it. One
         that lies is made anew.
         """
+        unindexed = self._unindexed.position_of(offset)
+        if unindexed is not None:
+            return unindexed
         indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
         if position == 0 or self._is_batch_of(indexed_offset, position):
             return position
@@ -368,7 +361,7 @@ class Segment:
             if is_gap and valid + size == end and not may_have_gaps:
                 warn_of_gap(self.log, valid, next_offset, batch.base_offset)
             if last_offset > max_offset:
-                raise OffsetOverflowError(self, valid, last_offset)
+                raise OffsetOverflowError(self.log, self.base_offset, valid, last_offset)
             if batch.max_timestamp_ms > largest_ms:
                 largest_ms, largest_offset = batch.max_timestamp_ms, last_offset
             if valid - last_entry > interval:
@@ -453,7 +446,7 @@ class Segment:
         self.forget_checks(min(self.unchecked_size, self.log.size))
         if self.log.size == 0:
             self._first_timestamp_ms = None
-        self._bytes_since_index_entry = 0
+        self._unindexed.cut()
         self._max = None
         self._max = self._largest_behind(self.largest)
         return removed

@@ -1,0 +1,62 @@
+"""What was appended to a segment since its offset index was last told: the end that readers follow.
+
+A consumer that keeps up asks for a batch for which there is no index entry yet. To walk there from
+the last entry takes longer, the smaller the batches are: some thirty headers for batches of one
+record. So the places of these appends are kept in memory, until the next entry.
+"""
+
+from array import array
+from bisect import bisect_left
+
+MAX_PLACES = 4096
+"""With the default `index.interval.bytes` there are never more than 67."""
+
+
+class UnindexedAppends:
+    """`size` is how many bytes have been appended since the last entry."""
+
+    __slots__ = ("_before", "_last_offsets", "_positions", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._last_offsets = array("q")
+        self._positions = array("q")
+        self._before: int | None = None
+        """The last offset before these, where that is known."""
+
+    def add(self, position: int, last_offset: int, size: int) -> None:
+        """Takes note of an append of one or more batches, the last of which ends at an offset."""
+        self.size += size
+        if len(self._positions) == MAX_PLACES:
+            self._begin_behind_these()
+        self._last_offsets.append(last_offset)
+        self._positions.append(position)
+
+    def indexed(self) -> None:
+        """What comes next is in the index."""
+        self.size = 0
+        self._begin_behind_these()
+
+    def cut(self) -> None:
+        """The log has another end now."""
+        self.indexed()
+        self._before = None
+
+    def _begin_behind_these(self) -> None:
+        if self._last_offsets:
+            self._before = self._last_offsets[-1]
+            del self._last_offsets[:]
+            del self._positions[:]
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the append of an offset begins, or the last one, when the offset is behind it.
+
+        `None` for what lies before all that is known.
+        """
+        positions = self._positions
+        if not positions:
+            return None
+        at = bisect_left(self._last_offsets, offset)
+        if at == 0 and (self._before is None or offset <= self._before):
+            return None
+        return positions[min(at, len(positions) - 1)]

