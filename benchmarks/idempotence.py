@@ -15,7 +15,7 @@ from time import perf_counter, process_time, thread_time_ns
 from typing import NamedTuple
 
 from benchmarks.brokers import Ottla, RunningBroker, started_brokers
-from benchmarks.idempotent_clients import CLIENTS, IN_FLIGHT, VALUE, Client
+from benchmarks.idempotent_clients import CLIENTS, IN_BATCHES, IN_FLIGHT, VALUE, Client
 from benchmarks.logs import batch_of, new_log, now_ms, open_logs
 from benchmarks.machine import first_thread_seconds
 from benchmarks.measuring import Samples, Scale, seconds_of
@@ -236,9 +236,9 @@ def _by_clients(scale: Scale, broker: RunningBroker, peers: Sequence[RunningBrok
             report.notes.append(f"{client.name} is left out: {client.needs} is not installed.")
             continue
         _add_client(report, scale, broker, client)
-    if importlib.util.find_spec("confluent_kafka"):
+    if importlib.util.find_spec(IN_BATCHES.needs):
         for other in (*peers, None):
-            _add_client(report, scale, other, CLIENTS[0])
+            _add_client(report, scale, other, IN_BATCHES)
     return report
 
 
