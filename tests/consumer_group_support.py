@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.member import Member
 from ottla.coordinator.consumer_group.partitions import Assignment
@@ -74,7 +74,7 @@ class ConsumerRunner(Runner):
     def __init__(
         self,
         catalog: FakeCatalog | None = None,
-        config: GroupConfig = NO_DELAY,
+        config: GroupCoordinatorConfig = NO_DELAY,
         log: list[EncodedRecord] | None = None,
     ) -> None:
         self.catalog = FakeCatalog(a=4) if catalog is None else catalog

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
 from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
 from ottla.coordinator.group.consumer_protocol import (
@@ -35,7 +35,7 @@ GROUP = "g"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
-NO_DELAY = GroupConfig(group_initial_rebalance_delay_ms=0)
+NO_DELAY = GroupCoordinatorConfig(group_initial_rebalance_delay_ms=0)
 SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(topics=["t"]), 1)
 RANGE = {"range": SUBSCRIPTION}
 
@@ -49,7 +49,9 @@ class Runner:
     With `refuses` set, the log takes no more records.
     """
 
-    def __init__(self, config: GroupConfig = NO_DELAY, log: list[EncodedRecord] | None = None):
+    def __init__(
+        self, config: GroupCoordinatorConfig = NO_DELAY, log: list[EncodedRecord] | None = None
+    ):
         self.config = config
         self.elapsed_ms = 0
         self.log = [] if log is None else log

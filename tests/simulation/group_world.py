@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.group.commits import CommitRequest
 from ottla.coordinator.group.offsets import NewOffset
 from ottla.coordinator.group.requests import JoinRequest, MemberClaim, SyncRequest
@@ -34,7 +34,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         delay_ms = self.chance.choice([0, 3000])
-        self.runner = Runner(GroupConfig(group_initial_rebalance_delay_ms=delay_ms))
+        self.runner = Runner(GroupCoordinatorConfig(group_initial_rebalance_delay_ms=delay_ms))
         self.is_calm = False
         self.clients: dict[str, Client] = {}
         self.given: dict[tuple[int, int], str] = {}

@@ -17,7 +17,7 @@ from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, 
 from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.requests import (
     ConsumerGroupDescription,
     HeartbeatAnswer,
@@ -70,7 +70,9 @@ class _Writing:
 class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`."""
 
-    def __init__(self, broker: Appender, config: GroupConfig, new_id: Callable[[], Uuid]) -> None:
+    def __init__(
+        self, broker: Appender, config: GroupCoordinatorConfig, new_id: Callable[[], Uuid]
+    ) -> None:
         self.machine = GroupCoordinatorShard(config, broker.topics, new_id)
         self._topic = InternalTopic(
             broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
@@ -269,7 +271,7 @@ class GroupCoordinator:
             self.machine.replay(record.key, record.value, offset, producer_id=producer_id)
 
 
-def offsets_topic(config: GroupConfig) -> NewTopic:
+def offsets_topic(config: GroupCoordinatorConfig) -> NewTopic:
     """`__consumer_offsets` as Kafka makes it (`GroupCoordinator.groupMetadataTopicConfigs`)."""
     return NewTopic(
         name=CONSUMER_OFFSETS,

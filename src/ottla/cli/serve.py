@@ -18,7 +18,7 @@ from ottla.cli.metrics import BrokerCollector, MetricsServer
 from ottla.cli.recovery_progress import RecoveryProgress
 from ottla.cli.server_properties import given_settings, log_directories
 from ottla.config.broker import broker_config
-from ottla.config.group import with_local_defaults
+from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
 from ottla.embedded.cleaning import Cleaning
 from ottla.embedded.cleaning_process import ProcessEngine

@@ -1,217 +1,33 @@
-"""The settings of consumer groups and of the offsets they commit, with Kafka's names and defaults.
+"""What a group may be told otherwise than all of its coordinator's (KIP-848).
 
-Kafka's counterparts: `GroupCoordinatorConfig`, `GroupConfig`.
+Kafka's counterpart: `GroupConfig`. Left out: the settings of share and streams groups.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from ottla.config.setting import INT32_MAX, SettingError, setting
-
-INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
-
-LOCAL_DEFAULTS: Final = {INITIAL_REBALANCE_DELAY: "0"}
-"""What a log that only its own machine can reach does differently, unless it is told otherwise.
-
-Kafka lets the first member of a group wait for three seconds, since the consumers of a fleet start
-together and each would set off a rebalance. Tests, notebooks and single programs start one consumer
-and only lose the three seconds.
-"""
-
-
-def with_local_defaults(values: Mapping[str, str], *hosts: str) -> dict[str, str]:
-    """Settings as they are meant where clients come to `hosts` only; what is given stays."""
-    return {**LOCAL_DEFAULTS, **values} if all(map(_is_loopback, hosts)) else dict(values)
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+from ottla.config.setting import setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What a group coordinator is told; attributes are Kafka's names with underscores."""
+    """What one group of the new protocol is told; attributes are Kafka's names with underscores.
 
-    group_consumer_assignors: tuple[str, ...] = setting(
-        "group.consumer.assignors",
-        "list",
-        ("uniform", "range"),
-        "The assignors that consumers of the new protocol may ask for; the first is the default.",
-        one_of=("uniform", "range"),
-        is_dynamic=False,
-    )
-    group_consumer_heartbeat_interval_ms: int = setting(
-        "group.consumer.heartbeat.interval.ms",
+    `GroupCoordinatorConfig` gives the defaults, and the bounds (`check_group`).
+    """
+
+    consumer_heartbeat_interval_ms: int = setting(
+        "consumer.heartbeat.interval.ms",
         "int",
         5000,
-        "How often members of a group of the new protocol are told to send heartbeats.",
+        "How often members of the group are told to send heartbeats.",
         at_least=1,
-        is_dynamic=False,
+        broker_name="group.consumer.heartbeat.interval.ms",
     )
-    group_consumer_max_heartbeat_interval_ms: int = setting(
-        "group.consumer.max.heartbeat.interval.ms",
-        "int",
-        15_000,
-        "The longest group.consumer.heartbeat.interval.ms.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_consumer_max_session_timeout_ms: int = setting(
-        "group.consumer.max.session.timeout.ms",
-        "int",
-        60_000,
-        "The longest group.consumer.session.timeout.ms.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_consumer_max_size: int = setting(
-        "group.consumer.max.size",
-        "int",
-        INT32_MAX,
-        "The most members that a group of the new protocol may have.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_consumer_min_heartbeat_interval_ms: int = setting(
-        "group.consumer.min.heartbeat.interval.ms",
-        "int",
-        5000,
-        "The shortest group.consumer.heartbeat.interval.ms.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_consumer_min_session_timeout_ms: int = setting(
-        "group.consumer.min.session.timeout.ms",
+    consumer_session_timeout_ms: int = setting(
+        "consumer.session.timeout.ms",
         "int",
         45_000,
-        "The shortest group.consumer.session.timeout.ms.",
+        "How long the group waits for a member's next heartbeat.",
         at_least=1,
-        is_dynamic=False,
+        broker_name="group.consumer.session.timeout.ms",
     )
-    group_consumer_session_timeout_ms: int = setting(
-        "group.consumer.session.timeout.ms",
-        "int",
-        45_000,
-        "How long a group of the new protocol waits for a member's next heartbeat.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_coordinator_rebalance_protocols: tuple[str, ...] = setting(
-        "group.coordinator.rebalance.protocols",
-        "list",
-        ("classic", "consumer"),
-        "The group protocols that are spoken; consumer is the new one (KIP-848).",
-        one_of=("classic", "consumer"),
-        is_dynamic=False,
-    )
-    group_initial_rebalance_delay_ms: int = setting(
-        INITIAL_REBALANCE_DELAY,
-        "int",
-        3000,
-        "How long an empty group waits for more members after its first has come. The default is "
-        "0 where only this machine can connect: embedded, and serving on a loopback address.",
-        at_least=0,
-        is_dynamic=False,
-    )
-    group_max_session_timeout_ms: int = setting(
-        "group.max.session.timeout.ms",
-        "int",
-        1_800_000,
-        "The longest session that a member may ask for.",
-        is_dynamic=False,
-    )
-    group_max_size: int = setting(
-        "group.max.size",
-        "int",
-        INT32_MAX,
-        "The most members that a group may have.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    group_min_session_timeout_ms: int = setting(
-        "group.min.session.timeout.ms",
-        "int",
-        6000,
-        "The shortest session that a member may ask for.",
-        is_dynamic=False,
-    )
-    offset_metadata_max_bytes: int = setting(
-        "offset.metadata.max.bytes",
-        "int",
-        4096,
-        "The longest text that a client may commit with an offset.",
-        is_dynamic=False,
-    )
-    offsets_retention_check_interval_ms: int = setting(
-        "offsets.retention.check.interval.ms",
-        "long",
-        600_000,
-        "How often committed offsets are looked through for expired ones.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    offsets_retention_minutes: int = setting(
-        "offsets.retention.minutes",
-        "int",
-        10_080,
-        "How long offsets are kept after their group has become empty; for consumers without a "
-        "group, and for topics that a group no longer reads, after they were committed.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    offsets_topic_compression_codec: int = setting(
-        "offsets.topic.compression.codec",
-        "int",
-        0,
-        "The codec of commits: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        at_least=0,
-        at_most=4,
-        is_dynamic=False,
-    )
-    offsets_topic_num_partitions: int = setting(
-        "offsets.topic.num.partitions",
-        "int",
-        50,
-        "Partitions of __consumer_offsets; not to be changed once the topic is made.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    offsets_topic_replication_factor: int = setting(
-        "offsets.topic.replication.factor",
-        "short",
-        1,
-        "Replicas of __consumer_offsets; a single broker can hold one.",
-        at_least=1,
-        is_dynamic=False,
-    )
-    offsets_topic_segment_bytes: int = setting(
-        "offsets.topic.segment.bytes",
-        "int",
-        104_857_600,
-        "segment.bytes of __consumer_offsets, small so that it is compacted and loaded soon.",
-        at_least=1,
-        is_dynamic=False,
-    )
-
-    def check_groups(self) -> None:
-        """Raises `SettingError` for settings that contradict each other."""
-        for what in ("session.timeout.ms", "heartbeat.interval.ms"):
-            attribute = what.replace(".", "_")
-            value: int = getattr(self, f"group_consumer_{attribute}")
-            least: int = getattr(self, f"group_consumer_min_{attribute}")
-            most: int = getattr(self, f"group_consumer_max_{attribute}")
-            if not least <= value <= most:
-                name = f"group.consumer.{what}"
-                reason = f"group.consumer.min.{what} and .max.{what} allow {least} to {most}"
-                raise SettingError(name, f"{name}={value}: {reason}", reason)
-        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
-            name = "group.consumer.heartbeat.interval.ms"
-            reason = "must be less than group.consumer.session.timeout.ms"
-            raise SettingError(name, f"{name} {reason}", reason)
-        if not self.group_consumer_assignors:
-            name = "group.consumer.assignors"
-            raise SettingError(name, f"{name}: name at least one", "must not be empty")
-        if "classic" not in self.group_coordinator_rebalance_protocols:
-            name = "group.coordinator.rebalance.protocols"
-            raise SettingError(name, f"{name}: must name classic", "must contain classic")

@@ -33,8 +33,8 @@ class Setting:
     """A row: what `--help`, the documentation and DescribeConfigs are made from.
 
     `kind` is Kafka's type name: boolean, int, short, long, double, string, list or password.
-    `broker_name` is the broker's setting that gives a topic's default. `reading` raises
-    `ValueError`, with the reason, for texts that are none.
+    `broker_name` is the broker's setting that gives a topic's or a group's default. `reading`
+    raises `ValueError`, with the reason, for texts that are none.
     """
 
     name: str
@@ -136,24 +136,26 @@ def settings_of(config: type[Any]) -> dict[str, Setting]:
 Config = TypeVar("Config")
 
 
-def with_values(config: Config, values: Mapping[str, str]) -> Config:
+def with_values(config: Config, values: Mapping[str, str], owner: str = "topic") -> Config:
     """A copy of settings with texts by Kafka's names parsed in; raises `SettingError`."""
     rows = settings_of(type(config))
     changes: dict[str, Value] = {}
     for name, text in values.items():
         row = rows.get(name)
         if row is None:
-            raise unknown_setting(name, list(rows))
+            raise unknown_setting(name, list(rows), owner)
         changes[row.attribute] = row.parse(text)
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
 
 
-def unknown_setting(name: str, names: list[str]) -> SettingError:
+def unknown_setting(name: str, names: list[str], owner: str = "topic") -> SettingError:
     """The error for a name that is none of `names`, with the one that was perhaps meant."""
     import difflib
 
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return SettingError(
-        name, f"{name}: there is no such setting{hint}", f"Unknown topic config name: {name}{hint}"
+        name,
+        f"{name}: there is no such setting{hint}",
+        f"Unknown {owner} config name: {name}{hint}",
     )

@@ -5,14 +5,14 @@ Kafka's counterparts: `TransactionStateManagerConfig`, `TransactionLogConfig`.
 
 from dataclasses import dataclass
 
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.config.setting import setting
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionConfig(GroupConfig):
+class TransactionConfig(GroupCoordinatorConfig):
     """What the coordinators are told; attributes are Kafka's names with underscores.
 
     On top of the groups' settings, since dataclasses with slots have one base.

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.machine import ConsumerGroupMachine
 from ottla.coordinator.consumer_group.member import JOIN_EPOCH
 from ottla.coordinator.consumer_group.requests import (
@@ -46,7 +46,7 @@ class GroupCoordinatorShard:
     """A machine made of two: `classic`, and `consumer` for the new protocol (KIP-848)."""
 
     def __init__(
-        self, config: GroupConfig, catalog: TopicCatalog, new_id: Callable[[], Uuid]
+        self, config: GroupCoordinatorConfig, catalog: TopicCatalog, new_id: Callable[[], Uuid]
     ) -> None:
         self.offsets = CommittedOffsets()
         self.consumer = ConsumerGroupMachine(config, self.offsets, catalog, new_id)

@@ -23,7 +23,7 @@ from ottla.broker.cleaner import CleaningTask
 from ottla.broker.opening import BrokerOptions
 from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
-from ottla.config.group import with_local_defaults
+from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.flusher import Flusher

@@ -16,7 +16,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.topics import NewTopic, Topic, TopicGrowth
 from ottla.client.groups import Committed
-from ottla.config.group import with_local_defaults
+from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 from ottla.coordinator.group.commits import CommitRequest

@@ -1,71 +1,68 @@
-"""Settings of groups: Kafka's defaults, and the one that differs where nobody else can come."""
+"""What one group may be told: Kafka's names, the broker's defaults and bounds."""
 
 import pytest
 
 from ottla.config.broker import broker_config
-from ottla.config.group import GroupConfig, with_local_defaults
-from ottla.config.setting import SettingError
+from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.config.setting import SettingError, settings_of, with_values
 
 
-def test_the_defaults_are_kafkas() -> None:
-    config = GroupConfig()
-    assert config.group_initial_rebalance_delay_ms == 3000
-    assert config.group_min_session_timeout_ms == 6000
-    assert config.group_max_session_timeout_ms == 1_800_000
-    assert config.group_max_size == 2**31 - 1
-    assert config.group_consumer_session_timeout_ms == 45_000
-    assert config.group_consumer_heartbeat_interval_ms == 5000
-    assert config.group_consumer_assignors == ("uniform", "range")
-    assert config.offset_metadata_max_bytes == 4096
-    assert config.offsets_retention_minutes == 7 * 24 * 60
-    assert config.offsets_topic_num_partitions == 50
+def test_groups_are_told_what_their_coordinator_is() -> None:
+    assert GroupCoordinatorConfig().group_defaults == GroupConfig()
+    given = {
+        "group.consumer.session.timeout.ms": "50000",
+        "group.consumer.heartbeat.interval.ms": "6000",
+    }
+    assert broker_config(given).group_defaults == GroupConfig(
+        consumer_session_timeout_ms=50_000, consumer_heartbeat_interval_ms=6000
+    )
 
 
-def test_a_broker_is_told_of_groups_under_kafkas_names() -> None:
-    config = broker_config({"group.max.size": "7", "offsets.topic.num.partitions": "3"})
-    assert (config.group_max_size, config.offsets_topic_num_partitions) == (7, 3)
-    assert config.value_of("group.max.size") == 7
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
-def test_a_first_rebalance_does_not_wait_where_only_this_machine_can_come(host: str) -> None:
-    config = broker_config(with_local_defaults({}, host))
-    assert config.group_initial_rebalance_delay_ms == 0
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
-def test_a_first_rebalance_waits_as_kafkas_does_elsewhere(host: str) -> None:
-    config = broker_config(with_local_defaults({}, host))
-    assert config.group_initial_rebalance_delay_ms == 3000
-
-
-def test_what_is_given_counts_everywhere() -> None:
-    given = {"group.initial.rebalance.delay.ms": "500"}
-    assert with_local_defaults(given) == given
+def test_the_defaults_stand_in_two_places_and_are_the_same() -> None:
+    of_broker = settings_of(GroupCoordinatorConfig)
+    for row in settings_of(GroupConfig).values():
+        assert row.broker_name == f"group.{row.name}"
+        assert of_broker[row.broker_name].default == row.default
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "message"),
     [
-        ("group.consumer.session.timeout.ms", "44999"),
-        ("group.consumer.session.timeout.ms", "60001"),
-        ("group.consumer.heartbeat.interval.ms", "4999"),
-        ("group.consumer.heartbeat.interval.ms", "15001"),
-        ("group.consumer.assignors", ""),
-        ("group.consumer.assignors", "sticky"),
-        ("group.coordinator.rebalance.protocols", "consumer"),
-        ("group.coordinator.rebalance.protocols", "classic,share"),
+        ("consumer.session.timeout.ms", "44999", "min.session.timeout.ms.*45000 to 60000"),
+        ("consumer.session.timeout.ms", "60001", "max.session.timeout.ms.*45000 to 60000"),
+        ("consumer.heartbeat.interval.ms", "4999", "5000 to 15000"),
+        ("consumer.heartbeat.interval.ms", "15001", "5000 to 15000"),
     ],
 )
-def test_settings_of_the_new_protocol_are_held_to_each_other(name: str, text: str) -> None:
-    with pytest.raises(SettingError, match=name):
-        broker_config({name: text})
+def test_a_value_out_of_the_brokers_bounds_is_refused(name: str, text: str, message: str) -> None:
+    group = with_values(GroupConfig(), {name: text})
+    with pytest.raises(SettingError, match=rf"^{name}=.*{message}") as caught:
+        GroupCoordinatorConfig().check_group(group)
+    assert caught.value.api_message.startswith(f"Invalid value {text} for configuration {name}: ")
 
 
-def test_a_heartbeat_comes_sooner_than_a_session_ends() -> None:
-    given = {
-        "group.consumer.min.session.timeout.ms": "5000",
-        "group.consumer.session.timeout.ms": "5000",
-    }
-    with pytest.raises(SettingError, match="less than"):
-        broker_config(given)
+def test_a_groups_heartbeat_comes_sooner_than_its_session_ends() -> None:
+    coordinator = GroupCoordinatorConfig(group_consumer_min_session_timeout_ms=1)
+    coordinator.check_group(GroupConfig(consumer_session_timeout_ms=5001))
+    with pytest.raises(
+        SettingError,
+        match=r"^consumer.heartbeat.interval.ms \(5000\) must be less than "
+        r"consumer.session.timeout.ms \(5000\)$",
+    ):
+        coordinator.check_group(GroupConfig(consumer_session_timeout_ms=5000))
+
+
+def test_what_was_set_under_other_bounds_is_brought_within_them() -> None:
+    coordinator = GroupCoordinatorConfig(group_consumer_max_session_timeout_ms=50_000)
+    wide = GroupConfig(consumer_session_timeout_ms=60_000, consumer_heartbeat_interval_ms=1)
+    assert coordinator.within_bounds(wide) == GroupConfig(consumer_session_timeout_ms=50_000)
+    assert coordinator.within_bounds(GroupConfig()) == GroupConfig()
+
+
+def test_a_setting_that_groups_do_not_have_is_named() -> None:
+    with pytest.raises(SettingError) as caught:
+        with_values(GroupConfig(), {"share.session.timeout.ms": "1"}, "group")
+    assert caught.value.api_message.startswith(
+        "Unknown group config name: share.session.timeout.ms"
+    )

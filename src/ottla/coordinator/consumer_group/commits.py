@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.plan import Plan
 from ottla.coordinator.decision import Draft
@@ -16,7 +16,7 @@ from ottla.coordinator.group.offsets import CommittedOffsets, Expiry, TopicParti
 
 
 class ConsumerCommits:
-    def __init__(self, config: GroupConfig, offsets: CommittedOffsets) -> None:
+    def __init__(self, config: GroupCoordinatorConfig, offsets: CommittedOffsets) -> None:
         self._config = config
         self._offsets = offsets
 

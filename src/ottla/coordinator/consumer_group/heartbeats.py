@@ -10,7 +10,7 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid, uuid_text
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.assignors import ASSIGNORS, Subscriber
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 class Heartbeats:
     def __init__(
         self,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         catalog: TopicCatalog,
         sessions: Sessions,
         new_id: Callable[[], Uuid],

@@ -15,7 +15,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.commits import ConsumerCommits
 from ottla.coordinator.consumer_group.describing import describe, listing
 from ottla.coordinator.consumer_group.group import RECORD_KEYS, ConsumerGroup
@@ -43,7 +43,7 @@ class ConsumerGroupMachine:
 
     def __init__(
         self,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         offsets: CommittedOffsets,
         catalog: TopicCatalog,
         new_id: Callable[[], Uuid],

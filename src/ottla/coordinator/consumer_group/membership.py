@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.member import LEAVE_STATIC_EPOCH, Member, MemberState
 from ottla.coordinator.consumer_group.partitions import NOTHING
@@ -43,7 +43,7 @@ class TimerKey(NamedTuple):
 class Sessions:
     """The deadlines of members."""
 
-    def __init__(self, config: GroupConfig, timers: Timers[TimerKey]) -> None:
+    def __init__(self, config: GroupCoordinatorConfig, timers: Timers[TimerKey]) -> None:
         self._config = config
         self._timers = timers
 

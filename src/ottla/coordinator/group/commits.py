@@ -9,7 +9,7 @@ from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.group.consumer_protocol import PROTOCOL_TYPE
 from ottla.coordinator.group.group import Group
@@ -54,7 +54,7 @@ class PartitionErrors:
 
 class Commits:
     def __init__(
-        self, config: GroupConfig, offsets: CommittedOffsets, rebalances: Rebalances
+        self, config: GroupCoordinatorConfig, offsets: CommittedOffsets, rebalances: Rebalances
     ) -> None:
         self._config = config
         self._offsets = offsets

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.group.group import Group, select_protocol
 from ottla.coordinator.group.member import Member
@@ -22,7 +22,7 @@ class Joining:
     """Raises `ApiError` when a join is refused; otherwise its ticket is, or will be, answered."""
 
     def __init__(
-        self, config: GroupConfig, rebalances: Rebalances, new_id: Callable[[], Uuid]
+        self, config: GroupCoordinatorConfig, rebalances: Rebalances, new_id: Callable[[], Uuid]
     ) -> None:
         self._config = config
         self._rebalances = rebalances

@@ -17,7 +17,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft
 from ottla.coordinator.group.commits import CommitRequest, Commits, PartitionErrors
 from ottla.coordinator.group.describing import describe, listing
@@ -59,7 +59,7 @@ class GroupMachine:
 
     def __init__(
         self,
-        config: GroupConfig,
+        config: GroupCoordinatorConfig,
         offsets: CommittedOffsets,
         new_id: Callable[[], Uuid],
         is_elsewhere: Callable[[str], bool] = lambda _: False,

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
-from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.group.group import Group, select_protocol
 from ottla.coordinator.group.member import Member
@@ -46,7 +46,7 @@ GroupTimers = Timers[TimerKey]
 class Rebalances:
     """All methods write what follows into a `Draft`, and set timers."""
 
-    def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
+    def __init__(self, config: GroupCoordinatorConfig, timers: GroupTimers) -> None:
         self._config = config
         self._timers = timers
 
