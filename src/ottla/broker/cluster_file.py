@@ -24,11 +24,15 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """`default_configs` hold for every broker of the cluster, `broker_configs` for this one."""
+    """`default_configs` hold for every broker of the cluster, `broker_configs` for this one.
+
+    `group_configs` are by group; none has an empty entry.
+    """
 
     revision: int = 0
     default_configs: Mapping[str, str] = field(default_factory=dict)
     broker_configs: Mapping[str, str] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
 
 
@@ -46,7 +50,7 @@ def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
 
 def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterState) -> None:
     """Replaces the file, durably."""
-    fields = {
+    fields: dict[str, Any] = {
         "version": FORMAT_VERSION,
         "revision": state.revision,
         "default_broker_configs": dict(sorted(state.default_configs.items())),
@@ -56,6 +60,11 @@ def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterSt
             for entity, quotas in sorted(state.quotas.items(), key=repr)
         ],
     }
+    if state.group_configs:
+        fields["group_configs"] = {
+            group_id: dict(sorted(values.items()))
+            for group_id, values in sorted(state.group_configs.items())
+        }
     text = json.dumps(fields, indent=1)
     replace_file(file_system, join(directory, CLUSTER_FILE_NAME), text.encode() + b"\n")
 
@@ -77,6 +86,10 @@ def _parse(content: Any) -> ClusterState:
         revision=content["revision"],
         default_configs=_texts(content["default_broker_configs"]),
         broker_configs=_texts(content["broker_configs"]),
+        group_configs={
+            group_id: _texts(values)
+            for group_id, values in content.get("group_configs", {}).items()
+        },
         quotas=dict(_parse_quotas(one) for one in content["client_quotas"]),
     )
 
