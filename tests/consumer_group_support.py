@@ -6,6 +6,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
+from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.member import Member
@@ -69,7 +70,10 @@ class FakeCatalog:
 
 
 class ConsumerRunner(Runner):
-    """`Runner` with both protocols. `told` is the last answer of each member without an error."""
+    """`Runner` with both protocols. `told` is the last answer of each member without an error.
+
+    `group_configs` are the settings of groups that have some of their own.
+    """
 
     def __init__(
         self,
@@ -77,13 +81,17 @@ class ConsumerRunner(Runner):
         config: GroupCoordinatorConfig = NO_DELAY,
         log: list[EncodedRecord] | None = None,
     ) -> None:
+        self.group_configs: dict[str, GroupConfig] = {}
         self.catalog = FakeCatalog(a=4) if catalog is None else catalog
         self.told: dict[str, HeartbeatAnswer] = {}
         super().__init__(config, log)
 
     def _boot(self) -> GroupCoordinatorShard:
         machine = GroupCoordinatorShard(
-            self.config, self.catalog, lambda: Uuid(next(self._ids).to_bytes(16, "big"))
+            self.config,
+            self.catalog,
+            lambda: Uuid(next(self._ids).to_bytes(16, "big")),
+            lambda group_id: self.group_configs.get(group_id, self.config.group_defaults),
         )
         for offset, (encoded_key, encoded_value) in enumerate(self.log):
             key = decode_key(encoded_key)

@@ -1,4 +1,4 @@
-"""What admin clients change of a running broker: its topics, its settings, its clients' quotas.
+"""What admin clients change of a running broker: topics, groups, settings, quotas.
 
 Every change is on the disks when the call returns, and holds from then on. Refusals are `ApiError`
 and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
@@ -19,6 +19,7 @@ from ottla.broker.settings import BrokerSettings, ConfigSource, check_dynamic
 from ottla.broker.topic_store import TopicStore, storage_failures_answered
 from ottla.broker.topics import INTERNAL_TOPICS, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
+from ottla.config.group import GroupConfig
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.storage.log_directory import LogDirectory
@@ -94,6 +95,22 @@ class Admin:
         self._settings.follow(self._cluster.state, config)
         self._broker.config = config
         self._store.change_defaults(config.topic_defaults)
+
+    def alter_group(
+        self, group_id: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        """Changes the settings of a group, which need not exist."""
+        state = self._cluster.state
+        values = alteration.apply(state.group_configs.get(group_id, {}), settings_of(GroupConfig))
+        self._settings.groups.check(values)
+        if validate_only:
+            return
+        configs = {**state.group_configs, group_id: values}
+        if not values:
+            del configs[group_id]
+        with storage_failures_answered():
+            self._cluster.replace(dataclasses.replace(state, group_configs=configs))
+        self._settings.groups.change(group_id, values)
 
     # Quotas
 

@@ -116,7 +116,7 @@ class Broker:
         self.admin = Admin(
             self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
         )
-        self.groups = GroupCoordinator(self, self.config, options.new_id)
+        self.groups = GroupCoordinator(self, self.config, options.new_id, settings.groups.of)
         self.transactions = TransactionCoordinator(
             self,
             self.groups,

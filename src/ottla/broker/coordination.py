@@ -20,6 +20,7 @@ from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.requests import (
     ConsumerGroupDescription,
+    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
 )
@@ -71,9 +72,13 @@ class GroupCoordinator:
     """The groups of this broker. What comes later comes through `take_answered`."""
 
     def __init__(
-        self, broker: Appender, config: GroupCoordinatorConfig, new_id: Callable[[], Uuid]
+        self,
+        broker: Appender,
+        config: GroupCoordinatorConfig,
+        new_id: Callable[[], Uuid],
+        group_configs: GroupConfigLookup,
     ) -> None:
-        self.machine = GroupCoordinatorShard(config, broker.topics, new_id)
+        self.machine = GroupCoordinatorShard(config, broker.topics, new_id, group_configs)
         self._topic = InternalTopic(
             broker, offsets_topic(config), Compression(config.offsets_topic_compression_codec)
         )

@@ -9,6 +9,7 @@ from enum import IntEnum
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.cluster_file import ClusterState
+from ottla.broker.group_configs import GroupConfigs
 from ottla.config.broker import BrokerConfig, broker_config, broker_settings
 from ottla.config.setting import Setting, SettingError
 from ottla.config.without_effect import (
@@ -19,17 +20,24 @@ from ottla.config.without_effect import (
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers; the lower counts first."""
+    """Where a value comes from, by Kafka's numbers.
+
+    What a topic or a group has been given counts first, then the lower number.
+    """
 
     TOPIC = 1
     BROKER = 2
     ALL_BROKERS = 3
     STATIC = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class BrokerSettings:
-    """`config` is what holds now; `sources` are the texts that it was made from."""
+    """`config` is what holds now, `groups` what differs for a group.
+
+    `sources` are the texts that `config` was made from.
+    """
 
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
         self._given = given
@@ -41,6 +49,7 @@ class BrokerSettings:
         except SettingError as error:
             raise UserError(f"a setting that a client has changed: {error}") from error
         self.follow(state, config)
+        self.groups = GroupConfigs(config, state.group_configs)
 
     def complete(self, facts: Mapping[str, str]) -> None:
         """Adds what opening the directories has shown, as if it had been given."""

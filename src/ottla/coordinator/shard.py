@@ -17,6 +17,7 @@ from ottla.coordinator.consumer_group.machine import ConsumerGroupMachine
 from ottla.coordinator.consumer_group.member import JOIN_EPOCH
 from ottla.coordinator.consumer_group.requests import (
     ConsumerGroupDescription,
+    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
     TopicCatalog,
@@ -46,10 +47,14 @@ class GroupCoordinatorShard:
     """A machine made of two: `classic`, and `consumer` for the new protocol (KIP-848)."""
 
     def __init__(
-        self, config: GroupCoordinatorConfig, catalog: TopicCatalog, new_id: Callable[[], Uuid]
+        self,
+        config: GroupCoordinatorConfig,
+        catalog: TopicCatalog,
+        new_id: Callable[[], Uuid],
+        group_configs: GroupConfigLookup,
     ) -> None:
         self.offsets = CommittedOffsets()
-        self.consumer = ConsumerGroupMachine(config, self.offsets, catalog, new_id)
+        self.consumer = ConsumerGroupMachine(config, self.offsets, catalog, new_id, group_configs)
         self.classic = GroupMachine(
             config, self.offsets, new_id, is_elsewhere=self.consumer.groups.__contains__
         )

@@ -275,7 +275,7 @@ def test_a_log_that_cannot_be_read_is_told_with_the_mend(
     partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
     file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
     file.pwrite(batch[61:], 61)
-    coordinator = GroupCoordinator(broker, broker.config, broker.new_id)
+    coordinator = GroupCoordinator(broker, broker.config, broker.new_id, broker.settings.groups.of)
     with pytest.raises(UserError, match="__consumer_offsets"):
         coordinator.load(at(0))
 
@@ -359,7 +359,12 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
         def create_topic(self, new: NewTopic) -> None:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
 
-    coordinator = GroupCoordinator(Refusing(), broker.config, broker.new_id)  # type: ignore[arg-type]
+    coordinator = GroupCoordinator(
+        Refusing(),  # type: ignore[arg-type]
+        broker.config,
+        broker.new_id,
+        broker.settings.groups.of,
+    )
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
     answer = coordinator.commit(request, Moment(now_ms=NOW_MS, monotonic_ms=0))
     assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -61,7 +61,7 @@ class Heartbeats:
         return HeartbeatAnswer(
             member_id=after.member_id,
             epoch=after.epoch,
-            heartbeat_interval_ms=self._config.group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._sessions.heartbeat_interval_ms(plan.group),
             assigned=after.assigned if request.is_full or has_moved else None,
         )
 

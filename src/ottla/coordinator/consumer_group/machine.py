@@ -25,6 +25,7 @@ from ottla.coordinator.consumer_group.membership import Due, Membership, Session
 from ottla.coordinator.consumer_group.plan import Plan
 from ottla.coordinator.consumer_group.requests import (
     ConsumerGroupDescription,
+    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
     TopicCatalog,
@@ -47,11 +48,12 @@ class ConsumerGroupMachine:
         offsets: CommittedOffsets,
         catalog: TopicCatalog,
         new_id: Callable[[], Uuid],
+        group_configs: GroupConfigLookup,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self._config = config
         self._timers: Timers[TimerKey] = Timers()
-        self._sessions = Sessions(config, self._timers)
+        self._sessions = Sessions(group_configs, self._timers)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
         self._commits = ConsumerCommits(config, offsets)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer_group.group import ConsumerGroup
 from ottla.coordinator.consumer_group.member import LEAVE_STATIC_EPOCH, Member, MemberState
 from ottla.coordinator.consumer_group.partitions import NOTHING
 from ottla.coordinator.consumer_group.plan import Plan
 from ottla.coordinator.consumer_group.requests import (
+    GroupConfigLookup,
     HeartbeatAnswer,
     HeartbeatRequest,
     TopicCatalog,
@@ -43,13 +43,18 @@ class TimerKey(NamedTuple):
 class Sessions:
     """The deadlines of members."""
 
-    def __init__(self, config: GroupCoordinatorConfig, timers: Timers[TimerKey]) -> None:
-        self._config = config
+    def __init__(self, configs: GroupConfigLookup, timers: Timers[TimerKey]) -> None:
+        self._configs = configs
         self._timers = timers
+
+    def heartbeat_interval_ms(self, group: ConsumerGroup) -> int:
+        """How often members are to extend their session."""
+        return self._configs(group.group_id).consumer_heartbeat_interval_ms
 
     def extend(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
         key = TimerKey(Due.SESSION, group.group_id, member.member_id)
-        self._timers.set(key, monotonic_ms + self._config.group_consumer_session_timeout_ms)
+        timeout_ms = self._configs(group.group_id).consumer_session_timeout_ms
+        self._timers.set(key, monotonic_ms + timeout_ms)
 
     def watch_revocation(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
         """A member that is to give up partitions has its rebalance timeout for that."""

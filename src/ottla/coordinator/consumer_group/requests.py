@@ -1,11 +1,12 @@
 """What members and administrators ask of groups of the new protocol, and what they are told."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
+from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer_group.partitions import Assignment
 
 
@@ -25,6 +26,10 @@ class TopicCatalog(Protocol):
     def __iter__(self) -> Iterator[CatalogTopic]: ...
 
     def find(self, name: str) -> CatalogTopic | None: ...
+
+
+GroupConfigLookup = Callable[[str], GroupConfig]
+"""What a group is told, by its id; asked for each heartbeat, since clients change it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

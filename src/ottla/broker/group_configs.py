@@ -1,0 +1,78 @@
+"""What each group is told: what all are, and over it what clients have changed for one.
+
+Kafka's counterpart: `GroupConfigManager` (KIP-848).
+"""
+
+import logging
+from collections.abc import Mapping
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.config.setting import SettingError, settings_of, with_values
+
+logger = logging.getLogger(__name__)
+
+
+class GroupConfigs:
+    """`overrides` are the texts that clients have set, by group."""
+
+    def __init__(
+        self, coordinator: GroupCoordinatorConfig, overrides: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Raises `UserError` for settings that are none; bounds are held to, with a warning."""
+        self._coordinator = coordinator
+        self._defaults = coordinator.group_defaults
+        self.overrides = dict(overrides)
+        self._configs = {
+            group_id: self._restore(group_id, values) for group_id, values in overrides.items()
+        }
+
+    def of(self, group_id: str) -> GroupConfig:
+        """What a group is told, which need not exist."""
+        return self._configs.get(group_id, self._defaults)
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """Raises `ApiError(INVALID_CONFIG)` for what no group may be told."""
+        try:
+            self._coordinator.check_group(self._with(values))
+        except SettingError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
+
+    def change(self, group_id: str, values: Mapping[str, str]) -> None:
+        """Gives a group settings that `check` has let through, in place of those it had."""
+        if values:
+            self.overrides[group_id] = values
+            self._configs[group_id] = self._with(values)
+        else:
+            self.overrides.pop(group_id, None)
+            self._configs.pop(group_id, None)
+
+    def _with(self, values: Mapping[str, str]) -> GroupConfig:
+        return with_values(self._defaults, values, "group")
+
+    def _restore(self, group_id: str, values: Mapping[str, str]) -> GroupConfig:
+        """What holds of settings that were right when they were made, under other bounds maybe."""
+        try:
+            wanted = self._with(values)
+        except SettingError as error:
+            raise UserError(
+                f"a setting that a client has changed for group {group_id}: {error}"
+            ) from error
+        config = self._coordinator.within_bounds(wanted)
+        for name, row in settings_of(GroupConfig).items():
+            old, new = getattr(wanted, row.attribute), getattr(config, row.attribute)
+            if old != new:
+                logger.warning(
+                    "group %s: %s=%d is out of the broker's bounds; %d holds",
+                    group_id,
+                    name,
+                    old,
+                    new,
+                )
+        try:
+            self._coordinator.check_group(config)
+        except SettingError as error:
+            logger.warning("group %s: %s", group_id, error)
+        return config
