@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import WITHOUT_EFFECT
@@ -49,7 +50,13 @@ def configuration() -> str:
         "\n## Settings of topics\n",
         "Each topic may have its own; the broker's setting, which may be changed while it runs, is "
         "the default.\n",
-        topic_table(topic),
+        owner_table(topic),
+        "\n## Settings of groups\n",
+        "Each group of the new protocol (KIP-848) may have its own; the broker's setting is the "
+        "default, and its `group.consumer.min.*` and `.max.*` are the bounds. A group need not "
+        "exist to be given settings, and keeps them when it is deleted. They hold for a member "
+        "from its next heartbeat on.\n",
+        owner_table(settings_of(GroupConfig).values()),
         "\n## Kafka's settings that have no effect\n",
         "Accepted, and named once in the log at the start.\n",
         "| settings | why |",
@@ -70,7 +77,8 @@ def settings_table(columns: list[str], rows: Iterable[Setting]) -> str:
     return "\n".join(lines)
 
 
-def topic_table(rows: Iterable[Setting]) -> str:
+def owner_table(rows: Iterable[Setting]) -> str:
+    """The settings of what has some of its own, with the broker's that are their defaults."""
     columns = ["setting", "the broker's", "type", "default", "bounds", "meaning"]
     lines = [_row(columns), "|" + "---|" * len(columns)]
     for row in sorted(rows, key=lambda one: one.name):

@@ -153,6 +153,23 @@ def test_a_brokers_settings_are_changed_and_described(admin: AdminClient) -> Non
     assert message == "Cannot update these configs dynamically: [num.partitions]"
 
 
+def test_a_groups_settings_are_changed_and_described(admin: AdminClient) -> None:
+    name = "consumer.session.timeout.ms"
+    found = configs(admin, ResourceType.GROUP, "g")[name]
+    assert (found.value, found.is_default) == ("45000", True)
+    result(alter(admin, ResourceType.GROUP, "g", (name, AlterConfigOpType.SET, "50000")))
+    found = configs(admin, ResourceType.GROUP, "g")[name]
+    assert (found.value, found.source, found.is_default) == ("50000", 8, False)
+    assert list(found.synonyms) == [name, f"group.{name}"]
+    code, message = refusal(
+        alter(admin, ResourceType.GROUP, "g", (name, AlterConfigOpType.SET, "1"))
+    )
+    assert code == KafkaError.INVALID_CONFIG
+    assert name in message
+    result(alter(admin, ResourceType.GROUP, "g", (name, AlterConfigOpType.DELETE, None)))
+    assert configs(admin, ResourceType.GROUP, "g")[name].is_default
+
+
 def test_changes_outlive_a_restart(tmp_path: Path) -> None:
     with serving(open_broker(tmp_path)) as server:
         admin = AdminClient({"bootstrap.servers": "{}:{}".format(*server.address)})

@@ -101,6 +101,16 @@ def test_settings_of_the_broker_are_changed(admin: KafkaAdminClient) -> None:
     assert admin.list_config_resources() == {"topic": ["t"], "broker": ["1"]}
 
 
+def test_settings_of_a_group_are_changed_and_reset(admin: KafkaAdminClient) -> None:
+    kind, name = ConfigResourceType.GROUP, "consumer.session.timeout.ms"
+    admin.alter_configs([ConfigResource(kind, "g", configs={name: "50000"})])
+    assert settings(admin, kind, "g") == {name: "50000"}
+    assert admin.list_config_resources()["group"] == ["g"]
+    admin.reset_configs([ConfigResource(kind, "g", configs=[name])])
+    assert settings(admin, kind, "g") == {}
+    assert "group" not in admin.list_config_resources()
+
+
 def test_log_directories_are_described(admin: KafkaAdminClient, broker: Broker) -> None:
     (one,) = admin.describe_log_dirs()
     (directory,) = one["log_dirs"]

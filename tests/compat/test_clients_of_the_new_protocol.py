@@ -4,18 +4,31 @@ import contextlib
 import logging
 import signal
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka import ConsumerGroupType, KafkaError
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from ottla.base.clock import SystemClock, read_clock
+from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from ottla.coordinator.consumer_group.requests import ConsumerGroupDescription, HeartbeatRequest
+from ottla.coordinator.consumer_group.requests import (
+    ConsumerGroupDescription,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+)
 from tests.cli.support import serving as serving_process
 from tests.compat.group_consumers import TOPIC, ConfluentConsumer, poll_until, share
 from tests.compat.test_clients_in_groups import (
@@ -188,6 +201,42 @@ def test_new_partitions_are_read(home: Home) -> None:
     admin = AdminClient({"bootstrap.servers": home.address})
     admin.create_partitions([NewPartitions(TOPIC, PARTITION_COUNT + 1)])[TOPIC].result()
     poll_until(lambda: share(PARTITION_COUNT + 1, consumer), consumer)
+
+
+def set_interval(home: Home, milliseconds: int) -> None:
+    """How often members of the group are to send heartbeats, as an administrator changes it."""
+    entry = ConfigEntry(
+        "consumer.heartbeat.interval.ms",
+        str(milliseconds),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    group = ConfigResource(ResourceType.GROUP, "g", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": home.address})
+    admin.incremental_alter_configs([group])[group].result()
+
+
+def test_heartbeats_come_as_often_as_the_group_is_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[float] = []
+    take_in = home.broker.groups.consumer_heartbeat
+
+    def note(request: HeartbeatRequest, at: Moment) -> HeartbeatAnswer:
+        times.append(at.monotonic_ms)
+        return take_in(request, at)
+
+    def gaps() -> list[float]:
+        return [later - earlier for earlier, later in pairwise(times)][-3:]
+
+    monkeypatch.setattr(home.broker.groups, "consumer_heartbeat", note)
+    consumer = home.consumer()
+    poll_until(lambda: share(PARTITION_COUNT, consumer), consumer)
+    set_interval(home, 1000)
+    times.clear()
+    poll_until(lambda: max(gaps(), default=0) > 900, consumer)
+    set_interval(home, 100)
+    times.clear()
+    poll_until(lambda: len(gaps()) == 3 and max(gaps()) < 250, consumer)
 
 
 def test_topics_are_subscribed_to_by_an_expression(home: Home) -> None:

@@ -205,6 +205,22 @@ def test_settings_of_the_broker_are_described_and_altered(home: Home) -> None:
 
 
 @needs_version_4
+def test_settings_of_a_group_are_described_and_altered(home: Home, topic: str) -> None:
+    here, name = resource("GROUP", topic), "consumer.session.timeout.ms"
+    assert setting(home, here, name)[1] != "DYNAMIC_GROUP_CONFIG"
+    alter(home, here, name, "50000")
+    assert setting(home, here, name) == ("50000", "DYNAMIC_GROUP_CONFIG")
+    listed = {(str(one.type()), one.name()) for one in wait(home.admin.listConfigResources().all())}
+    assert ("GROUP", topic) in listed
+    alter(home, here, name, None, "DELETE")
+    assert setting(home, here, name)[1] != "DYNAMIC_GROUP_CONFIG"
+    with refused("InvalidConfiguration"):
+        alter(home, here, name, "1")
+    with refused("InvalidConfiguration"):
+        alter(home, here, "share.session.timeout.ms", "50000")
+
+
+@needs_version_4
 def test_resources_with_settings_are_listed(home: Home, topic: str) -> None:
     listed = {(str(one.type()), one.name()) for one in wait(home.admin.listConfigResources().all())}
     assert {("TOPIC", topic), ("BROKER", "1")} <= listed
@@ -363,12 +379,8 @@ REFUSALS: dict[str, tuple[str, Ask]] = {
         lambda admin: admin.describeMetadataQuorum().quorumInfo(),
     ),
     "unregistering": ("UnsupportedVersion", lambda admin: admin.unregisterBroker(7).all()),
-    "settings of a group": (
-        "InvalidRequest",
-        lambda admin: admin.describeConfigs(array_list([resource("GROUP", "g")])).all(),
-    ),
 }
-NEW_REFUSALS = ("share groups", "streams groups", "settings of a group")
+NEW_REFUSALS = ("share groups", "streams groups")
 
 
 def scram_deletion() -> Any:

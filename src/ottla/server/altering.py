@@ -13,7 +13,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import check_name
-from ottla.server.resources import ResourceType, check_broker_name, no_settings
+from ottla.server.resources import (
+    ResourceType,
+    check_broker_name,
+    check_group_name,
+    no_settings,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,9 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
                 check_broker_name(name, broker.node_id)
                 scope = ConfigSource.BROKER
             broker.admin.alter_broker(scope, alteration, validate_only=validate_only)
+        case ResourceType.GROUP:
+            check_group_name(name)
+            broker.admin.alter_group(name, alteration, validate_only=validate_only)
         case _:
             raise no_settings(wanted.resource_type)
 

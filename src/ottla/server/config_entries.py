@@ -3,12 +3,13 @@
 Kafka's counterpart: `ConfigHelper`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ottla.broker.settings import BrokerSettings, ConfigSource, setting_row
 from ottla.broker.topics import Topic
 from ottla.config.broker import COARSER_NAMES, broker_settings
+from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 
@@ -57,12 +58,28 @@ class ConfigEntry:
 
 def topic_entries(topic: Topic, settings: BrokerSettings) -> list[ConfigEntry]:
     """Every setting of a topic, in order of name."""
+    return _entries(topic.config, topic.overrides, ConfigSource.TOPIC, settings)
+
+
+def group_entries(group_id: str, settings: BrokerSettings) -> list[ConfigEntry]:
+    """Every setting of a group, which need not exist, in order of name."""
+    overrides = settings.groups.overrides.get(group_id, {})
+    return _entries(settings.groups.of(group_id), overrides, ConfigSource.GROUP, settings)
+
+
+def _entries(
+    config: TopicConfig | GroupConfig,
+    overrides: Mapping[str, str],
+    source: ConfigSource,
+    settings: BrokerSettings,
+) -> list[ConfigEntry]:
+    """The settings of what has some of its own, over the broker's."""
     entries = []
-    for name, row in sorted(settings_of(TopicConfig).items()):
-        value = row.format(getattr(topic.config, row.attribute))
+    for name, row in sorted(settings_of(type(config)).items()):
+        value = row.format(getattr(config, row.attribute))
         synonyms = list(_synonyms(row.broker_name or name, row, settings))
-        if name in topic.overrides:
-            synonyms.insert(0, Synonym(name=name, value=value, source=ConfigSource.TOPIC))
+        if name in overrides:
+            synonyms.insert(0, Synonym(name=name, value=value, source=source))
         entries.append(ConfigEntry(row=row, name=name, value=value, synonyms=tuple(synonyms)))
     return entries
 

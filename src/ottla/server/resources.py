@@ -25,6 +25,12 @@ def check_broker_name(name: str, node_id: int) -> None:
         )
 
 
+def check_group_name(name: str) -> None:
+    """Raises `ApiError` for a group without a name; it need not exist."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+
+
 def no_settings(resource_type: int) -> ApiError:
     """The refusal for a kind of resource that has no settings here."""
     return ApiError(

@@ -7,6 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
+from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -382,6 +383,12 @@ def test_nothing_is_on_the_move(asker: Asker) -> None:
 def test_resources_with_settings_are_listed(asker: Asker) -> None:
     answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources
     assert [(one.resource_type, one.resource_name) for one in answer] == [(2, "t"), (4, "1")]
+    timeout = ConfigChange(name="consumer.session.timeout.ms", value="50000")
+    asker.broker.admin.alter_group("g", Alteration(changes=[timeout]))
+    answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources
+    assert (answer[-1].resource_type, answer[-1].resource_name) == (32, "g")
+    groups = asker.ask(ListConfigResourcesRequest(resource_types=[32]), 1).config_resources
+    assert [one.resource_name for one in groups] == ["g"]
     only = asker.ask(ListConfigResourcesRequest(resource_types=[2]), 1).config_resources
     assert [one.resource_name for one in only] == ["t"]
     assert asker.ask(ListConfigResourcesRequest(), 0).config_resources == []

@@ -22,7 +22,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from tests.asking import Asker
 from tests.brokers import disk, open_broker
 
-TOPIC, BROKER, LOGGER = 2, 4, 8
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -133,6 +133,51 @@ def test_a_secret_is_told_to_nobody() -> None:
     assert not described(Asker(broker), BROKER, "1")["num.partitions"].is_sensitive
 
 
+TIMEOUT, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def test_a_groups_settings_are_changed_and_described(asker: Asker) -> None:
+    assert altered(asker, GROUP, "g", (TIMEOUT, SET, "50000")) == OK
+    configs = described(asker, GROUP, "g")
+    assert set(configs) == {TIMEOUT, INTERVAL}
+    assert all(one.documentation for one in configs.values())
+    assert not any(one.read_only or one.is_sensitive for one in configs.values())
+    timeout, interval = configs[TIMEOUT], configs[INTERVAL]
+    assert (timeout.value, timeout.config_source, timeout.config_type) == ("50000", 8, 3)
+    assert sources(timeout) == [(TIMEOUT, "50000", 8), (f"group.{TIMEOUT}", "45000", 5)]
+    assert (interval.value, interval.config_source) == ("5000", 5)
+    assert altered(asker, GROUP, "g", (TIMEOUT, DELETE, None)) == OK
+    (timeout,) = described(asker, GROUP, "g", TIMEOUT).values()
+    assert (timeout.value, timeout.config_source) == ("45000", 5)
+
+
+def test_a_group_that_is_not_there_has_the_settings_that_its_broker_was_given() -> None:
+    broker = open_broker(disk("/d"), group_consumer_session_timeout_ms="50000")
+    (timeout,) = described(Asker(broker), GROUP, "nobody", TIMEOUT).values()
+    assert (timeout.value, timeout.config_source) == ("50000", 4)
+    assert sources(timeout) == [(f"group.{TIMEOUT}", "50000", 4), (f"group.{TIMEOUT}", "45000", 5)]
+
+
+def test_a_group_without_a_name_has_no_settings(asker: Asker) -> None:
+    resource = DescribeConfigsResource(resource_type=GROUP, resource_name="")
+    (result,) = asker.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == "Group name must not be empty"
+    assert result.configs == []
+
+
+def test_a_whole_alteration_of_a_group_forgets_what_it_does_not_name(
+    asker: Asker, broker: Broker
+) -> None:
+    assert altered(asker, GROUP, "g", (TIMEOUT, SET, "50000")) == OK
+    configs = [NewConfig(name=INTERVAL, value="6000")]
+    resources = [WholeResource(resource_type=GROUP, resource_name="g", configs=configs)]
+    for dry, expected in ((True, {TIMEOUT: "50000"}), (False, {INTERVAL: "6000"})):
+        answer = asker.ask(AlterConfigsRequest(resources=resources, validate_only=dry), 2)
+        assert [one.error_code for one in answer.responses] == [0]
+        assert broker.settings.groups.overrides == {"g": expected}
+
+
 def test_a_whole_alteration_forgets_what_it_does_not_name(asker: Asker, broker: Broker) -> None:
     assert altered(asker, TOPIC, "t", ("retention.ms", SET, "7")) == OK
     configs = [NewConfig(name="segment.bytes", value="4000")]
@@ -163,6 +208,22 @@ def test_a_whole_alteration_forgets_what_it_does_not_name(asker: Asker, broker: 
             "Unexpected broker id, expected 1, but received 2",
         ),
         ((BROKER, "x"), ("log.retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST, "integer"),
+        ((GROUP, ""), (TIMEOUT, SET, "50000"), ErrorCode.INVALID_REQUEST, "must not be empty"),
+        (
+            (GROUP, "g"),
+            ("share.session.timeout.ms", SET, "50000"),
+            ErrorCode.INVALID_CONFIG,
+            "Unknown group config name: share.session.timeout.ms",
+        ),
+        (
+            (GROUP, "g"),
+            ("streams.num.standby.replicas", SET, "1"),
+            ErrorCode.INVALID_CONFIG,
+            "Unknown group config name: streams.num.standby.replicas",
+        ),
+        ((GROUP, "g"), (TIMEOUT, SET, "1"), ErrorCode.INVALID_CONFIG, "allow 45000 to 60000"),
+        ((GROUP, "g"), (TIMEOUT, SET, None), ErrorCode.INVALID_REQUEST, "Null value"),
+        ((GROUP, "g"), (TIMEOUT, APPEND, "1"), ErrorCode.INVALID_CONFIG, "type is not LIST"),
         ((LOGGER, "1"), ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST, "no settings here"),
         ((99, "1"), ("a", SET, "b"), ErrorCode.INVALID_REQUEST, "no settings here"),
     ],

@@ -1,6 +1,6 @@
-"""AlterConfigs, 0 to 2: replaces all settings that a topic or the broker was given.
+"""AlterConfigs, 0 to 2: replaces all settings that a topic, a group or the broker was given.
 
-Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
 from ottla.broker.config_changes import Alteration, ConfigChange

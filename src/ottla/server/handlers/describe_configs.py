@@ -1,6 +1,6 @@
-"""DescribeConfigs, 0 to 4: the settings of topics and of this broker, and where they come from.
+"""DescribeConfigs, 0 to 4: settings of topics, groups and this broker, and where they come from.
 
-Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
+Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 """
 
 from ottla.base.errors import ApiError
@@ -19,9 +19,15 @@ from ottla.server.config_entries import (
     ConfigEntry,
     all_brokers_entries,
     broker_entries,
+    group_entries,
     topic_entries,
 )
-from ottla.server.resources import ResourceType, check_broker_name, no_settings
+from ottla.server.resources import (
+    ResourceType,
+    check_broker_name,
+    check_group_name,
+    no_settings,
+)
 
 
 def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
@@ -63,6 +69,9 @@ def _entries(resource: DescribeConfigsResource, call: Call) -> list[ConfigEntry]
         case ResourceType.BROKER:
             check_broker_name(name, broker.node_id)
             return broker_entries(broker.settings)
+        case ResourceType.GROUP:
+            check_group_name(name)
+            return group_entries(name, broker.settings)
     raise no_settings(resource.resource_type)
 
 

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs, 0 to 1: changes some settings of a topic or the broker (KIP-339).
+"""IncrementalAlterConfigs, 0 to 1: changes settings of a topic, a group or the broker (KIP-339).
 
-Left out: groups, loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
 from ottla.base.error_codes import ErrorCode

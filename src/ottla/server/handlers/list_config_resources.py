@@ -1,7 +1,9 @@
 """ListConfigResources, 0 to 1: the names of what has settings.
 
-Version 0 asks for client metrics only, of which there are none. Left out: groups and loggers, whose
-settings are not kept here. Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
+Version 0 asks for client metrics only, of which there are none. Of groups those are named that have
+settings of their own. Left out: loggers, whose settings are not kept here.
+
+Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 """
 
 from ottla.base.error_codes import ErrorCode
@@ -23,6 +25,7 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
     names = {
         ResourceType.TOPIC: sorted(topic.name for topic in call.broker.topics),
         ResourceType.BROKER: [str(call.broker.node_id)],
+        ResourceType.GROUP: sorted(call.broker.settings.groups.overrides),
     }
     return ListConfigResourcesResponse(
         config_resources=[
