@@ -10,12 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.compat.suites.suite import FAILED, PASSED, SKIPPED
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, free_port
 
 DEBIAN_GOPATH = Path("/usr/share/gocode")
+PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"
+PROXY = Path(__file__).with_name("toxiproxy.go")
+
 SAID = re.compile(r"\s*\w+\.go:\d+:\s*(.*)")
 """A line that a test itself wrote, and not what runs it."""
 
@@ -51,6 +55,20 @@ def rewrite(scripts: Iterable[Path], changes: Mapping[str, str]) -> None:
         for old, new in changes.items():
             text = text.replace(old, new)
         script.write_text(text)
+
+
+@contextmanager
+def proxied_broker(
+    data_dir: Path, settings: Mapping[str, str], gopath: Path
+) -> Iterator[dict[str, str]]:
+    """What the tests' environment tells of a broker behind the proxy, which they start."""
+    proxy = gopath / "src" / PROXY_IMPORT_PATH
+    proxy.mkdir(parents=True)
+    shutil.copy(PROXY, proxy)
+    through = f"127.0.0.1:{free_port()}"
+    told = {"advertised.listeners": f"PLAINTEXT://{through}"}
+    with broker(data_dir, {**settings, **told}) as address:
+        yield {"KAFKA_PEERS": through, "TOXIPROXY_ADDR": address}
 
 
 def run_tests(

@@ -15,15 +15,19 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compat.suites.go_packages import absence, copy_package, run_tests, version_of
-from tests.compat.suites.suite import broker, free_port, report
+from tests.compat.suites.go_packages import (
+    absence,
+    copy_package,
+    proxied_broker,
+    run_tests,
+    version_of,
+)
+from tests.compat.suites.suite import broker, report
 
 IMPORT_PATH = "github.com/Shopify/sarama"
 DEBIAN_PACKAGE = "golang-github-shopify-sarama-dev"
 SOURCE_PACKAGE = "golang-github-shopify-sarama"
 ASSERTIONS = ("github.com/stretchr/testify", "golang-github-stretchr-testify-dev")
-PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"
-PROXY = Path(__file__).with_name("toxiproxy.go")
 SUITE = "sarama"
 
 TESTS = "^(TestFunc|TestVersionMatrix|TestConsumerHighWaterMarkOffset|TestReadOnlyAndAllCommitted)"
@@ -73,21 +77,11 @@ def run_suite(sources: Path, scratch: Path) -> dict[str, str]:
     package = copy_package(IMPORT_PATH, gopath)
     for tests in sources.glob("functional_*test.go"):
         shutil.copy(tests, package)
-    proxy = gopath / "src" / PROXY_IMPORT_PATH
-    proxy.mkdir(parents=True)
-    shutil.copy(PROXY, proxy)
     data = scratch / "data"
     with broker(data, BROKER_SETTINGS) as address:
         prepare(address)
-    through = f"127.0.0.1:{free_port()}"
-    told = {"advertised.listeners": f"PLAINTEXT://{through}"}
-    with broker(data, {**BROKER_SETTINGS, **told}) as address:
-        settings = {
-            "KAFKA_PEERS": through,
-            "TOXIPROXY_ADDR": address,
-            "KAFKA_VERSION": KAFKA_VERSION,
-            "CI": "true",
-        }
+    with proxied_broker(data, BROKER_SETTINGS, gopath) as proxied:
+        settings = {**proxied, "KAFKA_VERSION": KAFKA_VERSION, "CI": "true"}
         return run_tests(package, gopath, flags=["-run", TESTS], settings=settings)
 
 
