@@ -62,7 +62,7 @@ def main() -> int:
         (package / "testconf.json").write_text(json.dumps(TEST_SETTINGS))
         (package / "slow_network_test.go").write_text(SLOW_NETWORK)
         with proxied_broker(Path(scratch) / "data", {}, gopath) as proxied:
-            outcomes = run_tests(package, gopath, flags=["-timeout", "3m"], settings=proxied)
+            outcomes = run_tests(package, gopath, settings=proxied)
     return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}", outcomes, KNOWN_GAPS)
 
 

@@ -84,7 +84,7 @@ def run_tests(
         **settings,
     }
     done = subprocess.run(
-        ["go", "test", "-json", "-count=1", *flags, "."],
+        ["go", "test", "-json", "-count=1", "-timeout=4m", *flags, "."],
         cwd=package,
         env=environment,
         check=False,
