@@ -14,7 +14,7 @@ help:
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
-	@echo "make compat  what others wrote for Kafka, against ottla serve: a test suite, and sessions of clients"
+	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make crash   the long crash loops, and trials of real clients against a broker that is killed"
 	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer|transactions]"
