@@ -61,6 +61,7 @@ $(NODE_CLIENTS): $(NODE)/package-lock.json
 compat: $(READY) $(NODE_CLIENTS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
+	$(BIN)/python -m tests.compat.suites.librdkafka_suite
 	$(BIN)/python -m tests.compat.suites.no_kafka_suite
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,9 +45,10 @@ SCENARIOS = {
 AT_ONCE = 4
 """Tests that run beside each other: most of them wait most of the time."""
 
-TIMEOUT_S = 240
+TIMEOUT_S = 600
+LONG = ("0113",)
 
-OF_ADMIN = "0081_admin"
+ADMIN_NUMBER = "0081"
 ADMIN_SUBTESTS = (
     "unclean_destroy", "CreateTopics", "DeleteTopics", "CreatePartitions", "CreateAcls",
     "DescribeAcls", "DeleteAcls", "AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs",
@@ -71,19 +74,21 @@ ONE_BROKER = re.compile(r"(create_topic(?:_wait_exists)?\(.*), 3(, 5000)?\)")
 
 ROW = re.compile(r"_TEST\(\s*(\d{4}_\w+),(.*?)\)(?:,|;)\s*(?=_TEST|#|/\*|\{NULL)", re.DOTALL)
 SCENARIO = re.compile(r'\.scenario\s*=\s*"(\w+)')
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """`part` is the one subtest to run, all of them where it is empty."""
+class Run:
+    """Tests of one number, which is what the runner goes by; `part` is the one subtest to run."""
 
-    name: str
+    number: str
     scenario: str
+    names: tuple[str, ...]
     part: str = ""
 
     @property
-    def title(self) -> str:
-        return f"{self.name} {self.part}".strip()
+    def titles(self) -> tuple[str, ...]:
+        return tuple(f"{name} {self.part}".strip() for name in self.names)
 
 
 def main(numbers: Sequence[str]) -> int:
@@ -93,11 +98,8 @@ def main(numbers: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         suite = build(Path(scratch))
-        wanted = [
-            test
-            for test in cases_in((suite / "test.c").read_text())
-            if not numbers or test.name.startswith(tuple(numbers))
-        ]
+        runs = runs_in((suite / "test.c").read_text())
+        wanted = [run for run in runs if not numbers or run.number in numbers]
         outcomes = run_suite(suite, wanted, Path(scratch))
     gaps = {title: why for title, why in KNOWN_GAPS.items() if title in outcomes}
     return report(f"{SUITE} of {PACKAGE} {VERSION}", outcomes, gaps)
@@ -137,31 +139,31 @@ def build(scratch: Path) -> Path:
     return suite
 
 
-def cases_in(source: str) -> Iterator[Case]:
-    """Those of the runner's table that talk to a broker."""
+def runs_in(source: str) -> list[Run]:
+    """Those of the runner's table that talk to a broker, the longest first."""
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, facts in ROW.findall(source[source.index("struct test tests[]") :]):
-        if "TEST_F_LOCAL" in facts or "TEST_F_MANUAL" in facts:
-            continue
-        named = SCENARIO.search(facts)
-        scenario = named[1] if named else "default"
-        if name == OF_ADMIN:
-            for part in ADMIN_SUBTESTS:
-                yield Case(name=name, scenario=scenario, part=part)
-        else:
-            yield Case(name=name, scenario=scenario)
+        if "TEST_F_LOCAL" not in facts and "TEST_F_MANUAL" not in facts:
+            named = SCENARIO.search(facts)
+            names[name[:4], named[1] if named else "default"].append(name)
+    runs = [
+        Run(number=number, scenario=scenario, names=tuple(those), part=part)
+        for (number, scenario), those in names.items()
+        for part in (ADMIN_SUBTESTS if number == ADMIN_NUMBER else ("",))
+    ]
+    return sorted(runs, key=lambda run: run.number not in LONG)
 
 
-def run_suite(suite: Path, tests: Sequence[Case], scratch: Path) -> dict[str, str]:
+def run_suite(suite: Path, runs: Sequence[Run], scratch: Path) -> dict[str, str]:
     kafka = stand_in(scratch / "kafka")
     outcomes: dict[str, str] = {}
-    for scenario, settings in SCENARIOS.items():
-        those = [test for test in tests if test.scenario == scenario]
-        with (
-            broker(scratch / scenario, settings) as address,
-            ThreadPoolExecutor(AT_ONCE) as pool,
-        ):
-            run = Runner(suite, address, kafka)
-            outcomes.update(zip((test.title for test in those), pool.map(run, those), strict=True))
+    with ExitStack() as brokers, ThreadPoolExecutor(AT_ONCE) as pool:
+        runners = {
+            scenario: Runner(suite, brokers.enter_context(broker(scratch / scenario, told)), kafka)
+            for scenario, told in SCENARIOS.items()
+        }
+        for some in pool.map(lambda run: runners[run.scenario](run), runs):
+            outcomes.update(some)
     return outcomes
 
 
@@ -186,14 +188,15 @@ def stand_in(kafka: Path) -> Path:
 
 
 class Runner:
-    """Runs one test in a process of its own: some leave threads behind when they fail."""
+    """Runs tests in a process of their own: some leave threads behind when they fail."""
 
     def __init__(self, suite: Path, address: str, kafka: Path) -> None:
         self._suite = suite
         self._address = address
         self._kafka = kafka
 
-    def __call__(self, test: Case) -> str:
+    def __call__(self, run: Run) -> dict[str, str]:
+        """Outcomes by the tests' titles."""
         scratch = Path(tempfile.mkdtemp(dir=self._kafka))
         told = scratch / "report.json"
         config = scratch / "test.conf"
@@ -205,23 +208,36 @@ class Runner:
             "KAFKA_PATH": str(self._kafka),
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "RDKAFKA_TEST_CONF": str(config),
-            "SUBTESTS": f"do_test_{test.part}" if test.part else "",
-            "TESTS": test.name,
+            "TESTS": run.number,
             "TEST_REPORT": str(told),
-            "TEST_SCENARIO": test.scenario,
+            "TEST_SCENARIO": run.scenario,
         }
-        if not test.part:
-            del environment["SUBTESTS"]
-        with (scratch / "log").open("w") as log:
-            try:
-                subprocess.run(
-                    ["./test-runner", "-L", "-K", "-r", "-p1"],
-                    cwd=self._suite, env=environment, timeout=TIMEOUT_S, check=False,
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return FAILED
-        return outcome_of(told.read_text() if told.exists() else "", test.name)
+        if run.part:
+            environment["SUBTESTS"] = f"do_test_{run.part}"
+        with (scratch / "log").open("w") as log, suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                ["./test-runner", "-L", "-K", "-r", "-p1"],
+                cwd=self._suite, env=environment, timeout=TIMEOUT_S, check=False,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        report = told.read_text() if told.exists() else ""
+        outcomes = {
+            title: outcome_of(report, name)
+            for name, title in zip(run.names, run.titles, strict=True)
+        }
+        if FAILED in outcomes.values():
+            for line in failures_in((scratch / "log").read_text(errors="replace")):
+                sys.stdout.write(f"{run.number}: {line}\n")
+        return outcomes
+
+
+def failures_in(log: str) -> Iterator[str]:
+    """What a runner that failed said of it, without colours."""
+    lines = [COLOUR.sub("", line) for line in log.splitlines()]
+    for number, line in enumerate(lines):
+        if line.startswith("### Test ") and "<MAIN>" not in line:
+            yield line
+            yield from lines[number + 1 : number + 2]
 
 
 def outcome_of(told: str, name: str) -> str:
@@ -234,7 +250,7 @@ def outcome_of(told: str, name: str) -> str:
         case "PASSED":
             return PASSED
         case "SKIPPED":
-            return f"{SKIPPED}: {row['extra']}"
+            return f"{SKIPPED}: {row['extra'] or 'by itself'}"
     return FAILED
 
 

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from tests.compat.suites.librdkafka_suite import ADMIN_SUBTESTS, ONE_BROKER, cases_in, outcome_of
+from tests.compat.suites.librdkafka_suite import (
+    ADMIN_SUBTESTS,
+    LONG,
+    ONE_BROKER,
+    failures_in,
+    outcome_of,
+    runs_in,
+)
 
 TABLE = """
 /* Declarations come first. */
@@ -16,6 +23,8 @@ struct test tests[] = {
           _THRES(.ucpu = 100.0, .scpu = 20.0)),
     _TEST(0005_order, 0),
     _TEST(0018_cgrp_term, 0, TEST_BRKVER(0, 9, 0, 0)),
+    _TEST(0045_updates, 0),
+    _TEST(0045_resubscribe, 0, TEST_BRKVER(0, 9, 0, 0)),
     _TEST(0045_topic_remove,
           0,
           TEST_BRKVER(0, 9, 0, 0),
@@ -32,17 +41,35 @@ struct test tests[] = {
 
 
 def test_tests_that_talk_to_a_broker_are_found_with_their_scenario() -> None:
-    found = {test.title: test.scenario for test in cases_in(TABLE) if not test.part}
+    found = {run.titles: run.scenario for run in runs_in(TABLE) if not run.part}
     assert found == {
-        "0005_order": "default",
-        "0018_cgrp_term": "default",
-        "0045_topic_remove": "noautocreate",
-        "0049_consume_conn_close": "default",
+        ("0005_order",): "default",
+        ("0018_cgrp_term",): "default",
+        ("0045_topic_remove",): "noautocreate",
+        ("0045_updates", "0045_resubscribe"): "default",
+        ("0049_consume_conn_close",): "default",
     }
 
 
 def test_test_of_the_admin_client_is_run_in_parts() -> None:
-    assert [test.part for test in cases_in(TABLE) if test.part] == list(ADMIN_SUBTESTS)
+    parts = [run for run in runs_in(TABLE) if run.part]
+    assert [run.part for run in parts] == list(ADMIN_SUBTESTS)
+    assert parts[1].titles == ("0081_admin CreateTopics",)
+
+
+def test_longest_tests_come_first() -> None:
+    table = TABLE.replace("0049_consume_conn_close", f"{LONG[0]}_cooperative_rebalance")
+    assert runs_in(table)[0].number == LONG[0]
+
+
+def test_failure_is_told_as_the_runner_tells_it() -> None:
+    log = """[0m[31m### Test "0005_order" failed at 0005-order.c:9 ###
+Expected 3, not 2
+[<MAIN>] more
+### Test "<MAIN>" failed at test.c:2286:main() ###
+"""
+    told = list(failures_in(log.replace("[0m", "\x1b[0m").replace("[31m", "\x1b[31m")))
+    assert told == ['### Test "0005_order" failed at 0005-order.c:9 ###', "Expected 3, not 2"]
 
 
 def test_three_replicas_become_one() -> None:
