@@ -63,6 +63,7 @@ compat: $(READY) $(NODE_CLIENTS)
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite
 	$(BIN)/python -m tests.compat.suites.no_kafka_suite
+	$(BIN)/python -m tests.compat.suites.node_rdkafka_suite
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite
 	$(BIN)/python -m tests.compat.suites.confluent_kafka_go_suite

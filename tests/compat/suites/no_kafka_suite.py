@@ -5,15 +5,13 @@ of magic 0, gzip and snappy. Run with `python -m tests.compat.suites.no_kafka_su
 and npm. A test that fails without a reason below, or passes in spite of one, makes the run fail.
 """
 
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from tests.compat.suites.suite import FAILED, SKIPPED, broker, outcomes_of_junit, report
+from tests.compat.suites.npm_packages import absence, install, run_mocha
+from tests.compat.suites.suite import FAILED, SKIPPED, broker, make_topics, report
 
 SUITE = "no-kafka 3.4.4"
 PACKAGES = (
@@ -35,8 +33,7 @@ BROKER_SETTINGS = {
 """Of the suite's own Kafka. Two tests count the bytes of single messages: a later Kafka packs what
 is sent together into one batch, and fails them too."""
 
-TOPIC = "kafka-test-topic"
-PARTITION_COUNT = 3
+TOPICS = {"kafka-test-topic": 3}
 USUAL_PORT = "9092"
 
 NO_TLS = "it connects with TLS, which Ottla has not (and its certificates ended in 2020)"
@@ -47,30 +44,18 @@ KNOWN_GAPS = {
 
 
 def main() -> int:
-    if shutil.which("npm") is None:
-        sys.stdout.write(f"{SUITE}: not run, it needs node (20 or newer) and npm\n")
+    reason = absence()
+    if reason:
+        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
         return 0
     with tempfile.TemporaryDirectory() as scratch:
-        modules = install(Path(scratch))
+        modules = install(Path(scratch), PACKAGES)
         with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
-            make_topic(address)
-            results = run_suite(point_at(address, modules), modules)
-        outcomes = outcomes_of_junit(results, with_class=True)
+            make_topics(address, TOPICS)
+            outcomes = run_mocha(point_at(address, modules), "test/*.js")
         if not has_snappy(modules):
             outcomes = without_snappy(outcomes)
     return report(SUITE, outcomes, KNOWN_GAPS)
-
-
-def install(scratch: Path) -> Path:
-    """Where npm has put the packages."""
-    npm = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run([*npm, "--prefix", str(scratch), *PACKAGES], check=True, stdout=sys.stderr)
-    return scratch / "node_modules"
-
-
-def make_topic(address: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1)])[TOPIC].result()
 
 
 def point_at(address: str, modules: Path) -> Path:
@@ -80,24 +65,6 @@ def point_at(address: str, modules: Path) -> Path:
     for script in (*suite.glob("lib/*.js"), *suite.glob("test/*.js")):
         script.write_text(script.read_text().replace(USUAL_PORT, port))
     return suite
-
-
-def run_suite(suite: Path, modules: Path) -> Path:
-    """Runs all tests; the file of what came out."""
-    results = suite / "results.xml"
-    mocha = ["node", "--no-deprecation", str(modules / "mocha" / "bin" / "_mocha")]
-    reporter = ["--reporter", "xunit", "--reporter-options", f"output={results}"]
-    done = subprocess.run(
-        [*mocha, *reporter, "test/*.js"],
-        cwd=suite,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    if not results.exists():
-        sys.exit((done.stdout + done.stderr)[-4000:])
-    return results
 
 
 def has_snappy(modules: Path) -> bool:

@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat.suites.go_packages import (
     absence,
@@ -22,7 +21,7 @@ from tests.compat.suites.go_packages import (
     run_tests,
     version_of,
 )
-from tests.compat.suites.suite import broker, report
+from tests.compat.suites.suite import broker, make_topics, report
 
 IMPORT_PATH = "github.com/Shopify/sarama"
 DEBIAN_PACKAGE = "golang-github-shopify-sarama-dev"
@@ -87,10 +86,7 @@ def run_suite(sources: Path, scratch: Path) -> dict[str, str]:
 
 def prepare(address: str) -> None:
     """Makes the topics, and in one of them six committed records among aborted ones."""
-    admin = AdminClient({"bootstrap.servers": address})
-    topics = [NewTopic(name, count, 1) for name, count in TOPICS.items()]
-    for made in admin.create_topics(topics).values():
-        made.result()
+    make_topics(address, TOPICS)
     producer = Producer({"bootstrap.servers": address, "transactional.id": "prepares-a-suite"})
     producer.init_transactions()
     for number in range(1, 7):

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from tests.cli.support import serving
 
 PASSED = "passed"
@@ -26,6 +28,14 @@ def broker(data_dir: Path, settings: Mapping[str, str], host: str = "127.0.0.1")
     words = [word for name, value in told.items() for word in ("-o", f"{name}={value}")]
     with serving(data_dir, "--listen", f"127.0.0.1:{port}", *words) as (address, _):
         yield address
+
+
+def make_topics(address: str, topics: Mapping[str, int]) -> None:
+    """Makes topics with so many partitions each."""
+    admin = AdminClient({"bootstrap.servers": address})
+    wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
+    for made in admin.create_topics(wanted).values():
+        made.result()
 
 
 def free_port() -> int:
