@@ -33,6 +33,7 @@ struct test tests[] = {
     _TEST(0049_consume_conn_close, TEST_F_SOCKEM, TEST_BRKVER(0, 9, 0, 0)),
 #endif
     _TEST(0081_admin, 0, TEST_BRKVER(0, 10, 2, 0)),
+    _TEST(0139_offset_validation_mock, 0),
     /* Manual tests */
     _TEST(8000_idle, TEST_F_MANUAL),
 
