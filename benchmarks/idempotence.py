@@ -33,10 +33,10 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.partition_log import PartitionLog
 
 VALUE_SIZE = len(VALUE)
-SHAPES = {"1 record": (1, 1000), "100 records": (100, 400), "9,000 records": (9000, 8)}
+SHAPES = {"1 record": (1, 500), "100 records": (100, 200), "9,000 records": (9000, 4)}
 """Records in a batch, and how many batches at a time; librdkafka fills them up to a megabyte."""
 
-BURST_TIMES = 40
+BURST_TIMES = 200
 """Of all rounds: short bursts in turns, so that both have the same caches and neighbours."""
 
 APPEND_TIMES = 200

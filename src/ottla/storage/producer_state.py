@@ -91,16 +91,6 @@ class ProducerEntry:
     def last_sequence(self) -> int:
         return self.batches[-1][0] if self.batches else NO_SEQUENCE
 
-    def goes_on_with(self, batch: Batch) -> bool:
-        """Whether a client's batch is plainly the next one, as nearly all are."""
-        known = self.batches
-        return (
-            bool(known)
-            and batch.base_sequence == known[-1][0] + 1
-            and batch.producer_epoch == self.epoch
-            and (self.transaction_first_offset is None or batch.is_transactional)
-        )
-
     def find(self, batch: Batch) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
@@ -155,7 +145,16 @@ class ProducerState:
         kept the epoch. Raises `ApiError` when a new one may not follow what the producer has sent.
         """
         entry = self.entries.get(batch.producer_id)
-        if entry is None or (origin is CLIENT and entry.goes_on_with(batch)):
+        if entry is None:
+            return None
+        batches = entry.batches
+        if (  # plainly the next one, as nearly all are: not in a call of its own
+            batches
+            and batch.base_sequence == batches[-1][0] + 1
+            and batch.producer_epoch == entry.epoch
+            and origin is CLIENT
+            and (entry.transaction_first_offset is None or batch.is_transactional)
+        ):
             return None
         return self._admit_other(entry, batch, origin)
 
