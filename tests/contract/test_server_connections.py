@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import (
@@ -233,6 +235,21 @@ def test_a_deleted_topic_ends_the_polls_on_it(server: Server, broker: Broker) ->
         client.socket.settimeout(PATIENCE_S)
         answer = client.receive(ApiKey.FETCH, 11).responses[0].partitions[0]
         assert answer.error_code == 3
+
+
+@pytest.mark.parametrize("size", [10, 100_000], ids=["in its answer", "by sendfile"])
+def test_records_read_before_their_topic_was_deleted_are_still_sent(
+    server: Server, size: int
+) -> None:
+    """What comes in the same bytes is answered in one round, in which the topic goes, too."""
+    deletion = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    with WireClient(server.address) as client:
+        client.ask(produce(value=bytes(size)), 9)
+        client.socket.sendall(client.frame(fetch(), 11) + client.frame(deletion, 3))
+        assert len(records_of(client)) > size
+        assert client.receive(ApiKey.DELETE_TOPICS, 3).responses[0].error_code == 0
+        answer = client.ask(fetch(max_wait_ms=0), 11).responses[0].partitions[0]
+        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_silent_connection_is_closed_after_its_time(tmp_path: Path) -> None:

@@ -147,7 +147,9 @@ class Writer:
     def make_anew(self) -> None:
         """Deletes the topic, and makes another one of the same name."""
         self._note(Act.RESTARTING)
+        log = self.directory.logs[KEY]
         self.directory.delete_log(*KEY)
+        log.abandon()
         self.directory.create_log(*KEY, TOPIC_ID)
         self._note(Act.RESTARTED)
         self._sequences = {}

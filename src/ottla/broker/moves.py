@@ -251,7 +251,7 @@ class Moves:
         assert name.unique_id is not None
         # Its start and recovery point, before it is found under its own name.
         target.checkpoint()
-        path = left.retire_log(*key, bytes.fromhex(name.unique_id))
+        path = left.delete_log(*key, bytes.fromhex(name.unique_id))
         partition.log, partition.directory = future, target
         try:
             target.adopt_future(*key, move.topic_id)

@@ -23,6 +23,10 @@ from ottla.storage.retired import RetiredSegment
 FILES_PER_RUN = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""
 
+MAX_OPEN_LOGS = 64
+"""Deleted logs whose files stay open for answers under way; beyond them, those deleted first are
+closed, so that whoever makes and deletes topics all the time does not run out of descriptors."""
+
 
 @dataclass(slots=True)
 class Removal:
@@ -45,9 +49,16 @@ class Removals:
 
     def __init__(self) -> None:
         self.queue: deque[Removal] = deque()
+        self._open: deque[Removal] = deque()
 
     def add(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
-        self.queue.append(Removal(directory, path, log=log))
+        """`log` is closed when its files are removed, or before, when too many are open."""
+        removal = Removal(directory, path, log=log)
+        self.queue.append(removal)
+        if log is not None:
+            self._open.append(removal)
+            if len(self._open) > MAX_OPEN_LOGS:
+                self._open.popleft().close()
 
     def close(self) -> None:
         """Closes the files that are still open."""

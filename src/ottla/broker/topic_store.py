@@ -207,8 +207,7 @@ class TopicStore:
         for key in [key for key in directory.futures if key[0] == name]:
             self.removals.add(directory, directory.delete_future(*key))
         for key in [key for key in directory.logs if key[0] == name]:
-            self.before_delete(key)
-            self.removals.add(directory, directory.delete_log(*key))
+            self._delete_log(directory, key)
 
     # The disks
 
@@ -258,13 +257,13 @@ class TopicStore:
             for index in list(indexes):
                 partition = topic.partitions.pop(index)
                 if not partition.directory.is_offline:
-                    self._delete_log(partition)
+                    self._delete_log(partition.directory, (topic.name, index))
             self._write()
 
-    def _delete_log(self, partition: Partition) -> None:
-        directory = partition.directory
-        self.before_delete((partition.topic, partition.index))
-        self.removals.add(directory, directory.delete_log(partition.topic, partition.index))
+    def _delete_log(self, directory: LogDirectory, key: TopicPartition) -> None:
+        self.before_delete(key)
+        log = directory.logs[key]
+        self.removals.add(directory, directory.delete_log(*key), log)
 
     def _write(self, extra: TopicEntry | None = None) -> None:
         """Writes down all topics, with one of them as `extra` says."""

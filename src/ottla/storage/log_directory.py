@@ -335,33 +335,29 @@ class LogDirectory:
         )
 
     @touches_disk
-    def delete_log(self, topic: str, partition: int) -> str:
-        """Renames the directory out of the way, and returns its new path for `remove_deleted`."""
-        log = self.logs.pop((topic, partition))
-        log.abandon()
-        return self._put_away(log, (topic, partition), self._options.new_id())
+    def delete_log(self, topic: str, partition: int, unique_id: bytes | None = None) -> str:
+        """Renames the directory out of the way, and returns its new path for `remove_deleted`.
+
+        The files stay open, for answers under way may still be sent from them; closing them is the
+        caller's. `unique_id` is that of the copy which takes the log's place, if one does: from
+        here on a start finds by it that the move was decided.
+        """
+        log = self.logs[topic, partition]
+        path = self._put_away(log, (topic, partition), unique_id or self._options.new_id())
+        log_renamed(log, path)
+        return path
 
     @touches_disk
     def delete_future(self, topic: str, partition: int) -> str:
-        """As `delete_log`, for a copy that nobody wants any more."""
+        """As `delete_log`, for a copy that nobody wants any more, and nobody reads."""
         log = self.futures.pop((topic, partition))
         log.abandon()
         return self._put_away(log, (topic, partition), self._options.new_id())
 
-    @touches_disk
-    def retire_log(self, topic: str, partition: int, move_id: bytes) -> str:
-        """As `delete_log`, under the id of the copy that takes the log's place.
-
-        From here on a start finds by that id that the move was decided. The files stay open, for
-        answers under way may still be sent from them; closing them is the caller's.
-        """
-        log = self.logs.pop((topic, partition))
-        path = self._put_away(log, (topic, partition), move_id)
-        log_renamed(log, path)
-        return path
-
     def _put_away(self, log: PartitionLog, key: TopicPartition, unique_id: bytes) -> str:
         path = self._rename(log.directory, delete_directory_name(*key, unique_id))
+        if self.logs.get(key) is log:
+            del self.logs[key]
         self._checkpointed_strangers.add(key)
         self.move_cleaned(key, None)
         if not any(topic == key[0] for topic, _ in self.logs):

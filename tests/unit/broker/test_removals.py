@@ -4,7 +4,7 @@ import errno
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.removals import FILES_PER_RUN
+from ottla.broker.removals import FILES_PER_RUN, MAX_OPEN_LOGS
 from ottla.broker.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
@@ -95,3 +95,21 @@ def test_a_disk_that_fails_takes_its_removals_with_it() -> None:
         broker.run_due_jobs(at(time_ms))
     assert broker.directories[0].is_offline
     assert len(partition_directories(file_system)) == 1
+
+
+def test_files_of_the_logs_deleted_last_stay_open_until_they_are_removed() -> None:
+    broker = with_deleted_topic(disk("/d"), partition_count=MAX_OPEN_LOGS + 3)
+    queue = broker._store.removals.queue
+    assert [removal.log is None for removal in queue] == [True] * 3 + [False] * MAX_OPEN_LOGS
+    broker.run_due_jobs(at(1000.0))
+    for _ in range(MAX_OPEN_LOGS):
+        broker.run_due_jobs(at(1000.0 + DELAY_MS))
+    assert not queue
+
+
+def test_files_of_a_deleted_log_are_closed_with_the_broker() -> None:
+    broker = with_deleted_topic(disk("/d"))
+    (removal,) = broker._store.removals.queue
+    assert removal.log is not None
+    broker.close()
+    assert removal.log is None
