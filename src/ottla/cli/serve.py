@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
@@ -78,6 +78,7 @@ def serve_command(
     listeners = client_listeners(config)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
+    allow_open_files()
     clock = the_clock()
     progress = RecoveryProgress(clock)
     broker = open_broker(
@@ -112,12 +113,27 @@ def serve_command(
         cleaning.stop()
     if broker.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)
-        raise StorageError("no log directory is left", f"{reasons}; mend the disk and start again")
+        raise StorageError("no log directory is left", f"{reasons}; mend that and start again")
 
 
 def the_clock() -> Clock:
     """The machine's, unless who calls the command hands in another as click's `obj`."""
     return click.get_current_context().obj or SystemClock()
+
+
+def allow_open_files() -> None:
+    """Takes as many as the system lets it have, as Java does for Kafka.
+
+    A partition needs up to five, and shells mostly give a process 1,024 of its own accord.
+    """
+    try:
+        import resource
+    except ImportError:
+        return  # no such limit on this system
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def keep_out_of_collections() -> None:

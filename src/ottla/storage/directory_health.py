@@ -9,6 +9,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import EMFILE, ENFILE
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from ottla.base.errors import StorageError
@@ -28,6 +29,8 @@ class DirectoryHealth:
     def fail(self, error: OSError) -> StorageError:
         if self.failure is None:
             reason = f"{error.strerror or error} ({error.filename or 'no file named'})"
+            if error.errno in (EMFILE, ENFILE):
+                reason += "; let the process have more open files (ulimit -n)"
             self.failure = StorageError(self.directory, reason)
             logger.error("%s goes offline until a restart: %s", self.directory, reason)
         return self.failure
