@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.support import run_ottla, serving
+from tests.limits import few_open_files
 
 pytestmark = pytest.mark.slow
 
@@ -184,14 +185,7 @@ def test_a_directory_that_cannot_be_read_is_named_and_the_others_are_served(tmp_
 
 
 def test_it_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
-    """A shell's own 1,024 would be gone with two hundred partitions."""
-    resource = pytest.importorskip("resource", reason="no such limit on this system")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    try:
-        with serving(tmp_path, "-o", "num.partitions=100") as (address, _):
-            admin = AdminClient({"bootstrap.servers": address})
-            for made in admin.create_topics([NewTopic("many", 100, 1)]).values():
-                made.result(10)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with few_open_files(), serving(tmp_path) as (address, _):
+        admin = AdminClient({"bootstrap.servers": address})
+        for made in admin.create_topics([NewTopic("many", 100, 1)]).values():
+            made.result(10)

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
+from tests.limits import few_open_files
 
 pytestmark = pytest.mark.slow
 
@@ -43,3 +44,10 @@ def test_a_log_listens_on_one_address_at_a_time(tmp_path: Path) -> None:
             log.listen("127.0.0.1:0")
         listening.close()
         assert log.listen("127.0.0.1:0").address
+
+
+def test_who_listens_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
+    with few_open_files(), ottla.open(tmp_path) as log:
+        log.listen("127.0.0.1:0")
+        log.create_topic("many", partitions=100)
+        log.append("many", b"value")

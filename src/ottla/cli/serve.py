@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -24,6 +24,7 @@ from ottla.embedded.cleaning import Cleaning
 from ottla.embedded.cleaning_process import ProcessEngine
 from ottla.embedded.flusher import Flusher
 from ottla.embedded.log import open_broker, parse_address
+from ottla.embedded.open_files import allow_open_files
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -119,21 +120,6 @@ def serve_command(
 def the_clock() -> Clock:
     """The machine's, unless who calls the command hands in another as click's `obj`."""
     return click.get_current_context().obj or SystemClock()
-
-
-def allow_open_files() -> None:
-    """Takes as many as the system lets it have, as Java does for Kafka.
-
-    A partition needs up to five, and shells mostly give a process 1,024 of its own accord.
-    """
-    try:
-        import resource
-    except ImportError:
-        return  # no such limit on this system
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def keep_out_of_collections() -> None:

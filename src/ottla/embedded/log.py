@@ -27,6 +27,7 @@ from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.flusher import Flusher
+from ottla.embedded.open_files import allow_open_files
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
@@ -327,13 +328,15 @@ class Log:
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
 
-        One address at a time: the broker hands what has been waited for to one loop.
+        One address at a time: the broker hands what has been waited for to one loop. From then on
+        the process may have more files open (`allow_open_files`).
         """
         from ottla.server.listener import Server
 
         if self._listening is not None and self._listening.is_open:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
         host, port = parse_address(address)
+        allow_open_files()
         advertised = client_listeners(self.broker.config)[0].advertised
         listener = Listener(name="PLAINTEXT", address=(host, port), advertised=advertised)
         server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)
