@@ -248,7 +248,8 @@ class ReadOnlyLog:
                 self._list_again()
                 continue
             with closing(reader):
-                return max(reader.log_end_offset(), self.log_start_offset)
+                least = max(self.log_start_offset, self._files.least_end_offset)
+                return max(reader.log_end_offset(), least)
         raise self._unsteady()
 
     @cached_property

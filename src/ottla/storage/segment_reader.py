@@ -65,6 +65,10 @@ class PartitionFiles:
     has_transaction_index: bool
     """Whether there is one of any segment, or of one that goes or comes."""
 
+    least_end_offset: int = 0
+    """Where those segments begin that came too late for this listing. The last one in it may have
+    been compacted since, and then holds nothing that would tell how far the log goes."""
+
 
 def list_partition(
     file_system: FileSystem, directory: str, before: PartitionFiles | None = None
@@ -80,11 +84,18 @@ def list_partition(
     for _ in range(LISTING_ATTEMPTS):
         found = _list_once(file_system, directory)
         if before is not None:
-            known = replace(found, segments=found.segments[: max(1, len(before.segments))])
+            known = _left_at(found, max(1, len(before.segments)))
             if _agree(known, before):
                 return known
         before = found
     raise CorruptionError(directory, 0, "its files change faster than they can be listed")
+
+
+def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
+    later = found.segments[count:]
+    if not later:
+        return found
+    return replace(found, segments=found.segments[:count], least_end_offset=later[0].base_offset)
 
 
 def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:

@@ -17,6 +17,7 @@ from ottla.storage.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     delete_directory_name,
+    log_file_name,
 )
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import PartitionLog
@@ -295,6 +296,27 @@ def test_a_partition_that_is_removed_under_way_is_told(
     broker.delete_log("t", 0)
     with pytest.raises(UserError, match="was removed"):
         list(records)
+
+
+def test_a_last_segment_compacted_while_it_is_listed_leaves_the_end_where_it_was(
+    disk: FakeFileSystem, broker: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two listings the broker rolls, and compaction finds nothing to keep below that."""
+    log = broker.create_log("t", 0, TOPIC_ID)
+    append(log, b"0")
+    listed = disk.list
+
+    def list_and_clean(directory: str) -> list[str]:
+        names = listed(directory)
+        if directory == log.directory and len(log.segments) == 1:
+            log.roll(now_ms=NOW_MS)
+            with_nothing = disk.open(f"{directory}/{log_file_name(0)}", writable=True)
+            with_nothing.truncate(0)
+        return names
+
+    reader = open_for_reading(DIRECTORY, disk)
+    monkeypatch.setattr(disk, "list", list_and_clean)
+    assert reader.partition("t", 0).log_end_offset == 1
 
 
 def test_a_last_segment_that_goes_is_looked_for_again(

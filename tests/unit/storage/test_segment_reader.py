@@ -345,6 +345,7 @@ def test_segments_that_come_faster_than_they_are_listed_are_left_for_the_next_li
     busy.make_directory("t-0")
     assert names_in(busy) == [log_file_name(0)]
     assert names_in(busy) == [log_file_name(number) for number in range(3)]
+    assert list_partition(busy, "t-0").least_end_offset == 5
 
 
 class NeverTheSame(FakeFileSystem):
