@@ -20,13 +20,14 @@ from tests.compat.java import PATIENCE_S, absence, array_list, jars, kafka, wait
 from tests.compat.java_clients import administrator, read_values
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIONS = ["-o", "group.initial.rebalance.delay.ms=0", "-o", "offsets.topic.num.partitions=2"]
-OPTIONS += [
-    "-o",
-    "transaction.state.log.num.partitions=2",
-    "-o",
-    "group.min.session.timeout.ms=500",
-]
+BROKER = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "offsets.topic.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "transaction.state.log.num.partitions": "2",
+}
+OPTIONS = [word for one in BROKER.items() for word in ("-o", "=".join(one))]
 INTERNAL_TOPICS = ("connect-configs", "connect-offsets", "connect-status")
 FILE_CONNECTORS = "org.apache.kafka.connect.file.FileStream"
 
@@ -68,6 +69,8 @@ def settings(directory: Path, address: str) -> dict[str, Any]:
         "consumer.session.timeout.ms": "2000",
         "consumer.heartbeat.interval.ms": "300",
         "producer.reconnect.backoff.max.ms": "200",
+        # A worker reads its topics to their end first, so it waits for what a killed one left open.
+        "producer.transaction.timeout.ms": "2000",
         "consumer.reconnect.backoff.max.ms": "200",
     }
     for name in ("config", "offset", "status"):
@@ -108,8 +111,15 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> Non
     deadline = time.monotonic() + 2 * PATIENCE_S
     while not is_so():
         assert process.poll() is None, "the worker has ended; see worker.log"
-        assert time.monotonic() < deadline
+        if time.monotonic() > deadline:
+            pytest.fail(f"not in time; connectors and tasks: {ask_states(process)}")
         time.sleep(0.05)
+
+
+def ask_states(process: subprocess.Popen[str]) -> Any:
+    """Of connectors and their tasks, which the worker tells at its end."""
+    told, _ = process.communicate("", timeout=2 * PATIENCE_S)
+    return json.loads(told.splitlines()[-1])
 
 
 def add_lines(directory: Path, numbers: range) -> None:
@@ -140,9 +150,7 @@ def test_lines_go_through_once_though_worker_and_broker_are_killed(tmp_path: Pat
             broker.wait(30)
             with serving(None, "-d", str(data), "--listen", address, *OPTIONS):
                 wait_until(lambda: len(set(lines_out(tmp_path))) == 9000, worker)
-                told, _ = worker.communicate("", timeout=2 * PATIENCE_S)
-                states = json.loads(told.splitlines()[-1])
-                assert states == {"source": ["RUNNING"] * 2, "sink": ["RUNNING"] * 2}
+                assert ask_states(worker) == {"source": ["RUNNING"] * 2, "sink": ["RUNNING"] * 2}
                 found = Counter(read_values(address, "lines", isolation_level="read_committed"))
                 assert found == Counter(map(str, range(9000)))
                 assert_internal_topics_are_compacted(address)

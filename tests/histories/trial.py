@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,8 +136,11 @@ class Trial:
     """How long the trial lets them work between two deeds of its own."""
     mischief: Mischief = field(default_factory=Mischief)
     done: Counter[str] = field(default_factory=Counter)
+    is_enough: Callable[[list[Operation], Counter[str]], bool] = lambda *_: True
+    """Asked when the time is over: a slow machine is given twice as much, up to `PATIENCE_S`."""
     _clients: list[RunningClient] = field(default_factory=list)
     _until: float = 0.0
+    _slowness: int = 1
 
     def run(self) -> list[Operation]:
         port = free_port()
@@ -154,19 +157,26 @@ class Trial:
             broker.kill()
             last = read_all(f"127.0.0.1:{proxy.port}")
         self.done += proxy.done
-        told = read_history(sorted(self.directory.glob("*.history")))
-        return [*told, *last]
+        return [*self._told(), *last]
+
+    def _told(self) -> list[Operation]:
+        return read_history(sorted(self.directory.glob("*.history")))
 
     def _let_run(self, broker: Broker, proxy: Proxy) -> None:
         address = f"127.0.0.1:{proxy.port}"
         chance = random.Random(self.seed)
-        self._until = time.monotonic() + self.seconds
+        started = time.monotonic()
+        self._until = started + self.seconds
         proxy.is_calm = False
         for number, role in enumerate(self.roles):
             self._clients.append(RunningClient(role, f"{role}{number}"))
             self._start(self._clients[-1], address)
-        while time.monotonic() < self._until:
-            time.sleep(chance.uniform(*self.pauses_s))
+        while self._goes_on(started + self.seconds + PATIENCE_S, proxy):
+            for client in self._clients:
+                if client.process is None or client.process.poll() is not None:
+                    self.done["ended by itself"] += 1
+                    self._start(client, address)
+            time.sleep(chance.uniform(*self.pauses_s) * self._slowness)
             self._set_clock(broker.clock, chance)
             deed = chance.choices(("kill", "pause", "kill_client", "nothing"), (4, 2, 4, 2))[0]
             self.done[deed] += 1
@@ -179,10 +189,17 @@ class Trial:
                 client = chance.choice(self._clients)
                 end(client, signal.SIGKILL)
                 self._start(client, address)
-            for client in self._clients:
-                if client.process is not None and client.process.poll() is not None:
-                    self.done["ended by itself"] += 1
-                    self._start(client, address)
+
+    def _goes_on(self, deadline: float, proxy: Proxy) -> bool:
+        now = time.monotonic()
+        if now < self._until:
+            return True
+        if now > deadline or self.is_enough(self._told(), self.done + proxy.done):
+            return False
+        self.done["extended"] += 1
+        self._slowness *= 2
+        self._until = now + self.seconds * self._slowness
+        return True
 
     def _set_clock(self, clock: WallClock, chance: random.Random) -> None:
         """Forwards or back, now and then to where it belongs."""
