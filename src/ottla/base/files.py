@@ -14,12 +14,12 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 Buffer = bytes | bytearray | memoryview
 """Bytes to write; a `memoryview` must be contiguous and of single bytes."""
 
-IOV_MAX = 1024
+IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
 
 

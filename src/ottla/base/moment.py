@@ -5,17 +5,25 @@ written into records is wall time.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-COME_BACK_MS = 3_600_000
+COME_BACK_MS: Final = 3_600_000
 """What is left, behind a start, to whoever was heard of before: enough to send a retry in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, init=False)
 class Moment:
-    """`now_ms` is Kafka's timestamp, `monotonic_ms` the clock that never steps."""
+    """`now_ms` is Kafka's timestamp, `monotonic_ms` the clock that never steps.
+
+    Not frozen, since one is made for every round.
+    """
 
     now_ms: int
     monotonic_ms: float
+
+    def __init__(self, *, now_ms: int, monotonic_ms: float) -> None:
+        self.now_ms = now_ms
+        self.monotonic_ms = monotonic_ms
 
 
 def silent_since_ms(at: Moment, heard_ms: int, limit_ms: int) -> float:

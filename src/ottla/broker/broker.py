@@ -10,7 +10,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -59,7 +59,7 @@ from ottla.storage.producer_state import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
-ACKS_ALL = -1
+ACKS_ALL: Final = -1
 
 LongPoll = WaitingFetch[FetchQuery, FetchResult]
 

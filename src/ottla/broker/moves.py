@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -32,14 +33,14 @@ from ottla.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-STEP_SIZE = 256 * 1024
-STEPS_PER_ROUND = 4
+STEP_SIZE: Final = 256 * 1024
+STEPS_PER_ROUND: Final = 4
 """Clients wait while this much is copied, a few milliseconds."""
 
-LAST_STEPS = 16
+LAST_STEPS: Final = 16
 """How many steps are made at once in the end, or a fast producer would never be caught up with."""
 
-WAIT_MS = 50.0
+WAIT_MS: Final = 50.0
 
 
 @dataclass(slots=True, eq=False)

@@ -9,21 +9,21 @@ that the recovery of its log removes.
 Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
 
-import contextlib
 import itertools
 from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Final
 
 from ottla.base.errors import StorageError
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.retired import RetiredSegment
 
-FILES_PER_RUN = 16
+FILES_PER_RUN: Final = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""
 
-MAX_OPEN_LOGS = 64
+MAX_OPEN_LOGS: Final = 64
 """Deleted logs whose files stay open for answers under way; beyond them, those deleted first are
 closed, so that whoever makes and deletes topics all the time does not run out of descriptors."""
 
@@ -120,11 +120,11 @@ class SegmentRemovals:
         while self._waiting and self._waiting[0][0] <= monotonic_ms and left > 0:
             *_, directory, segment = heappop(self._waiting)
             left -= len(segment.paths)
-            # Logged where the directory went offline; the next start removes what is left.
-            with contextlib.suppress(StorageError), directory.health.guarding():
-                segment.remove()
-                continue
-            segment.close()
+            try:
+                with directory.health.guarding():
+                    segment.remove()
+            except StorageError:  # logged where the directory went offline
+                segment.close()  # the next start removes what is left
 
     def close(self) -> None:
         """Lets go of the files, which the next start removes."""

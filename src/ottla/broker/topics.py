@@ -7,6 +7,7 @@ Kafka's counterparts: `Topic` (names), `MetadataImage` and the checks of
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -16,10 +17,10 @@ from ottla.broker.topic_file import TopicEntry
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 
-MAX_NAME_LENGTH = 249
+MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion it still fits a file name."""
 
-MAX_PARTITION_COUNT = 10_000
+MAX_PARTITION_COUNT: Final = 10_000
 """The most that Kafka's controller makes in one go."""
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

@@ -9,7 +9,7 @@ Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, ProtocolError, StorageError, UserError
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-RETRY_MS = 1000
+RETRY_MS: Final = 1000
 """When markers are tried again that a partition did not take."""
 
 

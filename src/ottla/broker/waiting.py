@@ -9,12 +9,12 @@ monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka
 from collections.abc import Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Query = TypeVar("Query")
 Result = TypeVar("Result")
 
-STALE_TO_KEEP = 64
+STALE_TO_KEEP: Final = 64
 """Ended fetches that may lie in the heap of deadlines before it is cleaned for their sake."""
 
 

@@ -18,6 +18,9 @@ class Timers(Generic[Key]):
         self._queued: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
         self._numbers = count()
+        self._next_ms: float | None = None
+        self._is_next_known = True
+        """Asked before every sleep of the server, and seldom another one than before."""
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -27,17 +30,25 @@ class Timers(Generic[Key]):
 
     def set(self, key: Key, deadline_ms: float) -> None:
         """Sets a key's deadline, in place of the one it may have."""
+        self._is_next_known = False
         self._deadlines[key] = deadline_ms
         queued_ms = self._queued.get(key)
         if queued_ms is None or deadline_ms < queued_ms:
             self._queue(key, deadline_ms)
 
     def cancel(self, key: Key) -> None:
+        self._is_next_known = False
         self._deadlines.pop(key, None)
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When the next key is due."""
+        if not self._is_next_known:
+            self._next_ms = self._find_next_ms()
+            self._is_next_known = True
+        return self._next_ms
+
+    def _find_next_ms(self) -> float | None:
         heap = self._heap
         while heap:
             queued_ms, _, key = heap[0]
@@ -58,6 +69,7 @@ class Timers(Generic[Key]):
         next_ms = self.next_deadline_ms
         if next_ms is None or next_ms > monotonic_ms:
             return None
+        self._is_next_known = False
         key = heappop(self._heap)[2]
         del self._deadlines[key], self._queued[key]
         return key

@@ -8,20 +8,21 @@ over the buffer's end. Format: docs/format/wire.md; Kafka's counterpart: `Networ
 from collections.abc import Iterator
 from mmap import mmap
 from struct import Struct
+from typing import Final
 
 from ottla.base.errors import ProtocolError
 
 FRAME_SIZE = Struct(">i")
 assert FRAME_SIZE.size == 4
 
-DEFAULT_CAPACITY = 256 * 1024
-MIN_SPACE = 16 * 1024
+DEFAULT_CAPACITY: Final = 256 * 1024
+MIN_SPACE: Final = 16 * 1024
 """A smaller rest at the buffer's end is not worth a system call."""
 
-KEPT_CAPACITY = 4 * 1024 * 1024
+KEPT_CAPACITY: Final = 4 * 1024 * 1024
 """A larger buffer is given back as soon as it is empty."""
 
-CALM = 64
+CALM: Final = 64
 """How many times in a row a grown buffer must be emptied of little before it is given back."""
 
 

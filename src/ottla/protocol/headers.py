@@ -41,14 +41,26 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class RequestHeader:
     """Who asks what, in which version. Not frozen, since one is made for every request."""
 
     api_key: int
     api_version: int
     correlation_id: int
-    client_id: str | None = None
+    client_id: str | None
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
 
     def in_version(self, api_version: int) -> "RequestHeader":
         """The header to answer with when the version asked for is unknown.

@@ -9,7 +9,7 @@ storage need not ask. Base offset and leader epoch lie outside the CRC and can b
 import struct
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.errors import OttlaError
 from ottla.base.files import Buffer
@@ -42,29 +42,29 @@ TIMESTAMP = struct.Struct(">q")
 OFFSET_AND_LENGTH = struct.Struct(">qi")
 assert OFFSET_AND_LENGTH.size == 12
 
-LENGTH_END = 12
-LEADER_EPOCH_POSITION = 12
-MAGIC_POSITION = 16
-CRC_POSITION = 17
-ATTRIBUTES_POSITION = 21
-MAX_TIMESTAMP_POSITION = 35
-MIN_LEGACY_SIZE = 26
+LENGTH_END: Final = 12
+LEADER_EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+MIN_LEGACY_SIZE: Final = 26
 MAX_SEQUENCE = 2**31 - 1
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
 COMPRESSIONS = tuple(Compression)
 """By number: an enum's own lookup takes longer than reading a header."""
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
-NO_LEADER_EPOCH = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
 
 
 class InvalidBatchError(OttlaError):

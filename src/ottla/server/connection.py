@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from selectors import EVENT_READ, EVENT_WRITE
+from typing import Final
 
 from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
@@ -16,7 +17,7 @@ from ottla.protocol.framing import FrameReader
 from ottla.server.call import Later, Peer
 from ottla.server.outbox import Outbox
 
-MAX_SEND_FILE_SIZE = 1 << 30
+MAX_SEND_FILE_SIZE: Final = 1 << 30
 """What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
 
 

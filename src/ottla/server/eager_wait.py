@@ -7,13 +7,13 @@ ends that. Who is silent, or speaks now and then, costs no more than before.
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-EAGER_S = 100e-6
+EAGER_S: Final = 100e-6
 """How long to look; and how short a wait must have been for the next one to look."""
 
-PUNCTUAL_S = 0.01
-LATENESS = 1 / 150
+PUNCTUAL_S: Final = 0.01
+LATENESS: Final = 1 / 150
 """Linux ends a wait late by up to a 1000th of it, for a niced process by up to a 200th."""
 
 E = TypeVar("E")

@@ -5,11 +5,11 @@ Small runs are read and sent with their head, larger ones go from the page cache
 """
 
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.files import Buffer, FileSlice
 
-INLINE_SIZE = 32 * 1024
+INLINE_SIZE: Final = 32 * 1024
 """File slices up to this size are copied through memory rather than given to `sendfile`."""
 
 

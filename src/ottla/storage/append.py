@@ -11,6 +11,7 @@ timestamp that a client states wrongly under a right CRC is stored as stated.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -40,7 +41,7 @@ from ottla.storage.conversion import (
 )
 from ottla.storage.producer_state import CLIENT, REPLICATION, AppendOrigin
 
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
 NOT_OF_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT | LOG_APPEND_TIME_BIT
 """What only brokers say of a batch."""
@@ -62,19 +63,32 @@ class InvalidRecordsError(ApiError):
         self.records = records
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, init=False)
 class AppendInfo:
-    """What an append did. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime."""
+    """What an append did. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime.
+
+    Not frozen, since one is made for every append.
+    """
 
     first_offset: int
     last_offset: int
-    max_timestamp_ms: int
-    offset_of_max_timestamp: int
     log_append_time_ms: int
     log_start_offset: int
-    size: int
-    record_count: int
-    is_duplicate: bool = False
+    is_duplicate: bool
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        is_duplicate: bool,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.is_duplicate = is_duplicate
 
 
 def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> list[Batch]:

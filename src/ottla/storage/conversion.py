@@ -10,6 +10,7 @@ code that says so, not as an unknown error of the server.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -30,11 +31,11 @@ TARGET_COMPRESSION = {
     "zstd": Compression.ZSTD,
 }
 
-DEFAULT_LZ4_LEVEL = 9
+DEFAULT_LZ4_LEVEL: Final = 9
 """As in Kafka the default means the fast way of compressing, which has no levels."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class AppendTarget:
     """Where batches go and under which rules. Not frozen, since one is made for every append."""
 
@@ -42,6 +43,14 @@ class AppendTarget:
     base_offset: int
     leader_epoch: int
     now_ms: int
+
+    def __init__(
+        self, config: TopicConfig, base_offset: int, leader_epoch: int, now_ms: int
+    ) -> None:
+        self.config = config
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+        self.now_ms = now_ms
 
 
 def records_of(batch: Batch) -> Iterator[Record]:

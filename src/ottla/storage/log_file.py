@@ -8,6 +8,7 @@ batch that fails its check. Kafka's counterpart: `FileRecords`.
 import logging
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 HEADER_CHUNK_SIZE = 4096 + 61
 """Bytes read at once while walking headers: an index interval, so that most lookups read once."""
 
-MIN_HEADER_SIZE = 61
+MIN_HEADER_SIZE: Final = 61
 """Enough bytes to tell any batch's offsets, size and magic."""
 
 PLACE = Struct(
@@ -32,8 +33,8 @@ PLACE = Struct(
 assert PLACE.size == 27
 """What of a v2 header it takes to step over the batch."""
 
-SIZE_END = 12
-LEAST_READABLE = 17
+SIZE_END: Final = 12
+LEAST_READABLE: Final = 17
 """Up to and with the magic."""
 
 

@@ -162,7 +162,7 @@ class PartitionLog:
                     continue
                 known = self.producers.admit(batch, origin)
                 if known is not None:
-                    return self._duplicate(batch, known)
+                    return self._duplicate(known)
             target = AppendTarget(self.config, self.offsets.log_end_offset, leader_epoch, now_ms)
             return self._append(*prepare_append(records, batches, target), now_ms)
         except OSError as error:
@@ -189,17 +189,14 @@ class PartitionLog:
             self.witness.leave_gaps()
         return self._append(records, batches, now_ms)
 
-    def _duplicate(self, batch: Batch, seen: BatchMetadata) -> AppendInfo:
+    def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
         """A retry is answered with the offsets of the first time, and not written."""
+        is_append_time = self.config.is_append_time
         return AppendInfo(
-            first_offset=seen.first_offset,
-            last_offset=seen.last_offset,
-            max_timestamp_ms=seen.timestamp_ms,
-            offset_of_max_timestamp=seen.last_offset,
-            log_append_time_ms=seen.timestamp_ms if self.config.is_append_time else NO_TIMESTAMP,
-            log_start_offset=self.offsets.log_start_offset,
-            size=batch.size,
-            record_count=batch.record_count,
+            seen.first_offset,
+            seen.last_offset,
+            seen.timestamp_ms if is_append_time else NO_TIMESTAMP,
+            self.offsets.log_start_offset,
             is_duplicate=True,
         )
 
@@ -216,14 +213,11 @@ class PartitionLog:
         if last_offset + 1 - self.offsets.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendInfo(
-            first_offset=first_offset,
-            last_offset=last_offset,
-            max_timestamp_ms=largest.timestamp_ms,
-            offset_of_max_timestamp=largest.offset,
-            log_append_time_ms=now_ms if self.config.is_append_time else NO_TIMESTAMP,
-            log_start_offset=self.offsets.log_start_offset,
-            size=size,
-            record_count=last_offset - first_offset + 1,
+            first_offset,
+            last_offset,
+            now_ms if self.config.is_append_time else NO_TIMESTAMP,
+            self.offsets.log_start_offset,
+            is_duplicate=False,
         )
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -20,11 +20,11 @@ from ottla.config.setting import INT32_MAX
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
 
-BATCHES_TO_RETAIN = 5
+BATCHES_TO_RETAIN: Final = 5
 """A client has at most this many requests in flight, so a retry is always among the last five."""
 
-NO_EPOCH = -1
-NO_SEQUENCE = -1
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
 
 BEFORE_START = -math.inf
 """In `quiet_since_ms`: not heard of since the log was opened."""

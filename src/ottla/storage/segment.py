@@ -43,7 +43,7 @@ from ottla.storage.unindexed import UnindexedAppends
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class TimestampOffset:
     """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none.
 
@@ -52,6 +52,10 @@ class TimestampOffset:
 
     timestamp_ms: int
     offset: int
+
+    def __init__(self, timestamp_ms: int, offset: int) -> None:
+        self.timestamp_ms = timestamp_ms
+        self.offset = offset
 
 
 @dataclass(slots=True)

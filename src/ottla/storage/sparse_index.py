@@ -22,17 +22,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSystem, remove_if_present
 
-DEFAULT_MAX_INDEX_SIZE = 10 * 1024 * 1024
+DEFAULT_MAX_INDEX_SIZE: Final = 10 * 1024 * 1024
 """Kafka's default of `segment.index.bytes`."""
 
 INT32_MAX = (1 << 31) - 1
 
-WARM_SIZE = 8192
+WARM_SIZE: Final = 8192
 """How much of the file's end a lookup tries first.
 
 Almost every lookup is near the end (tailing consumers, followers), but a plain bisection touches

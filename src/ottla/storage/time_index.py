@@ -9,6 +9,7 @@ from the log. Kafka's counterpart: `TimeIndex` (KIP-33).
 
 from bisect import bisect_left
 from struct import Struct
+from typing import Final
 
 from ottla.storage.sparse_index import INT32_MAX, SparseIndex
 
@@ -21,9 +22,9 @@ assert ENTRY.size == 12
 
 TIMESTAMP = Struct(">q")
 RELATIVE_OFFSET = Struct(">i")
-RELATIVE_OFFSET_AT = 8
+RELATIVE_OFFSET_AT: Final = 8
 
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
 
 class TimeIndex(SparseIndex):

@@ -7,8 +7,9 @@ record. So the places of these appends are kept in memory, until the next entry.
 
 from array import array
 from bisect import bisect_left
+from typing import Final
 
-MAX_PLACES = 4096
+MAX_PLACES: Final = 4096
 """With the default `index.interval.bytes` there are never more than 67."""
 
 

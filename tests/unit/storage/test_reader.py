@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem, OsFileSystem, join
+from ottla.base.files import FileSystem, join
 from ottla.config.topic import TopicConfig
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage import segment_reader
@@ -151,7 +151,7 @@ def test_many_topics_are_not_all_named(disk: FakeFileSystem, broker: LogDirector
 
 
 def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path) -> None:
-    class Forbidding(OsFileSystem):
+    class Forbidding(FakeFileSystem):
         def list(self, directory: str) -> list[str]:
             raise PermissionError(13, "Permission denied", directory)
 

@@ -14,6 +14,7 @@ transaction of its successor. Kafka's counterparts: `TransactionCoordinator`,
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -41,7 +42,7 @@ from ottla.coordinator.transaction.transaction import (
     Transaction,
 )
 
-RETRY_MS = 1000
+RETRY_MS: Final = 1000
 """When an abort is tried again for which the log took no record."""
 
 

@@ -9,6 +9,7 @@ Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validate
 """
 
 from struct import Struct
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
@@ -30,13 +31,13 @@ from ottla.storage.append import InvalidRecordsError
 
 ACKS = (-1, 0, 1)
 
-FIRST_BATCH_VERSION = 3
+FIRST_BATCH_VERSION: Final = 3
 """From here on, a partition's records are exactly one batch of magic 2 (KIP-98)."""
 
-FIRST_ZSTD_VERSION = 7
-FIRST_ABORTABLE_VERSION = 11
-FIRST_ADDING_VERSION = 12
-FIRST_TOPIC_ID_VERSION = 13
+FIRST_ZSTD_VERSION: Final = 7
+FIRST_ABORTABLE_VERSION: Final = 11
+FIRST_ADDING_VERSION: Final = 12
+FIRST_TOPIC_ID_VERSION: Final = 13
 
 BATCH_START = Struct(
     ">q"  # base offset
@@ -48,10 +49,10 @@ BATCH_START = Struct(
 )
 assert BATCH_START.size == 23
 
-SIZE_BEFORE_SIZE = 12
-COMPRESSION_MASK = 0x07
-ZSTD = 4
-TRANSACTIONAL_BIT = 0x10
+SIZE_BEFORE_SIZE: Final = 12
+COMPRESSION_MASK: Final = 0x07
+ZSTD: Final = 4
+TRANSACTIONAL_BIT: Final = 0x10
 
 PRODUCER = Struct(
     ">q"  # producer id
@@ -60,7 +61,7 @@ PRODUCER = Struct(
 )
 assert PRODUCER.size == 14
 
-PRODUCER_POSITION = 43
+PRODUCER_POSITION: Final = 43
 
 _unpack_start = BATCH_START.unpack_from
 
