@@ -6,11 +6,12 @@ READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
 
-.PHONY: help run test check format docs bench compat node-clients fuzz crash sim clean
+.PHONY: help run test compiled check format docs bench compat node-clients fuzz crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
 	@echo "make test    every test a newcomer should see pass"
+	@echo "make compiled  the package compiled, as a wheel has it, and the quick tests with it"
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
@@ -34,6 +35,18 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
+# An editable install leaves the broker as Python; the package index's users get it compiled.
+COMPILED := build/compiled
+
+$(COMPILED)/.ready: setup.py pyproject.toml $(shell find src -name '*.py') | $(READY)
+	@echo "compiling the package (two minutes)"
+	@rm -rf build
+	@PYTHONPATH= $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
+	@touch $@
+
+compiled: $(COMPILED)/.ready
+	PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n 2 -o pythonpath=. -m "not slow" --compiled tests/unit tests/contract tests/golden
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -48,7 +61,7 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python -m docs.generate
 
-bench: $(READY)
+bench: $(COMPILED)/.ready
 	@$(BIN)/python -m benchmarks
 
 # Also what `make test` needs to hold sessions with clients for Node.

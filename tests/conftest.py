@@ -1,6 +1,8 @@
 """Options and fixtures for all tests."""
 
 import os
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
@@ -25,6 +27,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0.0,
         help="how long the crash tests go on with new seeds after their fixed ones, all together",
     )
+    parser.addoption(
+        "--compiled",
+        action="store_true",
+        help="fail unless the package is one whose broker is compiled (make compiled)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All of the broker's modules are compiled or none, as setup.py sees to."""
+    if config.getoption("--compiled"):
+        found = find_spec("ottla.server.listener")
+        if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):
+            raise pytest.UsageError(f"{found} is not compiled")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

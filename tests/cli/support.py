@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+import ottla
+
+SOURCE = Path(ottla.__file__).resolve().parents[1]
+"""Where the package lies that is tested: its sources, or a compiled copy (`make compiled`)."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 

@@ -1,0 +1,59 @@
+"""What setup.py has compiled, of which no edit and no test would tell that it cannot be."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "ottla"
+
+
+def compiled_modules() -> set[Path]:
+    """Of the broker, as setup.py names them; it is read, since to import it would build."""
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "BROKER":
+            rooms: dict[str, str] = ast.literal_eval(node.value)
+            return {PACKAGE / room / f"{one}.py" for room in rooms for one in rooms[room].split()}
+    raise AssertionError("setup.py names nothing")
+
+
+def imported_names(tree: ast.Module) -> dict[str, Path]:
+    """Where the names come from that a module imports from others of the package."""
+    return {
+        alias.asname or alias.name: ROOT / "src" / (node.module.replace(".", "/") + ".py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+
+
+def inheritance(path: Path) -> list[tuple[str, Path]]:
+    """The classes of a module, each with the module of a class that it inherits from."""
+    tree = ast.parse(path.read_text())
+    origins = imported_names(tree)
+    found = []
+    for node in ast.walk(tree):
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            name = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+            if name in origins:
+                found.append((node.name, origins[name]))
+    return found
+
+
+def test_every_module_that_is_compiled_is_there() -> None:
+    assert [one for one in compiled_modules() if not one.exists()] == []
+
+
+def test_what_inherits_from_a_compiled_class_is_compiled_too() -> None:
+    compiled = compiled_modules()
+    assert [
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in PACKAGE.rglob("*.py")
+        if path not in compiled
+        for name, origin in inheritance(path)
+        if origin in compiled
+    ] == []
+
+
+def test_classes_that_inherit_from_others_are_found() -> None:
+    found = inheritance(PACKAGE / "storage" / "compaction" / "output.py")
+    assert found == [("CleanedSegment", PACKAGE / "storage" / "segment.py")]
