@@ -20,7 +20,11 @@ from pathlib import Path
 
 from benchmarks.machine import ProcessCost, cost_of
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src"
+COMPILED = ROOT / "build" / "compiled"
+"""The package as a wheel has it; `make compiled` puts it there."""
+
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
@@ -88,12 +92,13 @@ class Peer(ABC):
 
 class Ottla(Peer):
     name = "ottla"
+    package = SOURCE
 
     def __init__(self, settings: tuple[str, ...] = ()) -> None:
         """`settings` are the broker's, as KEY=VALUE."""
         self._settings = settings
 
-    def absence(self) -> None:
+    def absence(self) -> str | None:
         return None
 
     def command(self, directory: Path, port: int) -> list[str]:
@@ -106,7 +111,10 @@ class Ottla(Peer):
         """Ready when it says so: the line is what a script would wait for."""
         started = time.perf_counter()
         process = subprocess.Popen(
-            self.command(directory, 0), stdout=subprocess.PIPE, text=True, env=source_environment()
+            self.command(directory, 0),
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(self.package)},
         )
         try:
             assert process.stdout is not None
@@ -126,6 +134,20 @@ class Ottla(Peer):
             _stop(process)
             if process.stdout is not None:
                 process.stdout.close()
+
+
+class CompiledOttla(Ottla):
+    """As a wheel brings it."""
+
+    name = "ottla compiled"
+    package = COMPILED
+
+    def absence(self) -> str | None:
+        ready = COMPILED / ".ready"
+        newest_s = max(one.stat().st_mtime for one in SOURCE.rglob("*.py"))
+        if ready.exists() and ready.stat().st_mtime >= newest_s:
+            return None
+        return "its copy is missing, or older than the sources; run: make compiled"
 
 
 class NoidaDb(Peer):
@@ -210,7 +232,7 @@ def started_brokers(
     notes: list[str] = []
     brokers: list[RunningBroker] = []
     with contextlib.ExitStack() as stack:
-        for peer in (Ottla(), *(PEERS if peers else ())):
+        for peer in (Ottla(), *((CompiledOttla(), *PEERS) if peers else ())):
             reason = peer.absence()
             if reason is not None:
                 notes.append(f"{peer.name} is left out: {reason}.")

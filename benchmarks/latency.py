@@ -1,9 +1,11 @@
 """How long one record takes: to its acknowledgement, and to a consumer that waits for it.
 
 One record is under way at any time, with acks=all and no linger. The plain socket shows the
-broker; librdkafka, with its threads, shows what an application sees.
+broker; librdkafka, with its threads, shows what an application sees. Whether broker and client are
+put on one core, or on two of which one sleeps, can double the time, so each is measured too.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -11,6 +13,7 @@ from typing import Any
 
 from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
+from benchmarks.machine import can_pin, pinned
 from benchmarks.measuring import Samples, Scale, figure, percentile
 from benchmarks.report import Report
 from benchmarks.requests import one_by_one
@@ -37,6 +40,9 @@ def run(scale: Scale) -> Iterator[Report]:
     kinds: list[tuple[str, Callable[[RunningBroker, int], list[float]]]] = [
         ("Produce to acknowledgement, plain socket", _by_socket)
     ]
+    if can_pin():
+        kinds.append((kinds[0][0] + ", broker and client on one core", _on_one_core))
+        kinds.append((kinds[0][0] + ", on a core each", _on_a_core_each))
     if reason is None:
         kinds.append(("Produce to acknowledgement, librdkafka", _by_librdkafka))
         kinds.append(("Produce to a waiting consumer, librdkafka both", _to_consumer))
@@ -70,6 +76,19 @@ def _by_socket(broker: RunningBroker, count: int) -> list[float]:
         return one_by_one(producing, count)
     finally:
         producing.close()
+
+
+def _on_one_core(broker: RunningBroker, count: int) -> list[float]:
+    """Neither has to be woken on a core that sleeps: this is the work alone."""
+    core = min(os.sched_getaffinity(0))
+    with pinned(broker.pid, {core}), pinned(os.getpid(), {core}):
+        return _by_socket(broker, count)
+
+
+def _on_a_core_each(broker: RunningBroker, count: int) -> list[float]:
+    ours, *_, its = sorted(os.sched_getaffinity(0))
+    with pinned(broker.pid, {its}), pinned(os.getpid(), {ours}):
+        return _by_socket(broker, count)
 
 
 def _by_librdkafka(broker: RunningBroker, count: int) -> list[float]:

@@ -3,6 +3,8 @@
 import os
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -72,6 +74,27 @@ def cost_of(pid: int) -> ProcessCost | None:
     return ProcessCost(
         (user + system) / TICKS_PER_SECOND, resident_pages * os.sysconf("SC_PAGE_SIZE")
     )
+
+
+def can_pin() -> bool:
+    """Whether a process can be kept on some cores, and there is more than one to choose from."""
+    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+
+
+@contextmanager
+def pinned(pid: int, cores: set[int]) -> Iterator[None]:
+    """Keeps all threads of a process on these cores (Linux)."""
+    before = {
+        thread: os.sched_getaffinity(thread) for thread in map(int, os.listdir(f"/proc/{pid}/task"))
+    }
+    try:
+        for thread in before:
+            os.sched_setaffinity(thread, cores)
+        yield
+    finally:
+        for thread, those in before.items():
+            with suppress(ProcessLookupError):  # a thread that has ended
+                os.sched_setaffinity(thread, those)
 
 
 def first_thread_seconds(pid: int) -> float | None:

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from benchmarks.machine import first_thread_seconds
+from benchmarks.machine import can_pin, first_thread_seconds, pinned
 
 WORKER = """
 import sys, time
@@ -48,3 +49,28 @@ def test_work_shorter_than_a_tick_is_counted_to_its_end() -> None:
 
 def test_a_process_that_is_gone_costs_nothing_known() -> None:
     assert first_thread_seconds(os.getpid() + 10**7) is None
+
+
+@pytest.mark.skipif(not can_pin(), reason="processes cannot be kept on cores here")
+def test_all_threads_of_a_process_stay_on_the_cores_they_are_told_and_not_for_longer() -> None:
+    before = os.sched_getaffinity(0)
+    core = {max(before)}
+    is_told, is_over = threading.Event(), threading.Event()
+    seen: list[set[int]] = []
+
+    def look() -> None:
+        for one in (is_told, is_over):
+            one.wait(10)
+            seen.append(os.sched_getaffinity(0))
+
+    other = threading.Thread(target=look)
+    other.start()
+    with pinned(os.getpid(), core):
+        assert os.sched_getaffinity(0) == core
+        is_told.set()
+        while not seen:
+            pass
+    is_over.set()
+    other.join()
+    assert seen == [core, before]
+    assert os.sched_getaffinity(0) == before
