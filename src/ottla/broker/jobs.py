@@ -29,6 +29,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
+        self._next_ms: float | None = None
 
     def add(
         self,
@@ -40,15 +41,17 @@ class Jobs:
         """A job whose first run is `initial_ms` (an interval by default) after the clock is first
         seen."""
         self._jobs.append(Job(interval_ms, initial_ms or interval_ms, run))
+        self._next_ms = None
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When `advance` next has work, on the monotonic clock."""
-        known = (job.due_ms for job in self._jobs if job.due_ms is not None)
-        return min(known, default=None)
+        """When `advance` next has work, on the monotonic clock; `None` before it has seen that."""
+        return self._next_ms
 
     def advance(self, at: Moment) -> None:
         """Runs what is due."""
+        if self._next_ms is not None and at.monotonic_ms < self._next_ms:
+            return
         for job in self._jobs:
             if job.due_ms is None:
                 job.due_ms = at.monotonic_ms + _at_least_one(job.initial_ms())
@@ -56,6 +59,8 @@ class Jobs:
                 has_more = job.run(at)
                 wait_ms = 0 if has_more else _at_least_one(job.interval_ms())
                 job.due_ms = at.monotonic_ms + wait_ms
+        known = [job.due_ms for job in self._jobs if job.due_ms is not None]
+        self._next_ms = min(known, default=None)
 
 
 def _at_least_one(interval_ms: int) -> int:
