@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.brokers import RunningBroker, started_brokers
+from benchmarks.machine import can_pin, on_a_core_each
 from benchmarks.measuring import MEGABYTE, Samples, Scale, figure, percentile
 from benchmarks.report import Report
 from benchmarks.requests import one_by_one
@@ -69,6 +70,8 @@ def _measure(broker: RunningBroker, scale: Scale) -> Run:
     producing = Producing(broker.host, broker.port)
     with contextlib.ExitStack() as stack:
         stack.callback(producing.close)
+        if can_pin():
+            stack.enter_context(on_a_core_each(broker.pid))
         one_by_one(producing, work)
         alone = one_by_one(producing, work)
         before = broker.cost()

@@ -5,7 +5,6 @@ broker; librdkafka, with its threads, shows what an application sees. Whether br
 put on one core, or on two of which one sleeps, can double the time, so each is measured too.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,7 +12,7 @@ from typing import Any
 
 from benchmarks import clients
 from benchmarks.brokers import RunningBroker, started_brokers
-from benchmarks.machine import can_pin, pinned
+from benchmarks.machine import can_pin, on_a_core_each, on_one_core
 from benchmarks.measuring import Samples, Scale, figure, percentile
 from benchmarks.report import Report
 from benchmarks.requests import one_by_one
@@ -83,15 +82,13 @@ def _by_socket(broker: RunningBroker, count: int) -> list[float]:
 
 
 def _on_one_core(broker: RunningBroker, count: int) -> list[float]:
-    """Neither has to be woken on a core that sleeps: this is the work alone."""
-    core = min(os.sched_getaffinity(0))
-    with pinned(broker.pid, {core}), pinned(os.getpid(), {core}):
+    """The work alone."""
+    with on_one_core(broker.pid):
         return _by_socket(broker, count)
 
 
 def _on_a_core_each(broker: RunningBroker, count: int) -> list[float]:
-    ours, *_, its = sorted(os.sched_getaffinity(0))
-    with pinned(broker.pid, {its}), pinned(os.getpid(), {ours}):
+    with on_a_core_each(broker.pid):
         return _by_socket(broker, count)
 
 

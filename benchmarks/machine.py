@@ -97,6 +97,22 @@ def pinned(pid: int, cores: set[int]) -> Iterator[None]:
                 os.sched_setaffinity(thread, those)
 
 
+@contextmanager
+def on_one_core(pid: int) -> Iterator[None]:
+    """This process and another share one: none has to be woken on a core that sleeps."""
+    core = {min(os.sched_getaffinity(0))}
+    with pinned(pid, core), pinned(os.getpid(), core):
+        yield
+
+
+@contextmanager
+def on_a_core_each(pid: int) -> Iterator[None]:
+    """Where the system puts them most of the time."""
+    ours, *_, its = sorted(os.sched_getaffinity(0))
+    with pinned(pid, {its}), pinned(os.getpid(), {ours}):
+        yield
+
+
 def first_thread_seconds(pid: int) -> float | None:
     """Processor seconds of a process's first thread, finer than ticks; `None` without /proc.
 
