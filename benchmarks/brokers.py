@@ -143,11 +143,13 @@ class CompiledOttla(Ottla):
     package = COMPILED
 
     def absence(self) -> str | None:
-        ready = COMPILED / ".ready"
+        ready = self.package / ".ready"
         newest_s = max(one.stat().st_mtime for one in SOURCE.rglob("*.py"))
-        if ready.exists() and ready.stat().st_mtime >= newest_s:
-            return None
-        return "its copy is missing, or older than the sources; run: make compiled"
+        if not ready.exists() or ready.stat().st_mtime < newest_s:
+            return "its copy is missing, or older than the sources; run: make compiled"
+        if not list(self.package.glob("ottla/server/listener.*.so")):
+            return "there is no compiler here that compiles it"
+        return None
 
 
 class NoidaDb(Peer):
