@@ -17,7 +17,7 @@ from tests.compat.suites.go_packages import (
     run_tests,
     version_of,
 )
-from tests.compat.suites.suite import report
+from tests.compat.suites.suite import not_run, report
 
 IMPORT_PATH = "github.com/confluentinc/confluent-kafka-go"
 DEBIAN_PACKAGE = "golang-github-confluentinc-confluent-kafka-go-dev"
@@ -54,8 +54,7 @@ KNOWN_GAPS: dict[str, str] = {}
 def main() -> int:
     reason = absence(IMPORT_PATH, DEBIAN_PACKAGE)
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         gopath = Path(scratch) / "go"
         package = copy_package(IMPORT_PATH, gopath) / "kafka"

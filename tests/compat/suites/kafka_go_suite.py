@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.compat.suites.go_packages import absence, copy_package, rewrite, run_tests, version_of
-from tests.compat.suites.suite import broker, report
+from tests.compat.suites.suite import broker, not_run, report
 
 IMPORT_PATH = "github.com/segmentio/kafka-go"
 DEBIAN_PACKAGE = "golang-github-segmentio-kafka-go-dev"
@@ -38,8 +38,7 @@ KNOWN_GAPS = {
 def main() -> int:
     reason = absence(IMPORT_PATH, DEBIAN_PACKAGE)
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         gopath = Path(scratch) / "go"
         package = copy_package(IMPORT_PATH, gopath)

@@ -24,7 +24,8 @@ from pathlib import Path
 from ottla.base.errors import UserError
 from tests.cli.support import SOURCE
 from tests.compat.java import jars
-from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, report
+from tests.compat.suites import npm_packages
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, not_run, report
 
 PACKAGE = "@confluentinc/kafka-javascript"
 VERSION = "1.10.1"
@@ -111,8 +112,7 @@ class Run:
 def main(numbers: Sequence[str]) -> int:
     reason = absence()
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         suite = build(Path(scratch))
         runs = runs_in((suite / "test.c").read_text())
@@ -131,13 +131,13 @@ def main(numbers: Sequence[str]) -> int:
 
 def absence() -> str | None:
     """Why the tests cannot be built, with the mend."""
-    for program, package in (("npm", "npm"), ("g++", "g++"), ("make", "make")):
+    for program in ("g++", "make"):
         if shutil.which(program) is None:
-            return f"{program} is not installed (apt-get install {package})"
+            return f"{program} is not installed (apt-get install {program})"
     for header, package in HEADERS.items():
         if not (Path("/usr/include") / header).exists():
             return f"its tests need {header} (apt-get install {package})"
-    return None
+    return npm_packages.absence()
 
 
 def build(scratch: Path) -> Path:

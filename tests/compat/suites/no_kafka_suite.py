@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.compat.suites.npm_packages import absence, install, run_mocha
-from tests.compat.suites.suite import FAILED, SKIPPED, broker, make_topics, report
+from tests.compat.suites.suite import FAILED, SKIPPED, broker, make_topics, not_run, report
 
 SUITE = "no-kafka 3.4.4"
 PACKAGES = (
@@ -46,8 +46,7 @@ KNOWN_GAPS = {
 def main() -> int:
     reason = absence()
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         modules = install(Path(scratch), PACKAGES)
         with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.compat.suites.npm_packages import absence, install, run_mocha
-from tests.compat.suites.suite import broker, make_topics, report
+from tests.compat.suites.suite import broker, make_topics, not_run, report
 
 SUITE = "node-rdkafka 3.6.1"
 PACKAGES = ("node-rdkafka@3.6.1", "mocha@10.8.2")
@@ -31,8 +31,7 @@ KNOWN_GAPS = {
 def main() -> int:
     reason = absence()
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         suite = install(Path(scratch), PACKAGES) / "node-rdkafka"
         with broker(Path(scratch) / "data", {}) as address:

@@ -21,7 +21,7 @@ from tests.compat.suites.go_packages import (
     run_tests,
     version_of,
 )
-from tests.compat.suites.suite import broker, make_topics, report
+from tests.compat.suites.suite import broker, make_topics, not_run, report
 
 IMPORT_PATH = "github.com/Shopify/sarama"
 DEBIAN_PACKAGE = "golang-github-shopify-sarama-dev"
@@ -46,13 +46,11 @@ KNOWN_GAPS: dict[str, str] = {}
 def main() -> int:
     reason = absence(IMPORT_PATH, DEBIAN_PACKAGE) or absence(*ASSERTIONS)
     if reason:
-        sys.stdout.write(f"{SUITE}: not run, {reason}\n")
-        return 0
+        return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
         sources = fetch_sources(Path(scratch))
         if sources is None:
-            sys.stdout.write(f"{SUITE}: not run, apt-get has no sources (add a deb-src line)\n")
-            return 0
+            return not_run(SUITE, "apt-get has no sources (add a deb-src line)")
         outcomes = run_suite(sources, Path(scratch))
     return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}", outcomes, KNOWN_GAPS)
 
