@@ -115,7 +115,7 @@ def frames(source: socket.socket) -> Iterator[bytes]:
 class Client:
     """A transactional producer of librdkafka; `offsets` are what it was told of its records."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, backoff_ms: int) -> None:
         self.offsets: dict[str, int | None] = {}
         self._has_failed = False
         self.producer = Producer(
@@ -124,9 +124,8 @@ class Client:
                 "transactional.id": "tx",
                 "linger.ms": 0,
                 "log_level": 0,
-                # What is to be sent again waits, so that the abort finds it.
-                "retry.backoff.ms": 1000,
-                "retry.backoff.max.ms": 1000,
+                "retry.backoff.ms": backoff_ms,
+                "retry.backoff.max.ms": backoff_ms,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 10,
                 "error_cb": self._failed,
@@ -148,14 +147,15 @@ class Client:
 
 
 @contextmanager
-def wired(directory: Path) -> Iterator[tuple[Wire, Client]]:
+def wired(directory: Path, *, backoff_ms: int) -> Iterator[tuple[Wire, Client]]:
+    """`backoff_ms`: how long what is to be sent again waits."""
     with ExitStack() as stack:
         wire = stack.enter_context(closing(Wire()))
         address = f"PLAINTEXT://127.0.0.1:{wire.port}"
         broker = open_broker(directory, advertised_listeners=address)
         broker.create_topic(NewTopic(name="t"))
         wire.begin(stack.enter_context(serving(broker)).addresses[0])
-        client = Client(wire.port)
+        client = Client(wire.port, backoff_ms)
         client.producer.init_transactions(PATIENCE_S)
         yield wire, client
 
@@ -182,7 +182,8 @@ def test_librdkafka_gives_the_numbers_of_what_an_abort_dropped_to_the_next_recor
     tmp_path: Path,
 ) -> None:
     """So that, for the broker, that is a retry: acknowledged at the offset of the dropped one."""
-    with wired(tmp_path) as (wire, client):
+    # Long enough for the abort to find it on a slow machine.
+    with wired(tmp_path, backoff_ms=4000) as (wire, client):
         abort_one_and_commit_one(wire, client, flushes=False)
         first, second = wire.sent
     assert (first.value, second.value) == ("aborted", "committed")
@@ -191,7 +192,7 @@ def test_librdkafka_gives_the_numbers_of_what_an_abort_dropped_to_the_next_recor
 
 
 def test_with_a_flush_before_the_abort_it_does_not(tmp_path: Path) -> None:
-    with wired(tmp_path) as (wire, client):
+    with wired(tmp_path, backoff_ms=100) as (wire, client):
         abort_one_and_commit_one(wire, client, flushes=True)
     assert [one.value for one in wire.sent] == ["aborted", "aborted", "committed"]
     assert wire.sent[-1] > wire.sent[0]
