@@ -2,9 +2,9 @@
 
 Two files scan millions of records, and Cython makes them loops of C. And the way that a request
 takes through the broker is compiled by mypyc as it stands, from its type annotations: a request
-then takes two thirds of the processor time. Without Cython, mypy, a compiler or Python's headers
-the package is the same, and slower. An editable install leaves the broker as it is, since a file
-that is edited would not be the one that runs.
+then takes 0.6 to 0.75 times the processor time. Without Cython, mypy, a compiler or Python's
+headers the package is the same, and slower. An editable install leaves the broker as it is, since
+a file that is edited would not be the one that runs.
 """
 
 import logging

@@ -29,9 +29,9 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
 
-def source_environment() -> dict[str, str]:
+def source_environment(package: Path = SOURCE) -> dict[str, str]:
     """So that the code beside this package is what is measured, installed or not."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return {**os.environ, "PYTHONPATH": str(package)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Ottla(Peer):
             self.command(directory, 0),
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(self.package)},
+            env=source_environment(self.package),
         )
         try:
             assert process.stdout is not None

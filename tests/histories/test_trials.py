@@ -80,7 +80,7 @@ def missing(history: list[Operation], done: Counter[str], roles: tuple[str, ...]
         found.append(f"harm: {done}")
     if not done["clock set"]:
         found.append(f"a clock that is set: {done}")
-    if roles is not IDEMPOTENT and not has_committed(history):
+    if roles != IDEMPOTENT and not has_committed(history):
         found.append("a transaction that is committed")
     return found
 

@@ -191,11 +191,10 @@ class PartitionLog:
 
     def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
         """A retry is answered with the offsets of the first time, and not written."""
-        is_append_time = self.config.is_append_time
         return AppendInfo(
             seen.first_offset,
             seen.last_offset,
-            seen.timestamp_ms if is_append_time else NO_TIMESTAMP,
+            seen.timestamp_ms if self.config.is_append_time else NO_TIMESTAMP,
             self.offsets.log_start_offset,
             is_duplicate=True,
         )
