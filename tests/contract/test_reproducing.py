@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
@@ -122,36 +123,97 @@ def test_committed_records_are_sent_once_with_all_they_carry(target: str) -> Non
     assert received(target) == expected(source)
 
 
-def test_a_mirror_that_breaks_off_leaves_nothing_twice(
+class Broken(Exception):  # noqa: N818
+    """What comes between a mirror and its end."""
+
+
+def break_off(report: PartitionReport) -> None:
+    if report.until_offset >= 10:
+        raise Broken
+
+
+@contextmanager
+def interrupted(with_what: Callable[[], None]) -> Iterator[list[int]]:
+    """Gives the offsets that were begun with; the eighth record finds seven of them sent."""
+    began: list[int] = []
+    produce = Reproducer._produce
+
+    def produce_seven(self: Reproducer, report: PartitionReport, record: Any) -> None:
+        began.append(record.offset)
+        if len(began) == 8:
+            assert self._producer.flush(TIMEOUT_S) == 0
+            with_what()
+        produce(self, report, record)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Reproducer, "_produce", produce_seven)
+        yield began
+
+
+def fail() -> None:
+    raise Broken
+
+
+def open_ranges(target: str) -> dict[int, int]:
+    """How many offsets of each partition a reader of committed has to wait for."""
+    admin = AdminClient({"bootstrap.servers": target})
+
+    def ends(isolation: IsolationLevel) -> dict[int, int]:
+        asked = {TopicPartition("t", index): OffsetSpec.latest() for index in range(2)}
+        answers = admin.list_offsets(asked, isolation_level=isolation)
+        return {one.partition: answer.result().offset for one, answer in answers.items()}
+
+    committed = ends(IsolationLevel.READ_COMMITTED)
+    return {
+        index: end - committed[index]
+        for index, end in ends(IsolationLevel.READ_UNCOMMITTED).items()
+    }
+
+
+def test_a_mirror_that_breaks_off_aborts_its_transaction_and_the_next_goes_on(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "RECORDS_PER_TRANSACTION", 5)
     source = full_source()
-
-    class Broken(Exception):  # noqa: N818
-        pass
-
-    def fail(report: PartitionReport) -> None:
-        if report.until_offset >= 10:
-            raise Broken
-
     with pytest.raises(Broken):
-        send(source, target, on_progress=fail)
-    began: list[int] = []
-    produce = Reproducer._produce
-
-    def fail_inside(self: Reproducer, report: PartitionReport, record: Any) -> None:
-        began.append(record.offset)
-        if len(began) == 8:
-            raise Broken
-        produce(self, report, record)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Reproducer, "_produce", fail_inside)
-        with pytest.raises(Broken):
-            send(source, target)
+        send(source, target, on_progress=break_off)
+    with interrupted(fail) as began, pytest.raises(Broken):
+        send(source, target)
     assert began[0] == 10
+    assert open_ranges(target) == {0: 0, 1: 0}
     send(source, target)
+    assert received(target) == expected(source)
+
+
+def send_until_death(target: str) -> None:
+    """In a process of its own, which ends with a transaction begun."""
+    reproduce.RECORDS_PER_TRANSACTION = 5
+    with interrupted(lambda: os._exit(0)):
+        send(full_source(), target)
+
+
+def in_a_child(
+    function: Callable[[str], None], argument: str
+) -> "subprocess.CompletedProcess[str]":
+    program = f"from {__name__} import *; {function.__name__}({argument!r})"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_mirror_that_dies_has_its_transaction_aborted_by_the_next(target: str) -> None:
+    child = in_a_child(send_until_death, target)
+    assert child.returncode == 0, child.stderr
+    assert open_ranges(target)[0] > 0
+    source = full_source()
+    send(source, target)
+    assert open_ranges(target) == {0: 0, 1: 0}
     assert received(target) == expected(source)
 
 
@@ -172,17 +234,7 @@ def test_a_target_that_goes_away_in_the_middle_is_told_and_the_next_mirror_goes_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "RECORDS_PER_TRANSACTION", 5)
-    call = f"{send_until_the_target_goes_away.__name__}({str(tmp_path)!r})"
-    program = f"from {__name__} import *; {call}"
-    child = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    child = in_a_child(send_until_the_target_goes_away, str(tmp_path))
     address, _, told = child.stdout.partition(" ")
     assert told.startswith(f"{address}: "), child.stderr
     assert "run it again" in told

@@ -1,15 +1,16 @@
 """Records sent anew to any Kafka cluster, each committed one of them once; offsets change.
 
 One transaction holds some records of a partition and, as an offset that the mirror's group commits
-with them, where the source goes on. A mirror that dies in the middle leaves a transaction that its
-successor, under the same name, has aborted before it asks the group where to go on (KIP-447). Keys,
-values, headers, timestamps and partitions are kept; batches, producers and leader epochs are not.
+with them, where the source goes on. A mirror that is broken off aborts its transaction; of one that
+dies, its successor under the same name has it aborted before it asks the group where to go on
+(KIP-447). Keys, values, headers, timestamps and partitions are kept; batches, producers and leader
+epochs are not.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -77,7 +78,9 @@ class Reproducer:
     def __enter__(self) -> "Reproducer":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is not None:
+            self._abort()
         self._group.close()
 
     def run_round(self) -> RoundReport:
@@ -88,6 +91,15 @@ class Reproducer:
             for index in range(topic.partition_count):
                 report.partitions.append(self._send_partition(topic.name, index))
         return report
+
+    def _abort(self) -> None:
+        """So that readers need not wait; what cannot be aborted now, the next of the name does.
+
+        And librdkafka 2.16 may end the process when a producer goes that has partitions to add
+        to a transaction: "Assertion `rk->rk_eos.txn_req_cnt > 0' failed".
+        """
+        with suppress(self._kafka.KafkaException):
+            self._producer.abort_transaction(GRACE_S)
 
     # Topics
 
@@ -197,7 +209,6 @@ class Reproducer:
 
     @contextmanager
     def _as_user_errors(self) -> Iterator[None]:
-        """What a transaction had begun is aborted by the next mirror of the name, or in time."""
         try:
             yield
         except TimeoutError as error:
