@@ -177,8 +177,6 @@ def _check_several(batches: list[Batch]) -> None:
         )
     if len({batch.magic for batch in batches}) > 1:
         raise ApiError(ErrorCode.INVALID_RECORD, "The batches are of different formats.")
-    if batches[0].magic < 2 and any(batch.compression for batch in batches):
-        raise ApiError(ErrorCode.INVALID_RECORD, "A compressed message set is one wrapper.")
 
 
 def _check_format(batches: list[Batch], magic: int) -> None:

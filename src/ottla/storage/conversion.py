@@ -5,7 +5,8 @@ one is converted, up or down. Of a set of the old formats that is right already,
 times are patched. Kafka's counterpart: `LogValidator`.
 
 Different from Kafka: zstd and headers, for which the old formats have no place, are refused with a
-code that says so, not as an unknown error of the server.
+code that says so, not as an unknown error of the server. Several wrappers in one set, beside single
+messages or not, are taken as Kafka took them before 2.4, for the clients of that time.
 """
 
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buff
     converted = bytearray()
     base_offset = target.base_offset
     for group in groups:
-        builder = _message_set_builder(group[0], base_offset, target)
+        builder = _message_set_builder(group, base_offset, target)
         for batch in group:
             _add_messages(builder, batch)
         converted += builder.build()
@@ -126,10 +127,10 @@ def _may_stay(batches: list[Batch], target: AppendTarget) -> bool:
     for batch in batches:
         offsets = [record.offset for record in records_of(batch)]
         counts_from_0 = counts_from_0 and offsets == list(range(len(offsets)))
-    source = batches[0].compression
-    if _compression(batches[0], target.config) is not source:
+    compression = _compression(batches, target.config)
+    if any(one.compression is not compression for one in batches):
         return False
-    return source is Compression.NONE or (batches[0].magic == 1 and counts_from_0)
+    return compression is Compression.NONE or (batches[0].magic == 1 and counts_from_0)
 
 
 def _patch(batches: list[Batch], target: AppendTarget) -> None:
@@ -147,8 +148,10 @@ def _patch(batches: list[Batch], target: AppendTarget) -> None:
             batch.stamp_time(max(times), is_append_time=False)
 
 
-def _message_set_builder(batch: Batch, base_offset: int, target: AppendTarget) -> MessageSetBuilder:
-    compression = _compression(batch, target.config)
+def _message_set_builder(
+    batches: list[Batch], base_offset: int, target: AppendTarget
+) -> MessageSetBuilder:
+    compression = _compression(batches, target.config)
     if compression is Compression.ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -176,7 +179,7 @@ def _add_messages(builder: MessageSetBuilder, batch: Batch) -> None:
 def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
     """One v2 batch with the records of all."""
     first, config = batches[0], target.config
-    compression = _compression(first, config)
+    compression = _compression(batches, config)
     builder = RecordBatchBuilder(
         compression=compression,
         compression_level=_level(compression, config),
@@ -222,8 +225,11 @@ def _append_time_ms(target: AppendTarget) -> int | None:
     return target.now_ms if target.config.is_append_time else None
 
 
-def _compression(batch: Batch, config: TopicConfig) -> Compression:
-    return TARGET_COMPRESSION.get(config.compression_type, batch.compression)
+def _compression(batches: list[Batch], config: TopicConfig) -> Compression:
+    """The topic's codec, or else what its producer took: that of the last wrapper of a set."""
+    taken = [one.compression for one in batches if one.compression is not Compression.NONE]
+    default = taken[-1] if taken else Compression.NONE
+    return TARGET_COMPRESSION.get(config.compression_type, default)
 
 
 def _level(compression: Compression, config: TopicConfig) -> int | None:

@@ -152,6 +152,25 @@ def test_a_v1_wrapper_that_counts_from_0_is_kept_as_it_is_inside() -> None:
     assert stored(log)[-1].bytes_view() == sent
 
 
+NONE, GZIP, LZ4 = Compression.NONE, Compression.GZIP, Compression.LZ4
+
+
+@pytest.mark.parametrize("codecs", [(GZIP, GZIP), (LZ4, GZIP), (NONE, GZIP, NONE), (GZIP, LZ4)])
+@pytest.mark.parametrize("source", [0, 1])
+@pytest.mark.parametrize("target", [0, 1, 2])
+def test_several_wrappers_in_a_set_are_taken_in_the_codec_of_the_last(
+    source: int, target: int, codecs: tuple[Compression, ...]
+) -> None:
+    log = log_of(target)
+    append(log, message_set(1, NONE, count=1))
+    append(log, b"".join(message_set(source, one) for one in codecs))
+    last = [one for one in codecs if one is not NONE][-1]
+    assert {one.compression for one in stored(log)[1:]} == {last}
+    records = read_all(log)
+    assert [one.offset for one in records] == list(range(1 + 3 * len(codecs)))
+    assert [one.value for one in records[1:]] == [b"v0", b"v1", b"v2"] * len(codecs)
+
+
 def test_a_wrapper_gets_the_largest_time_inside() -> None:
     inner = [build_message(b"k", b"v", magic=1, offset=i, timestamp_ms=9 - i) for i in range(2)]
     wrapper = build_wrapper(inner, magic=1, compression=Compression.LZ4, offset=1, timestamp_ms=-1)
@@ -188,7 +207,6 @@ def test_the_callers_bytes_are_not_changed_when_they_may_not_be() -> None:
 WITH_HEADERS = RecordBatchBuilder()
 WITH_HEADERS.append(b"k", b"v", NOW_MS, [("h", b"x")])
 KEYLESS = build_message(None, b"v", magic=1, timestamp_ms=NOW_MS)
-TWO_WRAPPERS = message_set(1, Compression.GZIP) * 2
 
 REFUSED: dict[str, tuple[bytes, ErrorCode]] = {
     "an idempotent producer": (
@@ -204,7 +222,6 @@ REFUSED: dict[str, tuple[bytes, ErrorCode]] = {
     ),
     "headers": (WITH_HEADERS.build(), ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     "zstd": (record_batch(Compression.ZSTD), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    "two wrappers": (TWO_WRAPPERS, ErrorCode.INVALID_RECORD),
     "two formats": (
         message_set(1, Compression.NONE) + message_set(0, Compression.NONE),
         ErrorCode.INVALID_RECORD,
