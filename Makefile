@@ -17,7 +17,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
-	@echo "make crash   the long crash loops, and trials of real clients against a broker that is killed"
+	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
 	@echo "make sim     one simulated run of a consumer group: make sim SEED=7 [PROTOCOL=consumer|transactions]"
 	@echo "make clean   remove the environment and the demo's data"
 
@@ -74,6 +74,8 @@ $(NODE_CLIENTS): $(NODE)/package-lock.json
 compat: $(READY) $(NODE_CLIENTS)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
+	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
+	$(BIN)/python -m tests.compat.suites.pykafka_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite
 	$(BIN)/python -m tests.compat.suites.no_kafka_suite
 	$(BIN)/python -m tests.compat.suites.node_rdkafka_suite
@@ -87,7 +89,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash tests/histories tests/spark/test_follow.py tests/benchmarks --crash-seconds 600
+	$(BIN)/python -m pytest -q tests/crash tests/histories tests/spark/test_follow.py tests/benchmarks --crash-seconds $(or $(SECONDS),600)
 
 sim: SEED ?= 0
 sim: $(READY)

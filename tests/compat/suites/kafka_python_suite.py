@@ -4,15 +4,13 @@ Run with `python -m tests.compat.suites.kafka_python_suite`. A test that fails w
 below, or passes in spite of one, makes the run fail.
 """
 
-import os
-import subprocess
 import sys
-import tarfile
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.compat.suites.suite import broker, outcomes_of_junit, report
+from tests.compat.suites.python_packages import run_pytest, unpack_source
+from tests.compat.suites.suite import broker, report
 
 KAFKA_VERSION = "4.3.0"
 """What the suite is told it talks to: what the versions that Ottla answers look like to it."""
@@ -62,13 +60,7 @@ def main() -> int:
 
 def unpack_suite(scratch: Path) -> Path:
     """The source distribution of the version that is installed, with the shim in it."""
-    requirement = f"kafka-python=={version('kafka-python')}"
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-    subprocess.run([*pip, "--dest", str(scratch), requirement], check=True)
-    (archive,) = scratch.glob("kafka_python-*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(scratch, filter="data")
-    suite = archive.with_name(archive.name.removesuffix(".tar.gz"))
+    suite = unpack_source(f"kafka-python=={version('kafka-python')}", scratch)
     (suite / "test" / "service.py").write_text(SERVICE_SHIM)
     (suite / "test" / "__init__.py").touch()
     # The fixtures look for Kafka's folder before they notice that the broker is not theirs.
@@ -77,36 +69,9 @@ def unpack_suite(scratch: Path) -> Path:
 
 
 def run_suite(suite: Path, address: str) -> dict[str, str]:
-    """Outcome by test: passed, failed, error, or why it was skipped."""
-    results = suite / "results.xml"
-    environment = {
-        **os.environ,
-        "KAFKA_URI": f"kafka://{address}",
-        "KAFKA_VERSION": KAFKA_VERSION,
-        "PYTHONPATH": str(suite),
-    }
     modules = [f"test/integration/{name}.py" for name in MODULES]
-    pytest = [
-        "-m",
-        "pytest",
-        "-p",
-        "no:randomly",
-        "-q",
-        "--tb=no",
-        "--timeout=90",
-        "--show-capture=no",
-    ]
-    subprocess.run(
-        [sys.executable, *pytest, f"--junitxml={results}", *modules],
-        cwd=suite,
-        env=environment,
-        check=False,
-        stdout=(suite / "pytest.log").open("w"),
-        stderr=subprocess.STDOUT,
-    )
-    if not results.exists():
-        sys.exit((suite / "pytest.log").read_text()[-4000:])
-    return outcomes_of_junit(results)
+    variables = {"KAFKA_URI": f"kafka://{address}", "KAFKA_VERSION": KAFKA_VERSION}
+    return run_pytest(suite, modules, variables)
 
 
 if __name__ == "__main__":
