@@ -2,10 +2,12 @@
 
 To be woken costs a thread more than a small request does. So when a wait was over almost at once,
 the next ones look again and again for a short while before they sleep; the first that looks in vain
-ends that. Who is silent, or speaks now and then, costs no more than before.
+ends that. Who is silent, or speaks now and then, costs no more than before. Between two looks
+others that want the core have it: a client's thread on the same one would else wait for all looks.
 """
 
 from collections.abc import Callable, Sequence
+from os import sched_yield
 from time import perf_counter
 from typing import Final, Generic, TypeVar
 
@@ -34,9 +36,11 @@ class EagerWait(Generic[E]):
         self,
         select: Callable[[float | None], Sequence[E]],
         now_s: Callable[[], float] = perf_counter,
+        give_way: Callable[[], None] = sched_yield,
     ) -> None:
         self._select = select
         self._now_s = now_s
+        self._give_way = give_way
         self._is_eager = False
 
     def wait(self, timeout_s: Callable[[], float | None]) -> Sequence[E]:
@@ -50,6 +54,7 @@ class EagerWait(Generic[E]):
             events = select(0)
             if events:
                 return events
+            self._give_way()
             self._is_eager = now_s() - started_s < EAGER_S
         started_s = now_s()
         events = select(timeout_s())

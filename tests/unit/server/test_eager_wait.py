@@ -12,8 +12,12 @@ class Requests:
         self.now_s = 0.0
         self.sleeps: list[float | None] = []
         self.looks = 0
+        self.times_given_way = 0
         self._arrivals_s = list(arrivals_s)
-        self._waiting = EagerWait(self.select, lambda: self.now_s)
+        self._waiting = EagerWait(self.select, lambda: self.now_s, self.give_way)
+
+    def give_way(self) -> None:
+        self.times_given_way += 1
 
     def select(self, timeout_s: float | None) -> Sequence[str]:
         self.now_s += 1e-6
@@ -47,6 +51,14 @@ def test_who_speaks_at_once_is_not_waited_for_asleep() -> None:
         assert requests.wait(None) == ["event"]
     assert requests.sleeps == [None]
     assert requests.looks > 5
+
+
+def test_others_have_the_core_behind_each_look_in_vain() -> None:
+    requests = Requests(50e-6, 100e-6)
+    for _ in range(2):
+        assert requests.wait(None) == ["event"]
+    assert requests.looks > 5
+    assert requests.times_given_way == requests.looks - 1
 
 
 def test_looking_ends_when_it_was_in_vain() -> None:
