@@ -2,19 +2,12 @@
 
 import logging
 import secrets
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 REGION = "us-east-1"
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def environment_of(port: int) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ottla
+from tests.ports import free_port
 
 SOURCE = Path(ottla.__file__).resolve().parents[1]
 """Where the package lies that is tested: its sources, or a compiled copy (`make compiled`)."""
@@ -42,13 +43,13 @@ def _run(arguments: list[str], directory: Path | None) -> subprocess.CompletedPr
 
 @contextmanager
 def serving(data_dir: Path | None, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`ottla serve` on a free port: its address and its process, stopped at the end.
+    """`ottla serve`: its address, where it may come back, and its process, stopped at the end.
 
     Without a directory the arguments say all.
     """
     command = [sys.executable, "-m", "ottla", "serve"]
     if data_dir is not None:
-        command += ["--data-dir", str(data_dir), "--listen", "127.0.0.1:0"]
+        command += ["--data-dir", str(data_dir), "--listen", f"127.0.0.1:{free_port()}"]
     # Not a pipe: nobody reads it while the server runs, and a full one would stop it.
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(

@@ -21,7 +21,7 @@ from tests.compat.java_clients import (
     send_all,
 )
 from tests.histories.proxy import Mischief, Proxy
-from tests.histories.trial import free_port
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

@@ -17,9 +17,10 @@ from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.vacuum import vacuum
 from tests.cli.support import ENVIRONMENT
+from tests.ports import free_port
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows
-from tests.stores import environment_of, free_port, new_bucket, served
+from tests.stores import environment_of, new_bucket, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 

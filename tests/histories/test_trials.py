@@ -28,8 +28,8 @@ from tests.histories.trial import (
     Broker,
     Trial,
     create_topics,
-    free_port,
 )
+from tests.ports import free_port
 
 SECONDS = 3.0
 LONG_SECONDS = 15.0

@@ -8,7 +8,6 @@ import contextlib
 import logging
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -32,6 +31,7 @@ from tests.cli.support import ENVIRONMENT
 from tests.histories.clients import OUTPUT, PARTITIONS, PATIENCE_S, TOPIC, Silence
 from tests.histories.clocks import HOUR_MS, WallClock, wrong_ms
 from tests.histories.proxy import Mischief, Proxy
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 WITH_TESTS = {**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"}
@@ -245,12 +245,6 @@ def end(client: RunningClient, how: signal.Signals) -> None:
     if client.process is not None:
         client.process.send_signal(how)
         client.process.wait(PATIENCE_S)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def create_topics(address: str, config: Mapping[str, str] | None = None) -> None:

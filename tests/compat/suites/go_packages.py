@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, free_port
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker
+from tests.ports import free_port
 
 DEBIAN_GOPATH = Path("/usr/share/gocode")
 PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"

@@ -3,7 +3,6 @@
 An outcome is `passed`, `failed`, or `skipped: ` and why the suite left the test out.
 """
 
-import socket
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.support import serving
+from tests.ports import free_port
 
 PASSED = "passed"
 FAILED = "failed"
@@ -36,12 +36,6 @@ def make_topics(address: str, topics: Mapping[str, int]) -> None:
     wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
     for made in admin.create_topics(wanted).values():
         made.result()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
 
 
 def outcomes_of_junit(results: Path, *, with_class: bool = False) -> dict[str, str]:

@@ -15,6 +15,7 @@ import psutil
 
 from tests.cli.support import ENVIRONMENT
 from tests.crash.kills.plan import Killer, Plan, Victim, kill_workers, workers
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 MASTERS = ("local[2]", "local[2,3]")
@@ -88,7 +89,7 @@ class ServedBroker:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self.address = "127.0.0.1:0"
+        self.address = f"127.0.0.1:{free_port()}"
         self.start()
 
     def start(self) -> None:
