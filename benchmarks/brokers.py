@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import free_port
+
 from benchmarks.machine import ProcessCost, cost_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,7 +70,7 @@ class Peer(ABC):
 
     @contextlib.contextmanager
     def start(self, directory: Path) -> Iterator[RunningBroker]:
-        port = _free_port()
+        port = free_port()
         self.prepare(directory, port)
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -201,7 +203,7 @@ class ApacheKafka(Peer):
         return str(home / "bin" / name)
 
     def prepare(self, directory: Path, port: int) -> None:
-        controller = _free_port()
+        controller = free_port()
         properties = directory / "server.properties"
         properties.write_text(
             "process.roles=broker,controller\n"
@@ -246,12 +248,6 @@ def started_brokers(
             except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
                 notes.append(f"{peer.name} is left out: it did not start ({error}).")
         yield brokers, notes
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -15,6 +15,7 @@ from tests.ports import free_port
 SOURCE = Path(ottla.__file__).resolve().parents[1]
 """Where the package lies that is tested: its sources, or a compiled copy (`make compiled`)."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+TIMEOUT_S = 120.0
 
 
 def run_ottla(
@@ -24,17 +25,21 @@ def run_ottla(
     return _run(["-m", "ottla", *map(str, arguments)], directory)
 
 
-def run_python(code: str, *, directory: Path) -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, *, directory: Path, timeout_s: float = TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
     """Runs a program as a user's script."""
-    return _run(["-c", code], directory)
+    return _run(["-c", code], directory, timeout_s)
 
 
-def _run(arguments: list[str], directory: Path | None) -> subprocess.CompletedProcess[str]:
+def _run(
+    arguments: list[str], directory: Path | None, timeout_s: float = TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout_s,
         env=ENVIRONMENT,
         check=False,
         cwd=directory,

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import PartitionReport, RoundReport
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.throttle import Throttle
-from tests.cli.support import ENVIRONMENT
+from tests.cli.support import run_python
 from tests.mirroring import SOURCE, SourceLog
 from tests.serving import TIMEOUT_S, open_broker, serving
 
@@ -192,19 +191,9 @@ def send_until_death(target: str) -> None:
         send(full_source(), target)
 
 
-def in_a_child(
-    function: Callable[[str], None], argument: str
-) -> "subprocess.CompletedProcess[str]":
+def in_a_child(function: Callable[[str], None], argument: str) -> subprocess.CompletedProcess[str]:
     program = f"from {__name__} import *; {function.__name__}({argument!r})"
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_python(program, directory=ROOT, timeout_s=60)
 
 
 def test_a_mirror_that_dies_has_its_transaction_aborted_by_the_next(target: str) -> None:
