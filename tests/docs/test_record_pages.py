@@ -11,6 +11,7 @@ from ottla.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
+from ottla.metadata.records import TOPIC_RESOURCE, ConfigRecord, encode_record
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
@@ -69,3 +70,10 @@ def test_the_records_of_a_transaction_on_the_page_are_what_is_written() -> None:
         transaction_start_timestamp_ms=TIME_MS + 10,
     )
     assert examples("transaction-state.md") == [encode_key(key), encode_value(value)]
+
+
+def test_the_metadata_record_on_the_page_is_what_is_written() -> None:
+    record = ConfigRecord(
+        resource_type=TOPIC_RESOURCE, resource_name="logs", name="retention.ms", value="-1"
+    )
+    assert examples("cluster-metadata.md") == [encode_record(record)]
