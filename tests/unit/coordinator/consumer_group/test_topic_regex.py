@@ -1,4 +1,4 @@
-"""Expressions for topics: what Python's own make of them where both know the syntax, in no time."""
+"""Expressions for topics: equal to Python's where both know the syntax, and never slow."""
 
 import contextlib
 import re
@@ -54,6 +54,7 @@ def test_it_matches_what_pythons_expressions_match(text: str, name: str) -> None
         ("", {""}),
         ("()|a", {"", "a"}),
         ("(a|)b", {"b", "ab"}),
+        (r"\p{Lu}\pL*-\pN", {"Orders-1"}),
     ],
 )
 def test_it_knows_the_syntax_of_re2(text: str, matched: set[str]) -> None:
@@ -65,11 +66,14 @@ def test_it_knows_the_syntax_of_re2(text: str, matched: set[str]) -> None:
     ["(", ")", "a)", "(a", "[", "[a", "[b-a]", "*a", "a**", "a+*", "a{2}{3}", "a{1001}", "a{3,2}",
      "(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(?>a)", r"(a)\1", "\\", r"\y", r"\x", r"\xzz",
      r"\x{110000}", "[[:none:]]", "(?P<>a)", "(?z)a", "((a{100}){100}){100}",
-     "(" * 200 + ")" * 200],
+     "\ud800"],
 )  # fmt: skip
-def test_what_is_no_expression_is_an_error_with_a_reason(text: str) -> None:
-    with pytest.raises(RegexError, match="at character"):
+def test_an_invalid_expression_is_an_error_with_a_reason(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RegexError, match=r"\w+"):
         TopicRegex(text)
+    assert capfd.readouterr() == ("", "")
 
 
 @given(text=st.one_of(st.text(), st.text(r"ab.*+?()[]{}|\^$-:<>=!?PQEx19,", max_size=30)))
@@ -85,11 +89,3 @@ def test_no_expression_takes_longer_than_its_length_allows(text: str) -> None:
     begin = time.monotonic()
     assert not TopicRegex(text).matches("a" * 249)
     assert time.monotonic() - begin < 5
-
-
-def test_what_is_known_is_not_looked_at_again_and_again() -> None:
-    regex = TopicRegex("a.*")
-    for number in range(10_050):
-        assert regex.matches(f"a{number}")
-    assert regex.matches("a1")
-    assert not regex.matches("b")
