@@ -1,0 +1,314 @@
+"""What the records of a KRaft cluster's metadata add up to.
+
+A snapshot and the log after it are replayed in order. Records inside a metadata transaction count
+when it is ended (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
+`MetadataBatchLoader`. There a topic that is deleted and made again within one delta inherits the
+settings of the deleted one; here records count one by one, and it does not.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.codec.schema import Message
+from ottla.metadata.records import (
+    BROKER_RESOURCE,
+    NO_LEADER_CHANGE,
+    TOPIC_RESOURCE,
+    AbortTransactionRecord,
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    DelegationTokenRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
+)
+
+ALL_BROKERS = ""
+"""The name of the resource whose settings hold for every broker."""
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Pairs of type and name in order of type; a name of `None` is "any other"."""
+
+ConfigResource = tuple[int, str]
+"""Kind and name."""
+
+Configs = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """A partition as the controller knows it."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[Uuid, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    name: str
+    topic_id: Uuid
+    partitions: Mapping[int, PartitionImage]
+    configs: Configs = field(default_factory=dict)
+
+    @property
+    def partition_count(self) -> int:
+        return max(self.partitions, default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """`end_offset` is the offset after the last record, `epoch` the leader's of the last batch."""
+
+    end_offset: int = 0
+    epoch: int = 0
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Configs] = field(default_factory=dict)
+    """Settings of what is no topic: brokers, groups, client metrics."""
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    scram_credentials: Mapping[tuple[str, int], UserScramCredentialRecord] = field(
+        default_factory=dict
+    )
+    acls: Mapping[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
+    delegation_tokens: Mapping[str, DelegationTokenRecord] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[int, RegisterBrokerRecord] = field(default_factory=dict)
+    controllers: Mapping[int, RegisterControllerRecord] = field(default_factory=dict)
+    next_producer_id: int = 0
+    zk_migration_state: int = 0
+
+    def broker_configs(self, name: str = ALL_BROKERS) -> Configs:
+        """The settings of one broker, or those that hold for all."""
+        return self.configs.get((BROKER_RESOURCE, name), {})
+
+
+@dataclass(slots=True)
+class MetadataReplay:
+    """Takes records in the log's order; `image` is what they add up to so far."""
+
+    epoch: int = 0
+    end_offset: int = 0
+    _names: dict[Uuid, str] = field(default_factory=dict)
+    _partitions: dict[Uuid, dict[int, PartitionImage]] = field(default_factory=dict)
+    _configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    _quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    _scram: dict[tuple[str, int], UserScramCredentialRecord] = field(default_factory=dict)
+    _acls: dict[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
+    _tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
+    _features: dict[str, int] = field(default_factory=dict)
+    _brokers: dict[int, RegisterBrokerRecord] = field(default_factory=dict)
+    _controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
+    _next_producer_id: int = 0
+    _zk_migration_state: int = 0
+    _transaction: list[Message] | None = None
+    """The records of the transaction that is open."""
+
+    def replay(self, record: Message) -> None:
+        """Raises `KeyError` for a change of what the records before do not know."""
+        match record:
+            case BeginTransactionRecord():
+                self._transaction = []
+            case AbortTransactionRecord():
+                self._transaction = None
+            case EndTransactionRecord():
+                ended, self._transaction = self._transaction or [], None
+                for one in ended:
+                    self._take(one)
+            case _ if self._transaction is not None:
+                self._transaction.append(record)
+            case _:
+                self._take(record)
+
+    def _take(self, record: Message) -> None:
+        REPLAYS[type(record)](self, record)
+
+    # Topics
+
+    def _topic(self, record: TopicRecord) -> None:
+        self._names[record.topic_id] = record.name
+        self._partitions[record.topic_id] = {}
+
+    def _partition(self, record: PartitionRecord) -> None:
+        self._partitions[record.topic_id][record.partition_id] = PartitionImage(
+            replicas=tuple(record.replicas),
+            isr=tuple(record.isr),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
+        )
+
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
+        """A leader that is named begins an epoch, the same one too (`PartitionRegistration`)."""
+        partitions = self._partitions[record.topic_id]
+        old = partitions[record.partition_id]
+        has_leader_change = record.leader != NO_LEADER_CHANGE
+        replicas = old.replicas if record.replicas is None else tuple(record.replicas)
+        directories = old.directories
+        if record.directories is not None:
+            directories = tuple(record.directories)
+        elif replicas != old.replicas:
+            known = dict(zip(old.replicas, old.directories, strict=False))
+            directories = tuple(known.get(one, ZERO_UUID) for one in replicas)
+        partitions[record.partition_id] = PartitionImage(
+            replicas=replicas,
+            isr=old.isr if record.isr is None else tuple(record.isr),
+            leader=record.leader if has_leader_change else old.leader,
+            leader_epoch=old.leader_epoch + has_leader_change,
+            partition_epoch=old.partition_epoch + 1,
+            directories=directories,
+        )
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        name = self._names.pop(record.topic_id)
+        del self._partitions[record.topic_id]
+        self._configs.pop((TOPIC_RESOURCE, name), None)
+
+    # Settings
+
+    def _config(self, record: ConfigRecord) -> None:
+        resource = (record.resource_type, record.resource_name)
+        values = self._configs.setdefault(resource, {})
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if not values:
+            del self._configs[resource]
+
+    def _quota(self, record: ClientQuotaRecord) -> None:
+        pairs = sorted((one.entity_type, one.entity_name) for one in record.entity)
+        values = self._quotas.setdefault(tuple(pairs), {})
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if not values:
+            del self._quotas[tuple(pairs)]
+
+    def _feature(self, record: FeatureLevelRecord) -> None:
+        self._features[record.name] = record.feature_level
+        if not record.feature_level:
+            del self._features[record.name]
+
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+        self._next_producer_id = record.next_producer_id
+
+    def _migration_state(self, record: ZkMigrationStateRecord) -> None:
+        self._zk_migration_state = record.zk_migration_state
+
+    # Security
+
+    def _add_scram(self, record: UserScramCredentialRecord) -> None:
+        self._scram[record.name, record.mechanism] = record
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
+        self._scram.pop((record.name, record.mechanism), None)
+
+    def _add_acl(self, record: AccessControlEntryRecord) -> None:
+        self._acls[record.id] = record
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        self._acls.pop(record.id, None)
+
+    def _add_token(self, record: DelegationTokenRecord) -> None:
+        self._tokens[record.token_id] = record
+
+    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
+        self._tokens.pop(record.token_id, None)
+
+    # Nodes
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self._brokers[record.broker_id] = record
+
+    def _register_controller(self, record: RegisterControllerRecord) -> None:
+        self._controllers[record.controller_id] = record
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        self._brokers.pop(record.broker_id, None)
+
+    def _pass_over(self, record: Message) -> None:
+        """Whether brokers are fenced, and eligible leaders, are of no use without the cluster."""
+
+    def image(self) -> MetadataImage:
+        """A copy that later records leave as it is."""
+        topics = {
+            name: TopicImage(
+                name=name,
+                topic_id=topic_id,
+                partitions=dict(sorted(self._partitions[topic_id].items())),
+                configs=dict(self._configs.get((TOPIC_RESOURCE, name), {})),
+            )
+            for topic_id, name in self._names.items()
+        }
+        return MetadataImage(
+            end_offset=self.end_offset,
+            epoch=self.epoch,
+            topics=dict(sorted(topics.items())),
+            configs={
+                resource: dict(values)
+                for resource, values in self._configs.items()
+                if resource[0] != TOPIC_RESOURCE
+            },
+            quotas={entity: dict(values) for entity, values in self._quotas.items()},
+            scram_credentials=dict(self._scram),
+            acls=dict(self._acls),
+            delegation_tokens=dict(self._tokens),
+            features=dict(self._features),
+            brokers=dict(self._brokers),
+            controllers=dict(self._controllers),
+            next_producer_id=self._next_producer_id,
+            zk_migration_state=self._zk_migration_state,
+        )
+
+
+REPLAYS: Mapping[type[Message], Callable[[MetadataReplay, Any], None]] = {
+    TopicRecord: MetadataReplay._topic,
+    PartitionRecord: MetadataReplay._partition,
+    PartitionChangeRecord: MetadataReplay._change_partition,
+    RemoveTopicRecord: MetadataReplay._remove_topic,
+    ConfigRecord: MetadataReplay._config,
+    ClientQuotaRecord: MetadataReplay._quota,
+    FeatureLevelRecord: MetadataReplay._feature,
+    ProducerIdsRecord: MetadataReplay._producer_ids,
+    ZkMigrationStateRecord: MetadataReplay._migration_state,
+    UserScramCredentialRecord: MetadataReplay._add_scram,
+    RemoveUserScramCredentialRecord: MetadataReplay._remove_scram,
+    AccessControlEntryRecord: MetadataReplay._add_acl,
+    RemoveAccessControlEntryRecord: MetadataReplay._remove_acl,
+    DelegationTokenRecord: MetadataReplay._add_token,
+    RemoveDelegationTokenRecord: MetadataReplay._remove_token,
+    RegisterBrokerRecord: MetadataReplay._register_broker,
+    UnregisterBrokerRecord: MetadataReplay._unregister_broker,
+    RegisterControllerRecord: MetadataReplay._register_controller,
+    BrokerRegistrationChangeRecord: MetadataReplay._pass_over,
+    FenceBrokerRecord: MetadataReplay._pass_over,
+    UnfenceBrokerRecord: MetadataReplay._pass_over,
+    ClearElrRecord: MetadataReplay._pass_over,
+    NoOpRecord: MetadataReplay._pass_over,
+}
