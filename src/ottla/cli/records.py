@@ -3,12 +3,14 @@
 import base64
 import json
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import click
 
+from ottla.base.errors import ApiError
 from ottla.record.record import Record
-from ottla.storage.reader import open_for_reading
+from ottla.storage.reader import ReadOnlyLogDirectory, open_for_reading
 
 ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 """What would break a line or its columns; `--json` is the form without loss."""
@@ -30,12 +32,35 @@ def records_command(
     log_directory = open_for_reading(directory)
     partitions = [partition] if partition is not None else log_directory.topics().get(topic, [0])
     show = json_line if as_json else text_line
-    write = sys.stdout.write
     for index in partitions:
-        log = log_directory.partition(topic, index)
-        start = max(from_offset, log.log_start_offset)
-        for record in log.records(min(start, log.log_end_offset)):
-            write(show(topic, index, record) + "\n")
+        for record in read_on(log_directory, topic, index, from_offset):
+            sys.stdout.write(show(topic, index, record) + "\n")
+
+
+def read_on(
+    directory: ReadOnlyLogDirectory, topic: str, partition: int, from_offset: int
+) -> Iterator[Record]:
+    """Up to the log's end; over what retention takes while it is read, which is said."""
+    log = directory.partition(topic, partition)
+    offset = max(from_offset, log.log_start_offset)
+    until = log.log_end_offset
+    while offset < until:
+        try:
+            for record in log.records(offset, until):
+                yield record
+                offset = record.offset + 1
+            return
+        except ApiError:
+            log = directory.partition(topic, partition)
+            if log.log_start_offset <= offset:
+                raise
+            click.echo(
+                f"{topic}-{partition}: offsets {offset} to {log.log_start_offset - 1} were removed "
+                f"while they were read",
+                err=True,
+            )
+            offset = log.log_start_offset
+            until = max(until, log.log_end_offset)
 
 
 def json_line(topic: str, partition: int, record: Record) -> str:

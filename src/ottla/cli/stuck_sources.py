@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ProtocolError, UserError
+from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.cli.asking import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Questions
 from ottla.cli.open_transactions import (
     NO_COORDINATOR,
@@ -15,7 +15,7 @@ from ottla.cli.open_transactions import (
 from ottla.cli.topic_sources import Directories
 from ottla.cli.transaction_questions import TransactionQuestions
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
-from ottla.record.batch import RecordBatch
+from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.reader import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
@@ -81,7 +81,7 @@ def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
 
 def _holdings(log: ReadOnlyLog) -> Iterator[Holding]:
     for one in log.open_transactions:
-        first = next(log.batches(one.first_offset, one.first_offset + 1), None)
+        first = _first_batch(log, one.first_offset)
         yield Holding(
             topic=log.topic,
             partition=log.partition,
@@ -91,6 +91,14 @@ def _holdings(log: ReadOnlyLog) -> Iterator[Holding]:
             began_ms=first.base_timestamp_ms if isinstance(first, RecordBatch) else None,
             last_timestamp_ms=one.last_timestamp_ms,
         )
+
+
+def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
+    """`None` where retention has taken it: an open transaction does not keep its first records."""
+    try:
+        return next(log.batches(offset, offset + 1), None)
+    except ApiError:
+        return None
 
 
 def coordinators_on_disk(directories: Directories) -> CoordinatorView:

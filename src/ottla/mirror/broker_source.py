@@ -7,7 +7,7 @@ would see it.
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from ottla.base.errors import CorruptionError
+from ottla.base.errors import ApiError, CorruptionError
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.fetching import committed_runs, fetches
 from ottla.client.groups import Committed, committed_here
@@ -68,6 +68,16 @@ class BrokerSource:
 
     def bounds(self, topic: str, partition: int) -> Bounds:
         start = self._offset(topic, partition, EARLIEST)
+        while True:
+            try:
+                return self._bounds(topic, partition, start)
+            except ApiError:
+                # Retention was there between two questions.
+                before, start = start, self._offset(topic, partition, EARLIEST)
+                if start <= before:
+                    raise
+
+    def _bounds(self, topic: str, partition: int, start: int) -> Bounds:
         end = self._offset(topic, partition, LATEST)
         stable = self._offset(topic, partition, LATEST, READ_COMMITTED)
         first = start

@@ -1,9 +1,10 @@
 """Data directories of one broker as a source: read-only, also while it runs. See `Source`."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ottla.base.files import FileSystem
-from ottla.broker.internal_topic import latest_records
+from ottla.broker.internal_topic import StoredRecord, latest_records
 from ottla.broker.topic_file import merge_topic_files, read_topic_file
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
@@ -15,6 +16,7 @@ from ottla.coordinator.group.records import (
 )
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.record import Record
+from ottla.storage.overtaking import ask_log
 from ottla.storage.reader import ReadOnlyLog, locate, locate_partition, open_for_reading
 
 
@@ -60,15 +62,7 @@ class DirectorySource:
         directory = locate_partition(self._directories, topic, partition)
         if directory is None:
             return Bounds(start=0, end=0, stable=0, first_batch=0)
-        log = directory.partition(topic, partition)
-        start = log.log_start_offset
-        first = next(log.batches(start, start + 1), None)
-        return Bounds(
-            start=start,
-            end=log.log_end_offset,
-            stable=log.last_stable_offset,
-            first_batch=start if first is None else min(start, first.base_offset),
-        )
+        return ask_log(partial(directory.partition, topic, partition), _bounds)
 
     def batches(
         self, topic: str, partition: int, from_offset: int, until_offset: int
@@ -86,8 +80,8 @@ class DirectorySource:
         located = locate(self._directories, lambda topic, _: topic == CONSUMER_OFFSETS)
         found = []
         for partition, directory in sorted(located.get(CONSUMER_OFFSETS, {}).items()):
-            log = directory.partition(CONSUMER_OFFSETS, partition)
-            for record in latest_records(log.batches(log.log_start_offset), log.path):
+            find = partial(directory.partition, CONSUMER_OFFSETS, partition)
+            for record in ask_log(find, _latest_records):
                 key = decode_key(record.key)
                 if isinstance(key, OffsetCommitKey) and record.producer_id is None:
                     value = decode_value(key, record.value)
@@ -98,6 +92,23 @@ class DirectorySource:
     def _log(self, topic: str, partition: int) -> ReadOnlyLog:
         found = locate_partition(self._directories, topic, partition)
         return (found or self._directories[0]).partition(topic, partition)
+
+
+def _bounds(log: ReadOnlyLog) -> Bounds:
+    # First: where retention overtakes the walk that this may take, the log starts later.
+    stable = log.last_stable_offset
+    start = log.log_start_offset
+    first = next(log.batches(start, start + 1), None)
+    return Bounds(
+        start=start,
+        end=log.log_end_offset,
+        stable=stable,
+        first_batch=start if first is None else min(start, first.base_offset),
+    )
+
+
+def _latest_records(log: ReadOnlyLog) -> list[StoredRecord]:
+    return list(latest_records(log.batches(log.log_start_offset), log.path))
 
 
 def _committed(key: OffsetCommitKey, value: OffsetCommitValue) -> Committed:

@@ -34,9 +34,6 @@ from ottla.mirror.throttle import Throttle
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.storage import time_index
 
-REPLANS = 3
-"""How often a partition is planned anew in a round when retention overtakes its copying."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
@@ -180,13 +177,17 @@ class Mirror:
         report.from_offset = report.until_offset = self._target.log(
             topic.name, index
         ).log_end_offset
-        for attempt in range(REPLANS):
+        start, is_later = -1, False
+        while True:
             try:
-                self._bring_up(topic, report)
+                bounds = self._source.bounds(topic.name, index)
+                is_later, start = bounds.start > start, bounds.start
+                self._bring_up(topic, report, bounds)
                 break
             except ApiError as error:
+                # Overtaken by retention, it is planned anew as often as the source starts later.
                 is_overtaken = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-                if not is_overtaken or attempt + 1 == REPLANS:
+                if not is_overtaken or not is_later:
                     report.refusal = error.message
                     break
             except (CorruptionError, InvalidBatchError) as error:
@@ -194,8 +195,7 @@ class Mirror:
                 break
         return report
 
-    def _bring_up(self, topic: SourceTopic, report: PartitionReport) -> None:
-        bounds = self._source.bounds(topic.name, report.partition)
+    def _bring_up(self, topic: SourceTopic, report: PartitionReport, bounds: Bounds) -> None:
         report.source_end = bounds.end
         plan = self._plan(topic, report.partition, bounds)
         if isinstance(plan, Refusal):
@@ -224,14 +224,12 @@ class Mirror:
 
     def _carry_out(self, plan: Copy, report: PartitionReport) -> None:
         topic, index = report.topic, report.partition
-        if plan.gap is not None:
-            report.gaps.append(plan.gap)
         begins = plan.begins
         chunks = self._source.batches(topic, index, plan.from_offset, plan.until_offset)
         for records in chunks:
             if begins:
                 first = next(iter_batches(records)).base_offset
-                self._target.begin(topic, index, min(first, plan.from_offset))
+                self._begin(plan, min(first, plan.from_offset), report)
                 begins = False
             self._target.append(topic, index, records)
             report.size += len(records)
@@ -239,10 +237,15 @@ class Mirror:
             self._on_progress(report)
             self._throttle.take(len(records))
         if begins:
-            self._target.begin(topic, index, plan.from_offset)
+            self._begin(plan, plan.from_offset, report)
         if self._target.log(topic, index).log_end_offset < plan.until_offset:
             self._target.skip_to(topic, index, plan.until_offset)
         report.until_offset = self._target.log(topic, index).log_end_offset
+
+    def _begin(self, plan: Copy, offset: int, report: PartitionReport) -> None:
+        self._target.begin(report.topic, report.partition, offset)
+        if plan.gap is not None:
+            report.gaps.append(plan.gap)
 
     # Groups
 

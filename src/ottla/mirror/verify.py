@@ -7,8 +7,9 @@ each that the source still has.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.client.groups import Committed
 from ottla.config.setting import settings_of
@@ -100,12 +101,23 @@ class Verification:
             self._differ(place, text)
 
     def _partition_difference(self, topic: SourceTopic, index: int) -> str | None:
-        copy = self._target.bounds(topic.name, index)
-        source = self._source.bounds(topic.name, index)
-        text = bounds_difference(source, copy, allow_lag=self._options.allow_lag)
-        start, end = max(source.start, copy.start), min(source.end, copy.end)
-        self._report.lag += max(0, source.end - copy.end)
-        return self._batch_difference(topic, index, start, end) or text
+        known, begin = replace(self._report), -1
+        while True:
+            copy = self._target.bounds(topic.name, index)
+            source = self._source.bounds(topic.name, index)
+            text = bounds_difference(source, copy, allow_lag=self._options.allow_lag)
+            before, begin = begin, max(source.start, copy.start)
+            end = min(source.end, copy.end)
+            try:
+                found = self._batch_difference(topic, index, begin, end)
+            except ApiError as error:
+                # What is deleted while it is compared is compared no more: again, from behind it.
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or begin <= before:
+                    raise
+                self._report.batch_count, self._report.size = known.batch_count, known.size
+                continue
+            self._report.lag += max(0, source.end - copy.end)
+            return found or text
 
     def _batch_difference(self, topic: SourceTopic, index: int, start: int, end: int) -> str | None:
         if start >= end:

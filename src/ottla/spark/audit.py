@@ -17,7 +17,7 @@ from ottla.spark.auditing.report import AuditReport, Difference
 from ottla.spark.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
 from ottla.spark.auditing.values import wrong_values
 from ottla.spark.loading.plan import LogPartition, TopicPartition
-from ottla.spark.reading.log_source import LogSource
+from ottla.spark.reading.log_source import LogSource, OffsetsGoneError
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.coverage import Piece, covered
 from ottla.spark.tables.data_files import count_in_ranges, interleaved, read_offsets
@@ -94,16 +94,26 @@ class Audit:
         for piece, rows, quarantined in zip(pieces, *found, strict=True):
             if piece.is_whole:
                 self._report.differences += _check_stated(piece, rows, quarantined)
-            if _is_there(_range(piece), self._offered[piece.stated.partition]):
-                self._check_count(piece, rows + quarantined)
-                self._check_batches(piece)
-            else:
+            try:
+                self._check_piece(piece, rows + quarantined)
+            except OffsetsGoneError:
                 self._report.unseen.append((piece.stated.partition, _range(piece)))
 
-    def _check_count(self, piece: Piece, count: int) -> None:
+    def _check_piece(self, piece: Piece, count: int) -> None:
+        """Raises `OffsetsGoneError` for what is not, or no longer, in the log."""
+        wanted = _range(piece)
+        place = TopicPartition(self._topic, piece.stated.partition)
+        offered = self._offered[place.partition]
+        if not _is_there(wanted, offered):
+            raise OffsetsGoneError(place, wanted.from_offset, offered.start_offset)
+        is_compared = piece.stated.batches is not None and piece.is_whole
+        expected = self._log.count_records(place, wanted)
+        found = self._log.roll_up(place, wanted) if is_compared else None
+        self._check_count(piece, count, expected)
+        self._check_batches(piece, found)
+
+    def _check_count(self, piece: Piece, count: int, expected: int | None) -> None:
         partition = piece.stated.partition
-        place = TopicPartition(self._topic, partition)
-        expected = self._log.count_records(place, _range(piece))
         if expected is not None and expected != count:
             self._report.differences.append(
                 Difference(
@@ -115,13 +125,11 @@ class Audit:
             )
         self._report.rows_counted += count if expected is not None else 0
 
-    def _check_batches(self, piece: Piece) -> None:
+    def _check_batches(self, piece: Piece, found: BatchRollUp | None) -> None:
         stated = piece.stated.batches
-        if stated is None or not piece.is_whole:
+        if found is None or stated is None:
             return
-        place = TopicPartition(self._topic, piece.stated.partition)
-        found = self._log.roll_up(place, _range(piece))
-        if found is not None and found != stated:
+        if found != stated:
             self._report.differences.append(
                 Difference(
                     kind="batches",
@@ -134,7 +142,23 @@ class Audit:
         self._report.batches_matched += found.batch_count if found == stated else 0
 
     def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
-        """Rows of files whose offsets interleave; the records in quarantine are none of them."""
+        """Rows of files whose offsets interleave; the records in quarantine are none of them.
+
+        What retention takes while they are compared is left out.
+        """
+        partition, compared = group[0].partition, self._report.rows_compared
+        while True:
+            start = self._offered[partition].start_offset
+            try:
+                self._compare_rows(group, aside)
+                return
+            except OffsetsGoneError:
+                self._report.rows_compared = compared
+                self._offered = {one.partition: one for one in self._log.partitions()}
+                if self._offered[partition].start_offset <= start:
+                    raise
+
+    def _compare_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
         partition = group[0].partition
         bounds = self._offered[partition]
         wanted = OffsetRange(
@@ -147,6 +171,8 @@ class Audit:
         try:
             place = TopicPartition(self._topic, partition)
             log = log_rows(self._log, place, wanted, stored.column_names)
+        except OffsetsGoneError:
+            raise
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
         quarantined = [

@@ -63,7 +63,10 @@ SHORT_LOAD = 1_000_000
 """Records that Spark writes before Java's second compiler would have paid for itself."""
 
 ATTEMPTS = 3
-"""How often a load begins again when the log is compacted or cut while it is read."""
+"""How often a load begins again at the same offsets when the log changes while it is read.
+
+When retention has overtaken it, it begins later, and that it does as often as it is overtaken.
+"""
 
 
 class Step(Enum):
@@ -275,7 +278,20 @@ class TableLoad:
         self._asked_ms = self._options.clock.now_ms()
         offered = self._open_log().partitions()
         plan = plan_load(self._loaded, offered, allow_gaps=self._options.allow_gaps)
-        return bounded(plan, None if self._loaded else self._starts, self._ends)
+        return bounded(plan, None if self._loaded else self._starts_now(plan), self._ends)
+
+    def _starts_now(self, plan: Sequence[PlannedRange]) -> Mapping[TopicPartition, int] | None:
+        """The log's own start, and one found by time, move on when retention has passed them by."""
+        starting, starts = self._options.starting, self._starts
+        if starts is None or starting is None:
+            return None
+        first = {one.place: one.from_offset for one in plan}
+        return {
+            place: max(offset, first[place])
+            if place in first and starting.moves_with_the_log(place)
+            else offset
+            for place, offset in starts.items()
+        }
 
     def size_of(self, plan: Sequence[PlannedRange]) -> float:
         """About how many bytes of Parquet a plan is, going by what was loaded last."""
@@ -293,16 +309,20 @@ class TableLoad:
         """
         changes = 0
         while True:
+            before = plan
             try:
                 return self._carry_out(plan)
             except (LogChangedError, OffsetsGoneError, TaskError) as error:
-                changes += 1
-                if changes == ATTEMPTS or not _has_log_changed(error):
+                if not _has_log_changed(error):
+                    raise
+                plan = self.plan()
+                changes += not _begins_later(plan, before)
+                if changes == ATTEMPTS:
                     raise
             except CommitTakenError:
                 log = self._open_log()
                 self._begin(log, log.partitions())
-            plan = self.plan()
+                plan = self.plan()
 
     def _carry_out(self, plan: Sequence[PlannedRange]) -> LoadReport:
         started = time.monotonic()
@@ -453,6 +473,12 @@ class TableLoad:
         self._last_asked_ms = self._asked_ms
         self._commit_id += 1
         return entry.commit_id
+
+
+def _begins_later(plan: Sequence[PlannedRange], before: Sequence[PlannedRange]) -> bool:
+    """Whether retention has moved the start of what is to be loaded since it was planned before."""
+    begins = {one.partition: one.from_offset for one in before}
+    return any(one.from_offset > begins.get(one.partition, one.from_offset) for one in plan)
 
 
 def _has_log_changed(error: LogChangedError | OffsetsGoneError | TaskError) -> bool:

@@ -8,12 +8,13 @@ since. So a job that fails has changed nothing but made empty topics.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
+from ottla.base.errors import ApiError
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
 from ottla.mirror.plan import BulkCopy
@@ -145,11 +146,14 @@ def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> Staged:
     log = StagedLog(target, copy)
     with closing(open_source(source, sleep=time.sleep)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
-        for records in opened.batches(
-            copy.topic, copy.partition, copy.from_offset, copy.until_offset
-        ):
-            log.append(records, place)
-            on_step(Step.TASK_COPYING)
+        # Overtaken by retention, what was read is adopted; the round that follows says what is
+        # missing, or goes on without it.
+        with suppress(ApiError):
+            for records in opened.batches(
+                copy.topic, copy.partition, copy.from_offset, copy.until_offset
+            ):
+                log.append(records, place)
+                on_step(Step.TASK_COPYING)
     staged = log.finish()
     on_step(Step.TASK_STAGED)
     return staged

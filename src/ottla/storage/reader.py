@@ -190,8 +190,8 @@ class ReadOnlyLog:
     """A partition's log as it was when it was asked for.
 
     Reads raise `CorruptionError` for a damaged batch, `ApiError(OFFSET_OUT_OF_RANGE)` for offsets
-    outside the log, also when retention removes them under way, and `UserError` when the whole
-    partition is removed.
+    outside the log, also when retention removes them under way (`overtaking.ask_log` then asks
+    again), and `UserError` when the whole partition is removed.
     """
 
     def __init__(
@@ -279,6 +279,18 @@ class ReadOnlyLog:
     @cached_property
     def _transactions(self) -> TransactionTail:
         """The transactions behind the point up to which the indexes are sure to be complete."""
+        while True:
+            start = self.log_start_offset
+            try:
+                return self._transaction_tail()
+            except ApiError:
+                # Retention took batches that were still to be walked: again, from the new start.
+                self._list_again()
+                del self.log_start_offset
+                if not start < self.log_start_offset <= self.log_end_offset:
+                    raise
+
+    def _transaction_tail(self) -> TransactionTail:
         tail = TransactionTail.from_snapshot(
             self._file_system,
             self._files.snapshots,

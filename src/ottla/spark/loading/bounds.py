@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from ottla.base.errors import UserError
 from ottla.spark.loading.plan import PlannedRange, TopicPartition
 from ottla.spark.reading.bounds import EARLIEST, LATEST, Bound, BoundKind
+from ottla.spark.tables.manifest import OffsetRange
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _EACH = re.compile(r"\d+:\d+(,\d+:\d+)*")
@@ -52,6 +53,17 @@ def bounded(
 
 
 def _bounded(planned: PlannedRange, from_offset: int, until_offset: int) -> PlannedRange:
+    lost = planned.lost
+    if lost is not None and lost.from_offset <= until_offset < planned.from_offset:
+        # What may lack records lacks all that were asked for: retention has passed the end by.
+        rest = OffsetRange(from_offset=lost.from_offset, until_offset=until_offset)
+        is_lost = lost.from_offset < until_offset
+        return replace(
+            planned,
+            from_offset=until_offset,
+            until_offset=until_offset,
+            lost=rest if is_lost else None,
+        )
     there = f"there are offsets {planned.from_offset} to {planned.until_offset - 1}"
     if planned.is_empty:
         there = f"there is nothing to load at offset {planned.from_offset}"

@@ -11,9 +11,15 @@ from collections.abc import Sequence
 
 from ottla.base.errors import UserError
 from ottla.spark.loading.plan import PlannedRange
-from ottla.spark.reading.log_source import LogSource
+from ottla.spark.reading.log_source import LogSource, OffsetsGoneError
 from ottla.spark.tables.data_files import rows_there_twice
-from ottla.spark.tables.manifest import DataFile, FileRole, LoadedPartition, OffsetRange
+from ottla.spark.tables.manifest import (
+    BatchRollUp,
+    DataFile,
+    FileRole,
+    LoadedPartition,
+    OffsetRange,
+)
 from ottla.spark.tables.store import TableStore
 
 
@@ -75,10 +81,20 @@ def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) 
         row_count=row_count,
         quarantined_count=quarantined_count,
         log_end_offset=planned.log_end_offset,
-        # What was fetched once is not fetched again: tables of a broker's are counted by audits.
-        batches=None if is_empty or log.looks_by_reading else log.roll_up(planned.place, wanted),
+        batches=None if is_empty else _rolled_up(planned, wanted, log),
         lost=planned.lost,
     )
+
+
+def _rolled_up(planned: PlannedRange, wanted: OffsetRange, log: LogSource) -> BatchRollUp | None:
+    """What the batches come to, for audits to compare; `None` where they are not looked at."""
+    if log.looks_by_reading:
+        return None  # What was fetched once is not fetched again: audits count a broker's.
+    try:
+        return log.roll_up(planned.place, wanted)
+    except OffsetsGoneError:
+        # All rows are here, and no audit will see those batches either.
+        return None
 
 
 def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:

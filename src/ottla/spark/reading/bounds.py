@@ -56,6 +56,10 @@ class Bound:
             return False
         return self.for_all == offset or offset in (self.for_each or {}).values()
 
+    def moves_with_the_log(self, place: TopicPartition) -> bool:
+        """Whether it is not an offset that somebody chose, but what the log has of something."""
+        return self.kind is BoundKind.TIMES or self.of(place) == EARLIEST
+
 
 FROM_EARLIEST = Bound(option="startingOffsets", for_all=EARLIEST)
 FROM_LATEST = Bound(option="startingOffsets", for_all=LATEST)

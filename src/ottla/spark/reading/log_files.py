@@ -6,11 +6,11 @@ stopped cleanly (`ReadOnlyLog.high_watermark`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import join
+from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
 from ottla.record.batch import InvalidBatchError, kept_runs
@@ -24,6 +24,7 @@ from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.index_marks import index_marks
+from ottla.storage.overtaking import ask_log
 from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, locate, open_for_reading
 from ottla.storage.time_search import first_offset_at
 from ottla.storage.transaction_index import AbortedTransaction
@@ -56,8 +57,11 @@ class LogFiles:
         paths: Sequence[str],
         choice: TopicChoice,
         isolation: Isolation = Isolation.READ_COMMITTED,
+        *,
+        file_system: FileSystem | None = None,
     ) -> None:
         self._paths = tuple(paths)
+        self._file_system = file_system
         self._choice = choice
         self._is_committed = isolation is Isolation.READ_COMMITTED
         self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
@@ -65,7 +69,7 @@ class LogFiles:
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
-        return [open_for_reading(path) for path in self._paths]
+        return [open_for_reading(path, self._file_system) for path in self._paths]
 
     def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
         there = self._places()
@@ -75,8 +79,11 @@ class LogFiles:
         self._listed = {}
         for place in sorted(there):
             try:
-                log = self._directory_log(there[place], place)
-                offered.append(self._offered(log))
+                log, found = ask_log(
+                    partial(self._directory_log, there[place], place),
+                    lambda log: (log, self._offered(log)),
+                )
+                offered.append(found)
                 self._listed[place] = log
             except UserError:
                 # Deleted, or moved to another directory, since it was listed.
@@ -88,7 +95,9 @@ class LogFiles:
         self, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
         return {
-            place: first_offset_at(self._log(place), timestamp_ms)
+            place: ask_log(
+                partial(self._log, place), partial(first_offset_at, timestamp_ms=timestamp_ms)
+            )
             for place, timestamp_ms in wanted.items()
         }
 
@@ -136,8 +145,8 @@ class LogFiles:
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
         """From the batches' headers; only where a range cuts a batch are records looked at."""
         log = self._log(place)
-        aborted = AbortedRanges(self._aborted(log, wanted))
         try:
+            aborted = AbortedRanges(self._aborted(log, wanted))
             return sum(
                 count_in(batch, wanted)
                 for batch in log.batches(wanted.from_offset, wanted.until_offset)
@@ -240,7 +249,12 @@ class LogFiles:
     def _aborted(self, log: ReadOnlyLog, part: OffsetRange) -> list[AbortedTransaction]:
         if not self._is_committed:
             return []
-        return log.aborted_transactions(part.from_offset, part.until_offset)
+        wanted = part.from_offset, part.until_offset
+        try:
+            return log.aborted_transactions(*wanted)
+        except ApiError:
+            find = partial(self._log, TopicPartition(log.topic, log.partition))
+            return ask_log(find, lambda now: now.aborted_transactions(*wanted))
 
 
 def _is_never_replicated(log: ReadOnlyLog) -> bool:
@@ -259,7 +273,10 @@ def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:
 
 
 def _stretches(log: ReadOnlyLog, wanted: OffsetRange) -> list[Stretch]:
-    """The parts of a range with their bytes. Its ends are kept, whatever the files hold."""
+    """The parts of a range with their bytes. Its ends are kept, whatever the files hold.
+
+    So what was deleted since the range was planned is a task's too, which says that it is gone.
+    """
     segments = log.segments
     bounds = [*(segment.base_offset for segment in segments), log.log_end_offset]
     whole = [
@@ -268,7 +285,12 @@ def _stretches(log: ReadOnlyLog, wanted: OffsetRange) -> list[Stretch]:
         if bounds[number + 1] > wanted.from_offset and bounds[number] < wanted.until_offset
         for stretch in _segment_stretches(log, segment, bounds[number + 1])
     ]
-    return [part for stretch in whole if (part := stretch.within(wanted)) is not None]
+    parts = [part for stretch in whole if (part := stretch.within(wanted)) is not None]
+    gone_until = parts[0].from_offset if parts else wanted.until_offset
+    if wanted.from_offset < gone_until:
+        gone = Stretch(from_offset=wanted.from_offset, until_offset=gone_until, size=1)
+        return [gone, *parts]
+    return parts
 
 
 def _segment_stretches(

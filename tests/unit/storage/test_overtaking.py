@@ -1,0 +1,79 @@
+"""Reads of a log's files that retention overtakes: between any two calls, and again."""
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.storage.overtaking import ask_log
+from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.time_search import first_offset_at
+from ottla.testing import FakeFileSystem
+from ottla.testing.crash import CrashMode
+from tests.brokers import NOW_MS
+from tests.mirroring import SOURCE
+from tests.overtaken import OvertakingFileSystem, filled_disk, overtaken
+
+
+@pytest.fixture(scope="module")
+def disk() -> FakeFileSystem:
+    return filled_disk()
+
+
+def read_only(files: OvertakingFileSystem) -> ReadOnlyLog:
+    return open_for_reading(SOURCE, files).partition("t", 0)
+
+
+@pytest.mark.slow
+def test_where_transactions_stand_is_known_however_often_retention_is_there(
+    disk: FakeFileSystem,
+) -> None:
+    end, stable = read_only(_undisturbed(disk)).log_end_offset, set()
+
+    def read(files: OvertakingFileSystem) -> None:
+        log = ask_log(lambda: read_only(files), lambda log: log.last_stable_offset and log)
+        assert log.log_start_offset <= log.last_stable_offset <= log.log_end_offset == end
+        assert [one.producer_id for one in log.open_transactions] == [8]
+        stable.add(log.last_stable_offset)
+
+    overtaken(disk, read)
+    assert len(stable) == 1
+
+
+@pytest.mark.slow
+def test_an_offset_is_found_by_its_time_in_what_is_left(disk: FakeFileSystem) -> None:
+    def read(files: OvertakingFileSystem) -> None:
+        found = ask_log(lambda: read_only(files), lambda log: first_offset_at(log, NOW_MS))
+        assert found is not None
+
+    overtaken(disk, read)
+
+
+@pytest.mark.slow
+def test_records_that_are_read_are_right_and_what_is_gone_is_said(disk: FakeFileSystem) -> None:
+    whole = {one.offset: one for one in read_only(_undisturbed(disk)).records(0)}
+
+    def read(files: OvertakingFileSystem) -> None:
+        log = read_only(files)
+        start, seen = log.log_start_offset, []
+        try:
+            for record in log.records(start):
+                assert record == whole[record.offset]
+                seen.append(record.offset)
+        except ApiError as error:
+            code = error.code
+        else:
+            code = ErrorCode.NONE
+            assert seen == [offset for offset in whole if offset >= start]
+        assert code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+    overtaken(disk, read)
+
+
+def test_offsets_that_never_were_are_not_asked_for_again_and_again(disk: FakeFileSystem) -> None:
+    files = _undisturbed(disk)
+    with pytest.raises(ApiError, match="offset 9999 is not in /source/t-0, which has 0 to"):
+        ask_log(lambda: read_only(files), lambda log: log.regions(9999))
+
+
+def _undisturbed(disk: FakeFileSystem) -> OvertakingFileSystem:
+    return OvertakingFileSystem(disk.crash(CrashMode.KEEP), lambda _: False)
