@@ -11,6 +11,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.broker.cluster_file import ClusterState
 from ottla.broker.group_configs import GroupConfigs
 from ottla.config.broker import BrokerConfig, broker_config, broker_settings
+from ottla.config.kafka_settings import kafka_settings
 from ottla.config.setting import Setting, SettingError
 from ottla.config.without_effect import (
     DYNAMIC_WITHOUT_EFFECT,
@@ -78,7 +79,7 @@ class BrokerSettings:
 
 def setting_row(name: str) -> Setting | None:
     """The row of a broker's setting; one is made for what is known and has no effect."""
-    row = broker_settings().get(name)
+    row = broker_settings().get(name) or kafka_settings().get(name)
     if row is None and is_without_effect(name):
         return Setting(
             name=name,

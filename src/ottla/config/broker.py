@@ -291,6 +291,14 @@ class BrokerConfig(TransactionConfig):
         at_least=0,
         is_dynamic=False,
     )
+    max_request_partition_size_limit: int = setting(
+        "max.request.partition.size.limit",
+        "int",
+        2000,
+        "How many partitions one page of DescribeTopicPartitions has at most.",
+        at_least=1,
+        is_dynamic=False,
+    )
     node_id: int = setting(
         "node.id",
         "int",
@@ -465,13 +473,6 @@ def broker_settings() -> dict[str, Setting]:
 
 
 OWN_SETTINGS = settings_of(BrokerConfig)
-
-COARSER_NAMES = {
-    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
-    "log.roll.ms": ("log.roll.hours",),
-    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
-}
-"""The names that say the same in coarser units, in the order in which they count."""
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:

@@ -144,6 +144,14 @@ class TopicConfig:
         at_least=0,
         broker_name="message.max.bytes",
     )
+    message_downconversion_enable: bool = setting(
+        "message.downconversion.enable",
+        "boolean",
+        True,
+        "Whether consumers from before record batches (Fetch 0 to 3) get records in their format; "
+        "if not, they get UNSUPPORTED_VERSION.",
+        broker_name="log.message.downconversion.enable",
+    )
     message_format_version: str = setting(
         "message.format.version",
         "string",

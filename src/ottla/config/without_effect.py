@@ -91,7 +91,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "log.cleaner.io.buffer.size",
         "log.dir.failure.timeout.ms",
         "log.flush.scheduler.interval.ms",
-        "max.request.partition.size.limit",
         "num.io.threads",
         "num.network.threads",
         "queued.max.request.bytes",
@@ -123,6 +122,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "no classes of Java are loaded": (
         "alter.config.policy.class.name",
+        "alter.config.policy.kraft.compatibility.enable",
         "auto.include.jmx.reporter",
         "client.quota.callback.class",
         "config.providers",
@@ -148,7 +148,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "group.streams.*",
         "share.coordinator.*",
     ),
-    "consumers of every age are served": ("log.message.downconversion.enable",),
     "a group with members stays with its protocol": ("group.consumer.migration.policy",),
     "of the coordinators of groups and transactions, which decide this themselves": (
         "group.consumer.*",
@@ -174,6 +173,11 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "num.io.threads",
         "num.network.threads",
         "num.replica.fetchers",
+        "principal.builder.class",
+        "remote.fetch.max.wait.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.fetch.max.bytes.per.second",
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
@@ -216,6 +220,16 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
 def is_without_effect(name: str) -> bool:
     """Whether Kafka knows a setting of that name which means nothing here."""
     return name in _NAMES or name.startswith(_PREFIXES)
+
+
+def reason_of(name: str) -> str:
+    """Why a setting without effect means nothing here."""
+    return next(
+        reason
+        for reason, patterns in WITHOUT_EFFECT.items()
+        for pattern in patterns
+        if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
+    )
 
 
 def is_secret(name: str) -> bool:

@@ -5,11 +5,13 @@ Kafka's counterpart: `ConfigHelper`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from ottla.broker.settings import BrokerSettings, ConfigSource, setting_row
 from ottla.broker.topics import Topic
-from ottla.config.broker import COARSER_NAMES, broker_settings
+from ottla.config.broker import broker_settings
 from ottla.config.group import GroupConfig
+from ottla.config.kafka_settings import kafka_settings
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 
@@ -21,8 +23,33 @@ TYPE_CODES = {
     "long": 5,
     "double": 6,
     "list": 7,
+    "class": 8,
     "password": 9,
 }
+
+STRINGS = frozenset(
+    {
+        "advertised.listeners",
+        "controller.listener.names",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+        "max.connections.per.ip.overrides",
+    }
+)
+"""Lists here whose type is STRING in Kafka 3.9."""
+
+NULL_UNLESS_GIVEN = frozenset({"advertised.listeners", "controller.listener.names", "log.dirs"})
+
+FAMILIES = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+)
+"""Names that say the same in finer and coarser units, in the order in which they count."""
+
+FINEST_NAMES = frozenset({*(names[0] for names in FAMILIES), "log.flush.interval.ms"})
+"""Times of topics that have no default of their own: null until somebody gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +80,7 @@ class ConfigEntry:
 
     @property
     def type_code(self) -> int:
-        return TYPE_CODES[self.row.kind]
+        return TYPE_CODES["string" if self.name in STRINGS else self.row.kind]
 
 
 def topic_entries(topic: Topic, settings: BrokerSettings) -> list[ConfigEntry]:
@@ -77,7 +104,7 @@ def _entries(
     entries = []
     for name, row in sorted(settings_of(type(config)).items()):
         value = row.format(getattr(config, row.attribute))
-        synonyms = list(_synonyms(row.broker_name or name, row, settings))
+        synonyms = list(_synonyms(row.broker_name, settings)) if row.broker_name else []
         if name in overrides:
             synonyms.insert(0, Synonym(name=name, value=value, source=source))
         entries.append(ConfigEntry(row=row, name=name, value=value, synonyms=tuple(synonyms)))
@@ -85,11 +112,8 @@ def _entries(
 
 
 def broker_entries(settings: BrokerSettings) -> list[ConfigEntry]:
-    """Every setting of the broker, those that are the defaults of topics included.
-
-    Of those without effect, the ones that somebody has set.
-    """
-    names = set(broker_settings()).union(*settings.sources.values())
+    """Every setting that Kafka's broker lists or ours has, and what else it was given."""
+    names = {*broker_settings(), *kafka_settings()}.union(*settings.sources.values())
     return [_broker_entry(name, settings) for name in sorted(names)]
 
 
@@ -108,21 +132,38 @@ def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
 def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
     row = setting_row(name)
     assert row is not None, "only settings that are known can be set"
-    synonyms = tuple(_synonyms(name, row, settings))
-    if name in broker_settings():
+    synonyms = tuple(_synonyms(name, settings))
+    text = synonyms[0].value if synonyms else None
+    if name in broker_settings() and name not in FINEST_NAMES:
         value = settings.config.value_of(name)
         text = None if value is None else row.format(value)
-    else:
-        text = synonyms[0].value
+    if name in NULL_UNLESS_GIVEN:
+        text = text or None
     return ConfigEntry(row=row, name=name, value=text, synonyms=synonyms)
 
 
-def _synonyms(name: str, row: Setting, settings: BrokerSettings) -> Iterator[Synonym]:
-    """What was set for the broker under a name or a coarser one, then the default."""
+def _synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
+    """What was set for the broker under a name or one of its family, then the defaults.
+
+    What another name of the family says before this one is said at all is left out, as in Kafka
+    (`ConfigHelper.configSynonyms`): `log.retention.ms` has no synonyms while only hours are given.
+    """
+    return dropwhile(lambda one: one.name != name, _all_synonyms(name, settings))
+
+
+def _all_synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
+    family = next((names for names in FAMILIES if name in names), (name,))
+    rows = {one: setting_row(one) for one in family}
     for source, values in settings.sources.items():
-        for one in (name, *COARSER_NAMES.get(name, ())):
+        for one, row in rows.items():
             if one in values:
-                value = None if row.kind == "password" else values[one]
-                yield Synonym(name=one, value=value, source=source)
-    if row.default is not None:
-        yield Synonym(name=name, value=row.format(row.default), source=ConfigSource.DEFAULT)
+                is_secret = row is not None and row.kind == "password"
+                yield Synonym(name=one, value=None if is_secret else values[one], source=source)
+    for one, row in rows.items():
+        default = row.default if row is not None and one not in FINEST_NAMES else None
+        if row is not None and default is not None and not _is_null(one, default):
+            yield Synonym(name=one, value=row.format(default), source=ConfigSource.DEFAULT)
+
+
+def _is_null(name: str, default: object) -> bool:
+    return name in NULL_UNLESS_GIVEN and default == ()

@@ -23,8 +23,10 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
 
     A piece of log that leaves nothing behind (markers of transactions) is read past, since an old
     consumer goes on only by the offsets that it is given. A piece too short for one batch is sent
-    as it is: from that, a consumer sees that its limit is too small.
+    as it is: from that, a consumer sees that its limit is too small. A topic may forbid all this
+    (`message.downconversion.enable`), empty or not.
     """
+    _check_allowed(magic, wanted, broker)
     wanted = dataclasses.replace(wanted)
     query = FetchQuery([wanted], wanted.max_size)
     while data.records is not None:
@@ -44,3 +46,11 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
             raise result
         data = result
     return b""
+
+
+def _check_allowed(magic: int, wanted: PartitionQuery, broker: Broker) -> None:
+    """As Kafka, by the format that the topic is kept in, whatever the records' own is."""
+    topic = broker.topics.find(wanted.topic or "")
+    if topic is None or topic.config.message_downconversion_enable or topic.config.magic <= magic:
+        return
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)

@@ -385,7 +385,6 @@ def test_settings_are_described_with_their_sources(asker: Asker, broker: Broker)
     assert (one.value, one.config_source, one.config_type) == ("5", 1, 5)
     assert [(two.name, two.value, two.source) for two in one.synonyms] == [
         ("retention.ms", "5", 1),
-        ("log.retention.ms", "604800000", 5),
     ]
     broker_result = describe(asker, 4, "1", keys=["num.partitions"], include_documentation=True)
     assert broker_result.configs[0].documentation

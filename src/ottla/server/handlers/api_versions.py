@@ -1,8 +1,8 @@
 """ApiVersions, 0 to 4: which requests are answered in which versions.
 
 A version to come is answered in version 0 with UNSUPPORTED_VERSION and the same list (KIP-511).
-From version 3 on it also tells the features of the cluster (KIP-584): `transaction.version` 2, by
-which producers know that they may run transactions so (KIP-890).
+From version 3 on it also lists the features of the cluster (KIP-584), by which producers know that
+they may use transactions version 2 (KIP-890), and tools that there are groups of the new protocol.
 """
 
 import re
@@ -18,8 +18,19 @@ from ottla.protocol.messages.api_versions import (
 from ottla.server.apis import APIS
 from ottla.server.call import Call
 
-TRANSACTION_VERSION = "transaction.version"
-LEVEL = 2
+FEATURES = {
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    "metadata.version": (1, 21),
+    "transaction.version": (0, 2),
+}
+"""The lowest and highest level of each feature; the cluster runs at the highest.
+
+Level 21 of `metadata.version` is 3.9-IV0, which `ottla handover` writes too.
+"""
+
+FEATURES_EPOCH = 1
+"""Features do not change while a broker runs, so the epoch that orders changes is always this."""
 
 FIRST_FEATURES_VERSION = 3
 FIRST_ZERO_LEVEL_VERSION = 4
@@ -48,14 +59,14 @@ def _answer(code: ErrorCode, api_version: int) -> ApiVersionsResponse:
         ],
     )
     if api_version >= FIRST_FEATURES_VERSION:
-        response.finalized_features_epoch = 0
+        response.finalized_features_epoch = FEATURES_EPOCH
         response.finalized_features = [
-            FinalizedFeatureKey(
-                name=TRANSACTION_VERSION, min_version_level=LEVEL, max_version_level=LEVEL
-            )
+            FinalizedFeatureKey(name=name, min_version_level=newest, max_version_level=newest)
+            for name, (_, newest) in FEATURES.items()
         ]
-    if api_version >= FIRST_ZERO_LEVEL_VERSION:
         response.supported_features = [
-            SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=LEVEL)
+            SupportedFeatureKey(name=name, min_version=oldest, max_version=newest)
+            for name, (oldest, newest) in FEATURES.items()
+            if oldest > 0 or api_version >= FIRST_ZERO_LEVEL_VERSION
         ]
     return response

@@ -40,7 +40,7 @@ def _describe(
     resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None,
+        error_message="",  # not null, where nothing is wrong: so Kafka has it
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

@@ -19,13 +19,13 @@ from ottla.protocol.messages.describe_topic_partitions import (
 from ottla.server.call import Call
 from ottla.server.operations import TOPIC_OPERATIONS
 
-MAX_PARTITIONS = 2000
-"""Kafka's `max.request.partition.size.limit`."""
-
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
-    left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     cursor = request.cursor
+    if cursor is not None and not _is_valid(cursor, request):
+        return _refusal(request)
+    limit = call.broker.config.max_request_partition_size_limit
+    left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
     for name in _names(request, call):
         if left == 0:
@@ -33,7 +33,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             break
         first = 0
         if cursor is not None and cursor.topic_name == name:
-            first = max(0, cursor.partition_index)
+            first = cursor.partition_index
         answer = _describe(name, call)
         partitions = answer.partitions
         answer.partitions = [one for one in partitions if one.partition_index >= first][:left]
@@ -44,6 +44,25 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
             break
     return response
+
+
+def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+    """Whether a page can begin there: the topic, if any are named, must be one of them."""
+    names = {topic.name for topic in request.topics}
+    return cursor.partition_index >= 0 and (not names or cursor.topic_name in names)
+
+
+def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The code stands with each topic named, since the answer has none of its own."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                name=topic.name, error_code=ErrorCode.INVALID_REQUEST
+            )
+            for topic in request.topics
+        ],
+        next_cursor=None,
+    )
 
 
 def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
@@ -58,7 +77,11 @@ def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
 def _describe(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
     topic = call.broker.topics.find(name)
     if topic is None:
-        return DescribeTopicPartitionsResponseTopic(name=name, error_code=_reason(name))
+        return DescribeTopicPartitionsResponseTopic(
+            name=name,
+            error_code=_reason(name),
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.topic_id,

@@ -1,0 +1,258 @@
+"""The settings of Kafka 3.9's brokers that have no effect here: type, default, and whether dynamic.
+
+DescribeConfigs lists them beside Ottla's own, as Kafka lists all of its own, so that tools which
+compare brokers find each name. What `without_effect.py` also accepts and Kafka does not list
+(internal settings, families such as `listener.name.*`) is not here. Defaults that depend on the
+Java machine are those of Java 11 and later. Source: Kafka 3.9's generated page of broker settings.
+"""
+
+from functools import cache
+from typing import Final
+
+from ottla.config.setting import Setting
+from ottla.config.without_effect import DYNAMIC_WITHOUT_EFFECT, reason_of
+
+KAFKA_SETTINGS: Final = """
+alter.config.policy.class.name                        class     null
+alter.config.policy.kraft.compatibility.enable        boolean   false
+alter.log.dirs.replication.quota.window.num           int       11
+alter.log.dirs.replication.quota.window.size.seconds  int       1
+auto.include.jmx.reporter                             boolean   true
+auto.leader.rebalance.enable                          boolean   true
+background.threads                                    int       10
+broker.heartbeat.interval.ms                          int       2000
+broker.id.generation.enable                           boolean   true
+broker.rack                                           string    null
+broker.session.timeout.ms                             int       9000
+client.quota.callback.class                           class     null
+connection.failed.authentication.delay.ms             int       100
+connections.max.reauth.ms                             long      0
+control.plane.listener.name                           string    null
+controlled.shutdown.enable                            boolean   true
+controlled.shutdown.max.retries                       int       3
+controlled.shutdown.retry.backoff.ms                  long      5000
+controller.quorum.append.linger.ms                    int       25
+controller.quorum.bootstrap.servers                   list      ""
+controller.quorum.election.backoff.max.ms             int       1000
+controller.quorum.election.timeout.ms                 int       1000
+controller.quorum.fetch.timeout.ms                    int       2000
+controller.quorum.request.timeout.ms                  int       2000
+controller.quorum.retry.backoff.ms                    int       20
+controller.quorum.voters                              list      ""
+controller.quota.window.num                           int       11
+controller.quota.window.size.seconds                  int       1
+controller.socket.timeout.ms                          int       30000
+create.topic.policy.class.name                        class     null
+delegation.token.expiry.check.interval.ms             long      3600000
+delegation.token.expiry.time.ms                       long      86400000
+delegation.token.master.key                           password  null
+delegation.token.max.lifetime.ms                      long      604800000
+delegation.token.secret.key                           password  null
+delete.records.purgatory.purge.interval.requests      int       1
+early.start.listeners                                 string    null
+eligible.leader.replicas.enable                       boolean   false
+fetch.purgatory.purge.interval.requests               int       1000
+group.coordinator.append.linger.ms                    int       10
+group.coordinator.threads                             int       1
+group.share.delivery.count.limit                      int       5
+group.share.heartbeat.interval.ms                     int       5000
+group.share.max.groups                                short     10
+group.share.max.heartbeat.interval.ms                 int       15000
+group.share.max.record.lock.duration.ms               int       60000
+group.share.max.session.timeout.ms                    int       60000
+group.share.max.size                                  short     200
+group.share.min.heartbeat.interval.ms                 int       5000
+group.share.min.record.lock.duration.ms               int       15000
+group.share.min.session.timeout.ms                    int       45000
+group.share.partition.max.record.locks                int       200
+group.share.record.lock.duration.ms                   int       30000
+group.share.session.timeout.ms                        int       45000
+initial.broker.registration.timeout.ms                int       60000
+inter.broker.listener.name                            string    null
+kafka.metrics.polling.interval.secs                   int       10
+kafka.metrics.reporters                               list      ""
+leader.imbalance.check.interval.seconds               long      300
+leader.imbalance.per.broker.percentage                int       10
+log.cleaner.io.buffer.size                            int       524288
+log.dir.failure.timeout.ms                            long      30000
+log.flush.scheduler.interval.ms                       long      9223372036854775807
+max.connection.creation.rate                          int       2147483647
+metadata.log.dir                                      string    null
+metadata.log.max.record.bytes.between.snapshots       long      20971520
+metadata.log.max.snapshot.interval.ms                 long      3600000
+metadata.log.segment.bytes                            int       1073741824
+metadata.log.segment.ms                               long      604800000
+metadata.max.idle.interval.ms                         int       500
+metadata.max.retention.bytes                          long      104857600
+metadata.max.retention.ms                             long      604800000
+metric.reporters                                      list      ""
+metrics.num.samples                                   int       2
+metrics.recording.level                               string    INFO
+metrics.sample.window.ms                              long      30000
+num.io.threads                                        int       8
+num.network.threads                                   int       3
+num.replica.alter.log.dirs.threads                    int       null
+num.replica.fetchers                                  int       1
+offsets.commit.required.acks                          short     -1
+offsets.commit.timeout.ms                             int       5000
+offsets.load.buffer.size                              int       5242880
+password.encoder.cipher.algorithm                     string    AES/CBC/PKCS5Padding
+password.encoder.iterations                           int       4096
+password.encoder.key.length                           int       128
+password.encoder.keyfactory.algorithm                 string    null
+password.encoder.old.secret                           password  null
+password.encoder.secret                               password  null
+principal.builder.class                               class     {principal_builder}
+process.roles                                         list      ""
+producer.purgatory.purge.interval.requests            int       1000
+queued.max.request.bytes                              long      -1
+queued.max.requests                                   int       500
+remote.fetch.max.wait.ms                              int       500
+remote.log.index.file.cache.total.size.bytes          long      1073741824
+remote.log.manager.copier.thread.pool.size            int       -1
+remote.log.manager.copy.max.bytes.per.second          long      9223372036854775807
+remote.log.manager.copy.quota.window.num              int       11
+remote.log.manager.copy.quota.window.size.seconds     int       1
+remote.log.manager.expiration.thread.pool.size        int       -1
+remote.log.manager.fetch.max.bytes.per.second         long      9223372036854775807
+remote.log.manager.fetch.quota.window.num             int       11
+remote.log.manager.fetch.quota.window.size.seconds    int       1
+remote.log.manager.task.interval.ms                   long      30000
+remote.log.manager.thread.pool.size                   int       10
+remote.log.metadata.custom.metadata.max.bytes         int       128
+remote.log.metadata.manager.class.name                string    {remote_metadata_manager}
+remote.log.metadata.manager.class.path                string    null
+remote.log.metadata.manager.impl.prefix               string    rlmm.config.
+remote.log.metadata.manager.listener.name             string    null
+remote.log.reader.max.pending.tasks                   int       100
+remote.log.reader.threads                             int       10
+remote.log.storage.manager.class.name                 string    null
+remote.log.storage.manager.class.path                 string    null
+remote.log.storage.manager.impl.prefix                string    rsm.config.
+remote.log.storage.system.enable                      boolean   false
+replica.fetch.backoff.ms                              int       1000
+replica.fetch.max.bytes                               int       1048576
+replica.fetch.min.bytes                               int       1
+replica.fetch.response.max.bytes                      int       10485760
+replica.fetch.wait.max.ms                             int       500
+replica.high.watermark.checkpoint.interval.ms         long      5000
+replica.lag.time.max.ms                               long      30000
+replica.selector.class                                string    null
+replica.socket.receive.buffer.bytes                   int       65536
+replica.socket.timeout.ms                             int       30000
+replication.quota.window.num                          int       11
+replication.quota.window.size.seconds                 int       1
+request.timeout.ms                                    int       30000
+reserved.broker.max.id                                int       1000
+sasl.client.callback.handler.class                    class     null
+sasl.enabled.mechanisms                               list      GSSAPI
+sasl.jaas.config                                      password  null
+sasl.kerberos.kinit.cmd                               string    /usr/bin/kinit
+sasl.kerberos.min.time.before.relogin                 long      60000
+sasl.kerberos.principal.to.local.rules                list      DEFAULT
+sasl.kerberos.service.name                            string    null
+sasl.kerberos.ticket.renew.jitter                     double    0.05
+sasl.kerberos.ticket.renew.window.factor              double    0.8
+sasl.login.callback.handler.class                     class     null
+sasl.login.class                                      class     null
+sasl.login.connect.timeout.ms                         int       null
+sasl.login.read.timeout.ms                            int       null
+sasl.login.refresh.buffer.seconds                     short     300
+sasl.login.refresh.min.period.seconds                 short     60
+sasl.login.refresh.window.factor                      double    0.8
+sasl.login.refresh.window.jitter                      double    0.05
+sasl.login.retry.backoff.max.ms                       long      10000
+sasl.login.retry.backoff.ms                           long      100
+sasl.mechanism.controller.protocol                    string    GSSAPI
+sasl.mechanism.inter.broker.protocol                  string    GSSAPI
+sasl.oauthbearer.clock.skew.seconds                   int       30
+sasl.oauthbearer.expected.audience                    list      null
+sasl.oauthbearer.expected.issuer                      string    null
+sasl.oauthbearer.jwks.endpoint.refresh.ms             long      3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms   long      10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms       long      100
+sasl.oauthbearer.jwks.endpoint.url                    string    null
+sasl.oauthbearer.scope.claim.name                     string    scope
+sasl.oauthbearer.sub.claim.name                       string    sub
+sasl.oauthbearer.token.endpoint.url                   string    null
+sasl.server.callback.handler.class                    class     null
+sasl.server.max.receive.size                          int       524288
+security.inter.broker.protocol                        string    PLAINTEXT
+security.providers                                    string    null
+socket.connection.setup.timeout.max.ms                long      30000
+socket.connection.setup.timeout.ms                    long      10000
+socket.listen.backlog.size                            int       50
+socket.receive.buffer.bytes                           int       102400
+socket.send.buffer.bytes                              int       102400
+ssl.allow.dn.changes                                  boolean   false
+ssl.allow.san.changes                                 boolean   false
+ssl.cipher.suites                                     list      ""
+ssl.client.auth                                       string    none
+ssl.enabled.protocols                                 list      TLSv1.2,TLSv1.3
+ssl.endpoint.identification.algorithm                 string    https
+ssl.engine.factory.class                              class     null
+ssl.key.password                                      password  null
+ssl.keymanager.algorithm                              string    SunX509
+ssl.keystore.certificate.chain                        password  null
+ssl.keystore.key                                      password  null
+ssl.keystore.location                                 string    null
+ssl.keystore.password                                 password  null
+ssl.keystore.type                                     string    JKS
+ssl.principal.mapping.rules                           string    DEFAULT
+ssl.protocol                                          string    TLSv1.3
+ssl.provider                                          string    null
+ssl.secure.random.implementation                      string    null
+ssl.trustmanager.algorithm                            string    PKIX
+ssl.truststore.certificates                           password  null
+ssl.truststore.location                               string    null
+ssl.truststore.password                               password  null
+ssl.truststore.type                                   string    JKS
+telemetry.max.bytes                                   int       1048576
+transaction.abort.timed.out.transaction.cleanup.interval.ms  int  10000
+transaction.state.log.load.buffer.size                int       5242880
+zookeeper.clientCnxnSocket                            string    null
+zookeeper.connect                                     string    null
+zookeeper.connection.timeout.ms                       int       null
+zookeeper.max.in.flight.requests                      int       10
+zookeeper.metadata.migration.enable                   boolean   false
+zookeeper.session.timeout.ms                          int       18000
+zookeeper.set.acl                                     boolean   false
+zookeeper.ssl.cipher.suites                           list      null
+zookeeper.ssl.client.enable                           boolean   false
+zookeeper.ssl.crl.enable                              boolean   false
+zookeeper.ssl.enabled.protocols                       list      null
+zookeeper.ssl.endpoint.identification.algorithm       string    HTTPS
+zookeeper.ssl.keystore.location                       string    null
+zookeeper.ssl.keystore.password                       password  null
+zookeeper.ssl.keystore.type                           string    null
+zookeeper.ssl.ocsp.enable                             boolean   false
+zookeeper.ssl.protocol                                string    TLSv1.2
+zookeeper.ssl.truststore.location                     string    null
+zookeeper.ssl.truststore.password                     password  null
+zookeeper.ssl.truststore.type                         string    null
+""".format(
+    principal_builder=(
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    ),
+    remote_metadata_manager=(
+        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
+    ),
+)
+"""One setting a line: its name, Kafka's type, and its default as DescribeConfigs writes it."""
+
+
+@cache
+def kafka_settings() -> dict[str, Setting]:
+    """The rows by name; a default is the text that Kafka gives, whatever the type."""
+    return {row.name: row for row in map(_row, KAFKA_SETTINGS.split("\n")[1:-1])}
+
+
+def _row(line: str) -> Setting:
+    name, kind, default = line.split()
+    return Setting(
+        name=name,
+        kind=kind,
+        default=None if default == "null" else default.strip('"'),
+        doc=f"No effect here: {reason_of(name)}.",
+        is_dynamic=name in DYNAMIC_WITHOUT_EFFECT,
+    )
