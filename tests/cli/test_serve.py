@@ -189,3 +189,20 @@ def test_it_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": address})
         for made in admin.create_topics([NewTopic("many", 100, 1)]).values():
             made.result(10)
+
+
+def test_replicas_that_a_single_broker_cannot_have_are_refused_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    text = SERVER_PROPERTIES.format(directory=tmp_path, port=1)
+    file.write_text(
+        text.replace("factor=1", "factor=3") + "transaction.state.log.replication.factor=3\n"
+    )
+    result = run_ottla("serve", "--config", file)
+    assert result.returncode == 2
+    *_, line = result.stderr.splitlines()
+    assert "offsets.topic.replication.factor=3" in line
+    assert (
+        "set -o offsets.topic.replication.factor=1 -o transaction.state.log.replication.factor=1"
+        in line
+    )
+    assert not (tmp_path / "a").exists()

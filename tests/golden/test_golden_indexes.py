@@ -80,8 +80,15 @@ def test_time_indexes_are_written_again_byte_by_byte(case: str, tmp_path: Path) 
 
 
 def finish(index: OffsetIndex | TimeIndex, golden: GoldenFile) -> None:
-    """Leaves the file as Kafka left it: pre-allocated, or trimmed by a clean stop."""
-    if index.entries_size == len(golden.content):
+    """Leaves the file as Kafka left it: pre-allocated, or trimmed by a clean stop.
+
+    Kafka allocates a file without entries too, in which its own `DumpLogSegments` finds one.
+    """
+    if not index.entry_count and golden.content:
+        assert not any(golden.content)
+        index.abandon()
+        OsFileSystem().open(index.path, writable=True).truncate(len(golden.content))
+    elif index.entries_size == len(golden.content):
         index.close()
     else:
         index.abandon()

@@ -20,6 +20,7 @@ from ottla.broker.topic_store import TopicStore, storage_failures_answered
 from ottla.broker.topics import INTERNAL_TOPICS, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.group import GroupConfig
+from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.storage.log_directory import LogDirectory
@@ -81,9 +82,10 @@ class Admin:
         else:
             values = alteration.apply(state.default_configs, broker_settings())
             new = dataclasses.replace(state, default_configs=values)
-        check_dynamic(values)
+        check_dynamic(values, scope)
         try:
             config = self._settings.config_under(new)
+            client_listeners(config)  # refuses what cannot be listened on
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error

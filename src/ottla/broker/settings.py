@@ -91,8 +91,14 @@ def setting_row(name: str) -> Setting | None:
     return row
 
 
-def check_dynamic(values: Mapping[str, str]) -> None:
-    """Raises `ApiError` unless all may be changed while the broker runs."""
+PER_BROKER = frozenset(
+    {"advertised.listeners", "listener.security.protocol.map", "listeners", "log.dirs"}
+)
+"""Settings that make no sense for several brokers at once."""
+
+
+def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
+    """Raises `ApiError` unless all may be changed there while the broker runs."""
     rows = {name: setting_row(name) for name in values}
     for name, row in rows.items():
         if row is None:
@@ -102,4 +108,10 @@ def check_dynamic(values: Mapping[str, str]) -> None:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    own = sorted(PER_BROKER.intersection(values)) if scope is ConfigSource.ALL_BROKERS else []
+    if own:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level: [{', '.join(own)}]",
         )

@@ -88,6 +88,7 @@ def serve_command(
         clock=clock,
         on_progress=progress,
     )
+    listeners = client_listeners(broker.config)  # as clients have changed them, if they have
     keep_out_of_collections()
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)

@@ -43,7 +43,6 @@ class BrokerConfig(TransactionConfig):
         "list",
         (),
         "Where clients are sent, as PLAINTEXT://host:port; by default the address they came to.",
-        is_dynamic=False,
     )
     authorizer_class_name: str = setting(
         "authorizer.class.name",
@@ -131,7 +130,6 @@ class BrokerConfig(TransactionConfig):
             "SASL_PLAINTEXT:SASL_PLAINTEXT",
         ),
         "The protocol that each listener's name stands for; only PLAINTEXT is spoken.",
-        is_dynamic=False,
     )
     listeners: tuple[str, ...] = setting(
         "listeners",
@@ -139,7 +137,6 @@ class BrokerConfig(TransactionConfig):
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where to listen, as NAME://host:port; without a host on every address. Kafka's default "
         "is PLAINTEXT://:9092.",
-        is_dynamic=False,
     )
     log_cleaner_backoff_ms: int = setting(
         "log.cleaner.backoff.ms",
@@ -266,7 +263,6 @@ class BrokerConfig(TransactionConfig):
         INT32_MAX,
         "How many connections there may be; more wait until one has gone.",
         at_least=0,
-        is_dynamic=False,
     )
     max_connections_per_ip: int = setting(
         "max.connections.per.ip",
@@ -274,14 +270,12 @@ class BrokerConfig(TransactionConfig):
         INT32_MAX,
         "How many connections one address may have; more are closed at once.",
         at_least=0,
-        is_dynamic=False,
     )
     max_connections_per_ip_overrides: tuple[str, ...] = setting(
         "max.connections.per.ip.overrides",
         "list",
         (),
         "Addresses that may have more connections or fewer, as ADDRESS:COUNT.",
-        is_dynamic=False,
     )
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
@@ -390,6 +384,23 @@ class BrokerConfig(TransactionConfig):
             raise SettingError("broker.id", message, message)
         return wanted.pop() if wanted else None
 
+    def check_replicas(self) -> None:
+        """Raises `SettingError` for topics that would never be made, since a broker is alone.
+
+        Kafka starts, and whoever needs a coordinator waits for ever.
+        """
+        impossible = {
+            name: value for name in ONE_HERE if (value := self.value_of(name)) not in (None, 1)
+        }
+        if impossible:
+            given = ", ".join(f"{name}={value}" for name, value in impossible.items())
+            fix = " ".join(f"-o {name}=1" for name in impossible)
+            message = (
+                f"{given}: a single broker holds one replica of a partition, and consumers, "
+                f"transactions or new topics would wait for more for ever; set {fix}"
+            )
+            raise SettingError(next(iter(impossible)), message, message)
+
     def is_cordoned(self, path: str) -> bool:
         """Whether a log directory is one that gets no new partitions."""
         if self.cordoned_log_dirs == (EVERY_DIRECTORY,):
@@ -473,6 +484,14 @@ def broker_settings() -> dict[str, Setting]:
 
 
 OWN_SETTINGS = settings_of(BrokerConfig)
+
+ONE_HERE = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+)
+"""Settings that count replicas: of each partition there is one here."""
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:

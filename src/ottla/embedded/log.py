@@ -83,6 +83,7 @@ def open_broker(
 ) -> Broker:
     """A broker over log directories with the machine's clock and chance; raises `UserError`."""
     config = broker_config(settings)
+    config.check_replicas()
     options = BrokerOptions(
         now_ms=clock.now_ms(),
         new_id=new_id,

@@ -6,9 +6,11 @@ Kafka's counterparts: `Acceptor`, `DataPlaneAcceptor`.
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ottla.base.errors import UserError
-from ottla.config.listeners import Address, Listener
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Address, Listener, client_listeners
 
 BACKLOG = 1024
 ACCEPTS_PER_ROUND = 64
@@ -17,10 +19,11 @@ ACCEPTS_PER_ROUND = 64
 class Acceptor:
     """One socket that listens. `advertised` is where its clients are sent, if elsewhere."""
 
-    __slots__ = ("advertised", "socket")
+    __slots__ = ("advertised", "name", "socket")
 
     def __init__(self, listener: Listener) -> None:
         """Raises `OSError` when the address cannot be had."""
+        self.name = listener.name
         self.advertised = listener.advertised
         self.socket = _listening_socket(*listener.address)
 
@@ -43,6 +46,28 @@ class Acceptor:
             except ConnectionError:
                 continue
             yield peer, f"{address[0]}:{address[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerChanges:
+    """What differs between two sets of listeners; `readvertised` differ in nothing else."""
+
+    gone: Sequence[Listener]
+    new: Sequence[Listener]
+    readvertised: Sequence[Listener]
+
+
+def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChanges:
+    """What a change of settings means for listeners (Kafka: `DynamicListenerConfig`)."""
+    old = {(one.name, one.address): one for one in client_listeners(before)}
+    new = {(one.name, one.address): one for one in client_listeners(after)}
+    return ListenerChanges(
+        gone=[one for key, one in old.items() if key not in new],
+        new=[one for key, one in new.items() if key not in old],
+        readvertised=[
+            one for key, one in new.items() if key in old and one.advertised != old[key].advertised
+        ],
+    )
 
 
 def open_acceptors(listeners: Sequence[Listener]) -> list[Acceptor]:

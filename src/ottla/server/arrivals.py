@@ -18,9 +18,13 @@ class HostLimits:
     """Counts connections by host, and says when a host has as many as it may."""
 
     def __init__(self, config: BrokerConfig) -> None:
+        self._counts: dict[str, int] = {}
+        self.follow(config)
+
+    def follow(self, config: BrokerConfig) -> None:
+        """Takes on limits that a client has changed; those who are in stay, as in Kafka."""
         self._limit = config.max_connections_per_ip
         self._limits = connection_overrides(config.max_connections_per_ip_overrides)
-        self._counts: dict[str, int] = {}
 
     def limit_of(self, host: str) -> int:
         return self._limits.get(host, self._limit)

@@ -91,6 +91,10 @@ class Connection:
         self._outbox = Outbox()
         self._sink = SocketSink(peer)
 
+    def advertise(self, advertised: Address | None) -> None:
+        """Sends the client elsewhere from now on, or again to where it came."""
+        self.peer = Peer(advertised or self.came_to, self.peer.host)
+
     def receive(self) -> bool:
         """Takes in what has come; `False` when the client has hung up."""
         assert self.frames is None, "frames still lie in the buffer"

@@ -24,7 +24,7 @@ from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.acceptors import Acceptor, open_acceptors
+from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
 from ottla.server.call import Later
 from ottla.server.connection import Connection, host_of
@@ -65,6 +65,7 @@ class Server:
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
         self._connections: set[Connection] = set()
+        self._config = broker.config
         self._host_limits = HostLimits(broker.config)
         self._lost_clients = LostClients()
         self._touched: list[Connection] = []
@@ -165,6 +166,8 @@ class Server:
             else:
                 self._accept(key.data)
         self._settle(at)
+        if self._broker.config is not self._config:
+            self._follow_config()
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
 
@@ -319,6 +322,47 @@ class Server:
         with contextlib.suppress(BlockingIOError):
             while self._wake_receiver.recv(4096):
                 pass
+
+    # What clients may change while it runs (KIP-226)
+
+    def _follow_config(self) -> None:
+        """Takes on listeners and limits of connections that a client has changed."""
+        changes = listener_changes(self._config, self._broker.config)
+        self._config = self._broker.config
+        self._host_limits.follow(self._config)
+        gone = {one.name for one in changes.gone}
+        closing = [one for one in self._acceptors if one.name in gone]
+        for acceptor in closing:
+            for connection in self._connections_of(acceptor):
+                self._close(connection)
+        if self._is_accepting:
+            self._stop_accepting()
+        for acceptor in closing:
+            self._acceptors.remove(acceptor)
+            acceptor.socket.close()
+        for listener in changes.new:
+            self._listen(listener)
+        for listener in changes.readvertised:
+            self._readvertise(listener)
+        if len(self._connections) < self._config.max_connections:
+            self._accept_again()
+
+    def _listen(self, listener: Listener) -> None:
+        try:
+            self._acceptors += open_acceptors([listener])
+        except UserError as error:
+            logger.error("listener %s is not served: %s", listener.name, error)
+
+    def _readvertise(self, listener: Listener) -> None:
+        for acceptor in self._acceptors:
+            if acceptor.name == listener.name:
+                acceptor.advertised = listener.advertised
+                for connection in self._connections_of(acceptor):
+                    connection.advertise(listener.advertised)
+
+    def _connections_of(self, acceptor: Acceptor) -> list[Connection]:
+        port = acceptor.address[1]
+        return [one for one in self._connections if one.came_to[1] == port]
 
     # Connections come and go
 

@@ -53,6 +53,8 @@ class OffsetIndex(SparseIndex):
         assert 0 <= relative <= INT32_MAX, "the offset is too far from the base"
         assert 0 <= position <= INT32_MAX, "the position does not fit 4 bytes"
         assert position or relative, "an entry of zero bytes would not be found again"
+        if not self._is_allocated:
+            self._allocate()
         file.pwrite(ENTRY.pack(relative, position), count * 8)
         self._entry_count = count + 1
         self._last_offset = offset

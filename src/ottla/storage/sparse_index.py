@@ -3,9 +3,11 @@
 Format pages: docs/format/offset-index.md, docs/format/time-index.md. Kafka's counterparts:
 `AbstractIndex` and `LazyIndex`.
 
-The file is as long as it may grow, holds entries in ascending order, and is zero behind them; it is
-cut to its entries when its segment is no longer written to. Reads go through a mapping, writes
-through `pwrite`, which the mapping follows.
+From its first entry on the file is as long as it may grow, holds entries in ascending order, and is
+zero after them; it is cut to its entries when its segment is no longer written to. Until then it is
+empty: Kafka's `DumpLogSegments` takes the first eight zeros of a file for an entry and reports that
+the log has no such offset, but passes over an empty file. Kafka itself allocates at once. Reads go
+through a mapping, writes through `pwrite`, which the mapping follows.
 
 **How many entries a file holds.** No entry is all zero bytes, except perhaps a time index's first,
 and entries only ever ascend, so the entries are a run of non-zero ones and the first zero entry
@@ -60,6 +62,7 @@ class SparseIndex:
         "_file",
         "_file_size",
         "_file_system",
+        "_is_allocated",
         "_key_at",
         "_max_entry_count",
         "_max_index_size",
@@ -115,7 +118,7 @@ class SparseIndex:
 
     @property
     def size(self) -> int:
-        """How long the file is: its room, not its entries."""
+        """How long the file is, or will be from its first entry on: its room, not its entries."""
         self._opened()
         return self._file_size
 
@@ -135,7 +138,7 @@ class SparseIndex:
         return 0 <= offset - self.base_offset <= INT32_MAX
 
     def truncate(self) -> None:
-        """Removes every entry; the file keeps its length."""
+        """Removes every entry; there is as much room as before."""
         self._truncate_to_count(0)
 
     def resize(self, size: int) -> bool:
@@ -146,6 +149,10 @@ class SparseIndex:
         assert rounded >= self._entry_count * self.ENTRY.size, "resizing would cut entries off"
         if rounded == self._file_size:
             return False
+        if self._entry_count == 0:
+            self._empty(file)
+            self._set_room(rounded)
+            return True
         self._unmap()
         file.truncate(rounded)
         self._map(file)
@@ -219,13 +226,13 @@ class SparseIndex:
     def _open(self) -> File:
         is_new = self._writable and self._file_system.status(self._path) is None
         file = self._file_system.open(self._path, writable=self._writable, create=is_new)
-        if is_new:
-            file.truncate(self._max_index_size - self._max_index_size % self.ENTRY.size)
         self._file = file
         if self._writable:
             self._map(file)
-            # A new file is known to be empty, even where it has room for one entry only.
-            self._entry_count = 0 if is_new else self._count_entries(self._read_view)
+            if is_new:
+                self._set_room(self._max_index_size - self._max_index_size % self.ENTRY.size)
+            else:
+                self._entry_count = self._count_entries(self._read_view)
         else:
             self._copy(file)
         self._remember_last()
@@ -248,9 +255,22 @@ class SparseIndex:
     def _read_view(self, size: int, position: int) -> bytes:
         return bytes(self._view[position : position + size])
 
+    def _allocate(self) -> None:
+        """Makes an empty file as long as it may grow, before its first entry."""
+        file, room = self._opened(), self._file_size
+        self._unmap()
+        file.truncate(room)
+        self._map(file)
+
     def _measure(self, file: File) -> None:
-        self._file_size = file.size()
-        self._max_entry_count = self._file_size // self.ENTRY.size
+        self._set_room(file.size())
+        self._is_allocated = True
+
+    def _set_room(self, size: int) -> None:
+        """How long the file is, or shall be: in the latter case `_allocate` makes it so."""
+        self._file_size = size
+        self._is_allocated = False
+        self._max_entry_count = size // self.ENTRY.size
         self._positions = range(0, self._max_entry_count * self.ENTRY.size, self.ENTRY.size)
 
     def _use(self, view: Buffer) -> None:
@@ -294,6 +314,16 @@ class SparseIndex:
             file.pwrite(bytes(removed * self.ENTRY.size), count * self.ENTRY.size)
             self._entry_count = count
             self._remember_last()
+            if count == 0:
+                self._empty(file)
+
+    def _empty(self, file: File) -> None:
+        """Cuts a file whose last entry has gone; `_allocate` gives it its room again."""
+        room = self._file_size
+        self._unmap()
+        file.truncate(0)
+        self._map(file)
+        self._set_room(room)
 
     def _unmap(self) -> None:
         view = self._view
@@ -304,6 +334,4 @@ class SparseIndex:
     def _forget(self) -> None:
         self._use(b"")
         self._entry_count = 0
-        self._max_entry_count = 0
-        self._file_size = 0
-        self._positions = range(0)
+        self._set_room(0)

@@ -74,6 +74,8 @@ class TimeIndex(SparseIndex):
         relative = offset - self.base_offset
         assert count < self._max_entry_count, "the index has no room even for its last entry"
         assert 0 <= relative <= INT32_MAX, "the offset is too far from the base"
+        if not self._is_allocated:
+            self._allocate()
         file.pwrite(ENTRY.pack(timestamp_ms, relative), count * 12)
         self._entry_count = count + 1
         self._last = (timestamp_ms, offset)

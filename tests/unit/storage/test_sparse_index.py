@@ -8,6 +8,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, OsFileSystem, read_file
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.sparse_index import WARM_SIZE
+from ottla.storage.time_index import TimeIndex
 from ottla.testing import FakeFileSystem
 
 SIZE = 100 * 8
@@ -43,8 +44,32 @@ def test_nothing_is_made_before_the_first_use(disk: FileSystem, path: str) -> No
     index.close()
     assert disk.status(path) is None
     assert index.entry_count == 0
-    assert size_of(disk, path) == 10 * 1024 * 1024
+    assert size_of(disk, path) == 0
+    index.append(1, 10)
+    assert size_of(disk, path) == index.size == 10 * 1024 * 1024
     index.close()
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+def test_a_file_without_entries_is_empty_as_kafkas_tools_take_zeros_for_one(
+    disk: FileSystem, path: str, kind: type[OffsetIndex] | type[TimeIndex]
+) -> None:
+    index = kind(disk, path, base_offset=80, max_index_size=SIZE)
+    assert (index.entry_count, size_of(disk, path)) == (0, 0)
+    index.append(84, 85)
+    assert size_of(disk, path) == index.size
+    index.truncate_to(80)
+    assert (index.entry_count, size_of(disk, path)) == (0, 0)
+    assert index.max_entry_count == SIZE // kind.ENTRY.size
+    index.append(84, 85)
+    index.truncate()
+    index.abandon()
+    reopened = kind(disk, path, base_offset=80)
+    assert reopened.resize(SIZE)
+    assert (size_of(disk, path), reopened.max_entry_count) == (0, SIZE // kind.ENTRY.size)
+    reopened.append(84, 85)
+    assert size_of(disk, path) == reopened.size
+    reopened.close()
 
 
 def test_a_new_file_is_as_long_as_whole_entries_allow(disk: FileSystem, path: str) -> None:
@@ -58,13 +83,13 @@ def test_the_count_is_found_again_before_the_zero_tail(
     disk: FileSystem, path: str, count: int
 ) -> None:
     filled(disk, path, count).abandon()
-    assert size_of(disk, path) == SIZE
+    assert size_of(disk, path) == (SIZE if count else 0)
     for writable in (True, False):
         index = OffsetIndex(disk, path, base_offset=0, writable=writable)
         assert index.entry_count == count
         assert index.lookup(1000) == (count, 10 * count)
         index.abandon()
-    assert size_of(disk, path) == SIZE
+    assert size_of(disk, path) == (SIZE if count else 0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50, 100])
