@@ -91,13 +91,20 @@ class FileSystem(Protocol):
     """What storage may do to a disk."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
-        """Opens a file; `create` makes it when it is missing (and implies `writable`)."""
+        """Opens a regular file; `create` makes it when it is missing (and implies `writable`).
+
+        Anything else of that name (a FIFO, a link, a device) is an `OSError`, and is not waited
+        for.
+        """
 
     def list(self, directory: str) -> list[str]:
         """The names in a directory, sorted."""
 
     def status(self, path: str) -> FileStatus | None:
-        """Size, time and kind, or `None` when there is nothing there."""
+        """Size, time and kind, or `None` when there is nothing there.
+
+        A link that leads nowhere is something; `open` refuses it.
+        """
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Gives a file another modification time; the file's next `sync` keeps it."""
@@ -244,22 +251,15 @@ class OsFileSystem:
     """The machine's own files."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "OsFile":
-        flags = os.O_CLOEXEC | (os.O_RDWR if writable or create else os.O_RDONLY)
-        if create:
-            flags |= os.O_CREAT
-        descriptor = os.open(path, flags, 0o644)
-        # The kernel refuses directories only to writers; here the first `pread` would be too late.
-        if flags & os.O_RDWR == 0 and stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return OsFile(path, descriptor)
+        flags = os.O_RDWR if writable or create else os.O_RDONLY
+        return OsFile(path, _open_regular(path, flags | (os.O_CREAT if create else 0)))
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
 
     def status(self, path: str) -> FileStatus | None:
         try:
-            status = os.stat(path)
+            status = _stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return FileStatus(
@@ -302,10 +302,10 @@ class OsFileSystem:
             os.close(descriptor)
 
     def lock(self, path: str) -> "OsFileLock | None":
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             if _identity(os.stat(path)) in _LOCKED_HERE:
                 return None
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = _open_regular(path, os.O_RDWR | os.O_CREAT)
         identity = _identity(os.fstat(descriptor))
         token = object()
         if _LOCKED_HERE.setdefault(identity, token) is not token:
@@ -321,6 +321,43 @@ class OsFileSystem:
                 return None
             raise
         return OsFileLock(descriptor, identity)
+
+
+def _stat(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
+        return os.lstat(path)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """A descriptor of a regular file.
+
+    Opening a FIFO waits for its other end, a link's bytes belong to a file of another name, and a
+    device never ends: none of them is a file that a broker wrote.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise _not_regular(path, "a symbolic link") from error
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV):
+            raise _not_regular(path, "a socket or a device") from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    # The kernel refuses directories only to writers; here the first `pread` would be too late.
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise _not_regular(path, "a FIFO" if stat.S_ISFIFO(mode) else "a socket or a device")
+
+
+def _not_regular(path: str, kind: str) -> OSError:
+    return OSError(errno.EINVAL, f"it is {kind} where a regular file belongs; move it away", path)
 
 
 _LOCKED_HERE: dict[tuple[int, int], object] = {}

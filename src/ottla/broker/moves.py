@@ -27,8 +27,9 @@ from ottla.broker.topics import Topics
 from ottla.config.broker import BrokerConfig
 from ottla.storage.filenames import parse_directory_name
 from ottla.storage.flushing import FlushPlan, due_flush, plan_flush
+from ottla.storage.found_log import TopicPartition
 from ottla.storage.log_copy import LogCopy, start_of_copy
-from ottla.storage.log_directory import LogDirectory, TopicPartition
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)

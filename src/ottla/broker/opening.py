@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
-from ottla.base.files import FileSystem, join, read_file
+from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.broker.arrangement import Arranged, arrange
+from ottla.broker.arrangement import Arranged, arrange, find_lost
 from ottla.broker.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.topic_file import (
@@ -27,8 +27,14 @@ from ottla.broker.topic_file import (
 from ottla.broker.topics import topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory_claim import UnusableDirectoryError
-from ottla.storage.filenames import META_PROPERTIES, PARTITION_METADATA
-from ottla.storage.found_log import FoundLog
+from ottla.storage.filenames import (
+    CHECKPOINT_RECOVERY_POINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    partition_directory_name,
+)
+from ottla.storage.found_log import FoundLog, TopicPartition
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.open_options import OpenOptions, run_in_turn
@@ -78,6 +84,8 @@ class OpenedDirectories:
     next_producer_id: int
     cluster_id: str
     node_id: int
+    refused: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Why partitions are neither served nor made anew until a person has put things right."""
 
 
 class TopicConfigs:
@@ -136,9 +144,10 @@ def open_directories(
         run_all=options.run_all,
     )
     opener = _Opener(file_system, open_options, failures)
-    directories = opener.open_all(paths, known, options.run_directories)
+    directories, refused = opener.open_all(paths, known, options.run_directories)
     opened = OpenedDirectories(
         directories=directories,
+        refused=refused,
         entries=known.entries,
         gone=known.gone,
         cluster_id=cluster_id,
@@ -215,27 +224,30 @@ class _Opener:
 
     def open_all(
         self, paths: Sequence[str], known: TopicFile, run_directories: RunAll
-    ) -> list[LogDirectory]:
+    ) -> tuple[list[LogDirectory], dict[TopicPartition, str]]:
+        """The directories, and why partitions are refused."""
         directories: list[LogDirectory] = []
         try:
             directories += [self._claim(path) for path in paths]
             self._check_any_left(directories)
             _check_ids(directories)
             found = [self._find_logs(directory) for directory in directories]
+            _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
             arranged = arrange(found, known, is_complete=is_complete)
-            run_directories(
-                [
-                    partial(self._load, directory, some)
-                    for directory, some in zip(directories, arranged, strict=True)
-                ]
-            )
+            pairs = zip(directories, arranged.directories, strict=True)
+            run_directories([partial(self._load, directory, some) for directory, some in pairs])
             self._check_any_left(directories)
+            refused = {**_why_lost(directories, found, known), **arranged.refused}
+            for (topic, index), reason in refused.items():
+                logger.error("%s-%d is refused: %s", topic, index, reason)
+            for directory in directories:
+                directory.refuse(refused)
         except BaseException:
             for directory in directories:
                 directory.abandon()
             raise
-        return directories
+        return directories, refused
 
     def _claim(self, path: str) -> LogDirectory:
         reason = self._failures.get(path)
@@ -268,6 +280,43 @@ class _Opener:
         raise _none_left(
             [self._failures.get(one.path) or str(one.health.failure) for one in directories]
         )
+
+
+def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile) -> None:
+    """Names the topic file where it is missing though Ottla, which writes one, has been here."""
+    witnessed = [one.path for some in found for one in some if one.witness is not None]
+    if witnessed and not known.is_found:
+        logger.warning(
+            "%s is missing: topics have the broker's defaults instead of their own settings; "
+            "restore it, or give them their settings again",
+            join(parent_directory(witnessed[0]), TOPIC_FILE_NAME),
+        )
+
+
+def _why_lost(
+    directories: Sequence[LogDirectory], found: Sequence[Sequence[FoundLog]], known: TopicFile
+) -> dict[TopicPartition, str]:
+    """What to do about each partition that a checkpoint names and no directory holds.
+
+    While one is away nobody knows what it holds.
+    """
+    if any(directory.is_offline for directory in directories):
+        return {}
+    held = {key for directory in directories for key in directory.logs}
+    if not known.is_found:
+        # Kafka writes its checkpoints a moment after it has put a log away.
+        put_away = (DirectoryState.DELETE, DirectoryState.STRAY)
+        held |= {one.key for some in found for one in some if one.name.state in put_away}
+    reasons = {}
+    for directory in directories:
+        for key in find_lost(known, directory.checkpointed.keys(), held):
+            name = partition_directory_name(*key)
+            reasons[key] = (
+                f"{join(directory.path, name)} is not there, though {CHECKPOINT_RECOVERY_POINT} "
+                "names it; put it back, or give it up with: "
+                f"ottla log give-up {directory.path} {name}"
+            )
+    return reasons
 
 
 def _check_ids(directories: Sequence[LogDirectory]) -> None:
@@ -327,7 +376,7 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
     Where the topic file knows another id than the disks, another topic of that name was made since
     (by Kafka, say): the disks are right. An entry without any partition is a creation that a crash
     cut off before it was answered: it is dropped, unless its partitions may lie in a directory
-    that is away.
+    that is away, or are refused.
     """
     found: dict[str, TopicEntry] = {}
     if any(directory.is_offline for directory in opened.directories):
@@ -346,7 +395,25 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
             if index >= entry.partition_count:
                 entry = dataclasses.replace(entry, partition_count=index + 1)
             found[topic] = entry
+    _add_refused(found, opened)
     return found
+
+
+def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> None:
+    """Topics of which all partitions are refused stay, and those that only checkpoints know.
+
+    A directory that has the name of a partition by mistake makes no topic of that name.
+    """
+    lost = {key for directory in opened.directories for key in directory.checkpointed}
+    for topic, index in opened.refused:
+        entry = found.get(topic) or opened.entries.get(topic)
+        if entry is None and (topic, index) in lost:
+            entry = TopicEntry(name=topic, topic_id=ZERO_UUID, partition_count=0, overrides={})
+        if entry is None or (topic not in found and index >= entry.partition_count > 0):
+            continue
+        if (topic, index) in lost and index >= entry.partition_count:
+            entry = dataclasses.replace(entry, partition_count=index + 1)
+        found[topic] = entry
 
 
 def ensure_topic_id(

@@ -17,7 +17,8 @@ from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.moment import Moment
 from ottla.broker.removals import SegmentRemovals
 from ottla.storage.filenames import log_file_name
-from ottla.storage.log_directory import LogDirectory, TopicPartition
+from ottla.storage.found_log import TopicPartition
+from ottla.storage.log_directory import LogDirectory
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.retention import (
     Blocker,

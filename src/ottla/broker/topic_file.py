@@ -39,13 +39,15 @@ class TopicFile:
 
     entries: Mapping[str, TopicEntry]
     gone: frozenset[Uuid] = frozenset()
+    is_found: bool = True
+    """Whether there is a file at all."""
 
 
 def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
     """An empty one when there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
     if file_system.status(path) is None:
-        return TopicFile(entries={})
+        return TopicFile(entries={}, is_found=False)
     content = read_file(file_system, path)
     try:
         return _parse(json.loads(content))
@@ -80,7 +82,8 @@ def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
                 continue
             if known is None or entry.revision > known.revision:
                 merged[name] = entry
-    return TopicFile(entries=merged, gone=gone)
+    is_found = any(one.is_found for one in all_files)
+    return TopicFile(entries=merged, gone=gone, is_found=is_found)
 
 
 def _parse(content: Any) -> TopicFile:

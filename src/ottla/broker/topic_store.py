@@ -22,7 +22,8 @@ from ottla.broker.removals import Removals
 from ottla.broker.topic_file import TopicEntry, write_topic_file
 from ottla.broker.topics import NewTopic, Topic, Topics, topic_config
 from ottla.config.topic import TopicConfig
-from ottla.storage.log_directory import LogDirectory, TopicPartition
+from ottla.storage.found_log import TopicPartition
+from ottla.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +50,13 @@ class TopicStore:
         self._new_id = new_id
         self.is_cordoned: Callable[[LogDirectory], bool] = lambda _: False
         self._gone: set[Uuid] = set()
+        self._refused: Mapping[TopicPartition, str] = {}
 
     def load(self, opened: OpenedDirectories) -> None:
         """Takes what lies on the disks, and finishes what a crash cut off."""
         entries = entries_on_disk(opened)
         self._gone = set(opened.gone)
+        self._refused = opened.refused
         for entry in entries.values():
             config = topic_config(self._configs.defaults, entry.overrides)
             self._configs.put(entry.name, config)
@@ -66,16 +69,37 @@ class TopicStore:
             if entry.is_deleted:
                 logger.info("finishing the deletion of topic %s", entry.name)
                 self._delete(topic)
-            elif self._has_offline_directory:
-                missing = set(range(entry.partition_count)) - topic.partitions.keys()
-                topic.offline_indexes = missing
             else:
-                _warn_of_format(topic)
-                self._create_missing(topic, entry.partition_count)
-        if self._gone and not self._has_offline_directory:
-            # All there was of them is stray by now.
+                topic.offline_indexes = self._not_at_hand(topic)
+                if not self._has_offline_directory:
+                    _warn_of_format(topic)
+                    self._complete(topic)
+        if self._has_offline_directory:
+            return
+        # All there was of deleted topics is stray by now. And topics that Kafka made are written
+        # down with their ids, by which their directories are told apart from now on.
+        is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
+        if self._gone or not is_known:
             self._gone.clear()
             self._write()
+
+    def _not_at_hand(self, topic: Topic) -> dict[int, str]:
+        """Why partitions are neither on a disk that can be read nor made anew."""
+        missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
+        refused = {one: self._refused.get((topic.name, one)) for one in missing}
+        away = "a log directory is offline" if self._has_offline_directory else None
+        return {index: why for index, one in refused.items() if (why := one or away)}
+
+    def _complete(self, topic: Topic) -> None:
+        """Makes the partitions that are due: a crash came while the topic was made, or grew."""
+        due = topic.partition_count - len(topic.known_indexes)
+        if due:
+            logger.warning(
+                "%d of the %d partitions of topic %s are not there and were in no checkpoint: they "
+                "are made, as after a crash that came before they were",
+                due, topic.partition_count, topic.name,
+            )  # fmt: skip
+        self._create_missing(topic, topic.partition_count)
 
     def _take_directory(self, directory: LogDirectory) -> None:
         for path in directory.deleted_paths:
@@ -105,6 +129,7 @@ class TopicStore:
         """Makes a topic."""
         self.topics.check_new_name(new.name)
         self._check_any_open()
+        self._check_nothing_in_the_way(new.name, range(partition_count))
         entry = TopicEntry(
             name=new.name,
             topic_id=self._id_for(new),
@@ -116,6 +141,7 @@ class TopicStore:
         if validate_only:
             return topic
         try:
+            self._forget(topic.name, range(partition_count))
             self._write(entry)
             self._configs.put(topic.name, topic.config)
             self._create_missing(topic, partition_count)
@@ -131,9 +157,12 @@ class TopicStore:
         """Adds partitions until there are so many."""
         assert partition_count > topic.partition_count
         self._check_any_open()
+        added = range(topic.partition_count, partition_count)
+        self._check_nothing_in_the_way(topic.name, added)
         old_count, topic.partition_count = topic.partition_count, partition_count
         topic.revision += 1
         try:
+            self._forget(topic.name, added)
             self._write()
             self._create_missing(topic, partition_count)
         except StorageError as error:
@@ -195,6 +224,7 @@ class TopicStore:
         self._write(topic.entry(is_deleted=True))
         self.topics.remove(topic)
         self._configs.remove(topic.name)
+        self._forget(topic.name, topic.offline_indexes)
         for directory in self._directories:
             if not directory.is_offline:
                 self._delete_logs(topic.name, directory)
@@ -250,6 +280,19 @@ class TopicStore:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Unable to place the partition: every log directory is cordoned.",
             )
+
+    def _check_nothing_in_the_way(self, name: str, indexes: range) -> None:
+        """Raises `ApiError` where a directory that is another's has the name of a new one."""
+        for index in indexes:
+            reason = self._refused.get((name, index))
+            if reason is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def _forget(self, name: str, indexes: Iterable[int]) -> None:
+        keys = [(name, index) for index in indexes]
+        for directory in self._directories:
+            if keys and not directory.is_offline:
+                directory.forget(keys)
 
     def _undo(self, topic: Topic, indexes: Iterable[int]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""

@@ -78,18 +78,19 @@ class Topic:
         self.revision = entry.revision
         self.config = config
         self.partitions: dict[int, Partition] = {}
-        self.offline_indexes: set[int] = set()
-        """Partitions that lie in a directory which could not be opened, if they lie anywhere."""
+        self.offline_indexes: dict[int, str] = {}
+        """Partitions that are not at hand, and why: they lie in a directory that could not be
+        opened, if they lie anywhere, or wait for a person to put them right."""
 
     @property
     def known_indexes(self) -> list[int]:
-        return sorted(self.partitions.keys() | self.offline_indexes)
+        return sorted(self.partitions.keys() | self.offline_indexes.keys())
 
     @property
     def leaderless_indexes(self) -> list[int]:
         """The partitions that nobody can write to or read from."""
         gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
-        return sorted(gone | self.offline_indexes)
+        return sorted(gone | self.offline_indexes.keys())
 
     @property
     def is_internal(self) -> bool:
@@ -138,14 +139,15 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition:
-        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one whose
-        directory could not be opened."""
+        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one that is not
+        at hand."""
         try:
             return self._by_name[name].partitions[index]
         except KeyError:
             topic = self._by_name.get(name)
             if topic is not None and index in topic.offline_indexes:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from None
+                reason = topic.offline_indexes[index]
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from None
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
 
     def online_partition(self, name: str, index: int) -> Partition:

@@ -7,6 +7,10 @@ from ottla.cli.main import LazyGroup
 COMMANDS = {
     "dump": ("ottla.cli.log_dump:dump_command", "Print what files of a log hold."),
     "check": ("ottla.cli.log_check:check_command", "Say whether a log is sound, and where not."),
+    "give-up": (
+        "ottla.cli.log_give_up:give_up_command",
+        "Replace a lost partition by an empty one.",
+    ),
     "repair": ("ottla.cli.log_repair:repair_command", "Plan how to mend a log, and do it."),
 }
 

@@ -13,6 +13,7 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.storage.filenames import (
     PARTITION_METADATA,
+    WITNESS,
     DirectoryState,
     PartitionDirectory,
     parse_directory_name,
@@ -21,6 +22,8 @@ from ottla.storage.partition_metadata import is_id_with_flipped_bit, read_topic_
 from ottla.storage.witness import Witness, read_witness
 
 logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
 
 
 class Fate(Enum):
@@ -53,8 +56,14 @@ class FoundLog:
     witness: Witness | None = None
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> TopicPartition:
         return self.name.topic, self.name.partition
+
+    @property
+    def home(self) -> TopicPartition:
+        """The partition that wrote it, by its witness; the name's where that does not say."""
+        witness = self.witness
+        return self.key if witness is None or witness.partition is None else witness.partition
 
 
 FATES_ALONE = {
@@ -106,6 +115,12 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
             metadata_path, uuid_text(topic_id),
         )  # fmt: skip
         write_topic_id(file_system, metadata_path, topic_id)
+    elif told and is_other and topic_id is not None:
+        reason = f"says {uuid_text(topic_id)}, but {WITNESS} beside it {uuid_text(told)}"
+        topic_id = None
+        damage = CorruptionError(metadata_path, 0, f"{reason}; remove the one that is wrong")
+    elif damage is None:
+        topic_id = topic_id or told
     return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, witness=witness)
 
 

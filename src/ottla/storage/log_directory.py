@@ -6,7 +6,7 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -34,7 +34,14 @@ from ottla.storage.filenames import (
     partition_directory_name,
     stray_directory_name,
 )
-from ottla.storage.found_log import FATES_ALONE, LOADED, Fate, FoundLog, find_logs
+from ottla.storage.found_log import (
+    FATES_ALONE,
+    LOADED,
+    Fate,
+    FoundLog,
+    TopicPartition,
+    find_logs,
+)
 from ottla.storage.log_starts import LogStarts
 from ottla.storage.meta_properties import MetaProperties
 from ottla.storage.open_options import OpenOptions
@@ -44,8 +51,6 @@ from ottla.storage.recovery import LoadRequest, recover
 from ottla.storage.renaming import log_renamed
 
 logger = logging.getLogger(__name__)
-
-TopicPartition = tuple[str, int]
 
 NO_BROKER_EPOCH = -1
 
@@ -77,6 +82,10 @@ class LogDirectory:
         self._checkpointed_strangers: set[TopicPartition] = set()
         """Logs that are gone but may be in the checkpoints, where a new one of the name must not
         find the recovery point and the start of the old one."""
+        self.checkpointed: Mapping[TopicPartition, int] = {}
+        """The recovery points as the start found them: of each log that was here by then."""
+        self._refused: dict[TopicPartition, tuple[int, int]] = {}
+        """Recovery points and starts of logs that should be here and are not."""
         self._cleaner_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
         self.cleaned: dict[TopicPartition, int] = {}
         """Up to where each compacted log has been compacted; `move_cleaned` changes it."""
@@ -143,6 +152,7 @@ class LogDirectory:
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
         recovery_points = self._recovery_points.read_if_whole()
+        self.checkpointed = recovery_points
         self._log_starts.read()
         self.cleaned = self._cleaner_points.read_if_whole()
         paths, future_paths = self._settle(found)
@@ -291,6 +301,26 @@ class LogDirectory:
 
     # Logs come, move and go
 
+    def refuse(self, keys: Collection[TopicPartition]) -> None:
+        """Keeps what the checkpoints say of partitions that are not served, for the next start."""
+        starts = self._log_starts.checkpointed
+        self._refused = {
+            key: (point, starts.get(key, 0))
+            for key, point in self.checkpointed.items()
+            if key in keys and key not in self.logs
+        }
+
+    @touches_disk
+    def forget(self, keys: Collection[TopicPartition]) -> None:
+        """Takes partitions that are gone from the checkpoints.
+
+        They would otherwise be taken for lost if a crash comes before new ones of their names are
+        made.
+        """
+        is_refused = [self._refused.pop(key, None) is not None for key in keys]
+        if any(is_refused) or not self._checkpointed_strangers.isdisjoint(keys):
+            self.checkpoint()
+
     @touches_disk
     def create_log(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
         """Makes a partition's directory and its empty log."""
@@ -402,21 +432,23 @@ class LogDirectory:
         # keep a crash in between from recovering what the older start still shows.
         self.checkpoint_log_starts()
         logs = (self.futures | self.logs).items()
-        self._recovery_points.write({key: log.offsets.recovery_point for key, log in logs})
+        points = {key: log.offsets.recovery_point for key, log in logs}
+        points.update((key, point) for key, (point, _) in self._refused.items())
+        self._recovery_points.write(points)
         self._high_watermarks.write({key: log.high_watermark for key, log in logs})
         self._checkpointed_strangers.clear()
 
     @touches_disk
     def checkpoint_log_starts(self) -> None:
         """Records where logs start that do not start with their first segment."""
-        self._log_starts.write(
-            {
-                key: log.log_start_offset
-                for key, log in (self.futures | self.logs).items()
-                if log.offsets.is_front_unsynced
-                or log.log_start_offset > log.segments.first.base_offset
-            }
-        )
+        starts = {
+            key: log.log_start_offset
+            for key, log in (self.futures | self.logs).items()
+            if log.offsets.is_front_unsynced
+            or log.log_start_offset > log.segments.first.base_offset
+        }
+        starts.update((key, start) for key, (_, start) in self._refused.items() if start)
+        self._log_starts.write(starts)
 
     def _keep_cut(self, key: TopicPartition) -> None:
         """A log was cut from behind, and goes on with what is not compacted."""

@@ -28,22 +28,22 @@ class LogStarts:
         self._file_system = file_system
         self._checkpoint = OffsetCheckpoint(file_system, join(directory, CHECKPOINT_LOG_START))
         self._copy_path = join(directory, WITNESSED_LOG_STARTS)
-        self._checkpointed: dict[TopicPartition, int] = {}
+        self.checkpointed: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] | None = None
 
     def read(self) -> None:
         """Raises `OSError`; what is damaged is named, and counts as empty."""
-        self._checkpointed = self._checkpoint.read_if_whole()
+        self.checkpointed = self._checkpoint.read_if_whole()
         self._copied = read_sealed(self._file_system, self._copy_path, parse_offsets)
 
     @property
     def known(self) -> set[TopicPartition]:
         """All logs that either file names."""
-        return self._checkpointed.keys() | (self._copied or {}).keys()
+        return self.checkpointed.keys() | (self._copied or {}).keys()
 
     def start_of(self, key: TopicPartition, *, is_witnessed: bool) -> int:
         """The start of a log, which the copy tells if nobody else has written the log since."""
-        stated = self._checkpointed.get(key, 0)
+        stated = self.checkpointed.get(key, 0)
         if self._copied is None or not is_witnessed:
             return stated
         start = self._copied.get(key, 0)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.files import FileSystem, base_name, join, remove_if_present
 from ottla.base.ids import Uuid
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
@@ -32,6 +32,7 @@ from ottla.storage.filenames import (
     FileKind,
     FileName,
     FileSuffix,
+    parse_directory_name,
     parse_file_name,
     parse_witness_name,
     witness_file_name,
@@ -478,7 +479,11 @@ class _Loader:
                 self._files,
                 self._directory,
                 request.witness,
-                Witness(topic_id=request.topic_id, gapless_from=log_end_offset),
+                Witness(
+                    topic_id=request.topic_id,
+                    gapless_from=log_end_offset,
+                    partition=_partition_of(self._directory),
+                ),
             ),
         )
 
@@ -496,3 +501,9 @@ class _Loader:
     def _log_start_offset(self) -> int:
         """Where the log starts: as recorded, unless retention has removed more since."""
         return max(self._request.log_start_offset, self._segments.first.base_offset)
+
+
+def _partition_of(directory: str) -> tuple[str, int] | None:
+    """Which partition's log a directory is, by its name; a copy that moves is the log's too."""
+    name = parse_directory_name(base_name(directory))
+    return None if name is None else (name.topic, name.partition)

@@ -1,8 +1,9 @@
 """What is known of a partition's log that its own files could not tell, were a bit of them flipped.
 
-The topic's id, of which Kafka's file is the only place, and the offset from which on every batch
-begins where the one before it ends: no checksum covers a batch's base offset, and of the very last
-batch no neighbour tells where it belongs. It stands in a file of its own beside Kafka's.
+The topic's id, of which Kafka's file is the only place; the partition, which only the directory's
+name tells; and the offset from which on every batch begins where the one before it ends: no
+checksum covers a batch's base offset, and of the very last batch no neighbour tells where it
+belongs. It stands in a file of its own beside Kafka's.
 
 Format page: docs/format/ottla-witness.md. Kafka removes what ends with `.deleted` whenever it loads
 a log: so a witness that is there also says that Kafka has not changed the log since. A crash leaves
@@ -17,16 +18,23 @@ from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.storage.filenames import WITNESS
 from ottla.storage.sealed import read_sealed, sealed
 
-VERSION = 0
+VERSION = 1
+VERSION_WITHOUT_PARTITION = 0
 UNKNOWN = "-"
+
+TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """`None` where nothing is known: of a topic without an id, of a log that may have gaps."""
+    """`None` where nothing is known: of a topic without an id, of a log that may have gaps.
+
+    `partition` is `None` in the files of an earlier version.
+    """
 
     topic_id: Uuid | None
     gapless_from: int | None
+    partition: TopicPartition | None = None
 
 
 class LogWitness:
@@ -48,6 +56,7 @@ class LogWitness:
             loaded = Witness(
                 topic_id=loaded.topic_id or found.topic_id,
                 gapless_from=min((one for one in offsets if one is not None), default=None),
+                partition=loaded.partition,
             )
         self.known = loaded
         if found != loaded:
@@ -90,18 +99,29 @@ def dismiss_witness(file_system: FileSystem, directory: str) -> None:
 def witness_text(witness: Witness) -> bytes:
     topic_id = UNKNOWN if witness.topic_id is None else uuid_text(witness.topic_id)
     gapless_from = UNKNOWN if witness.gapless_from is None else str(witness.gapless_from)
-    return sealed(f"{VERSION}\n{topic_id}\n{gapless_from}\n".encode())
+    lines = [str(VERSION_WITHOUT_PARTITION), topic_id, gapless_from]
+    if witness.partition is not None:
+        topic, index = witness.partition
+        lines = [str(VERSION), *lines[1:], f"{topic} {index}"]
+    return sealed("".join(f"{line}\n" for line in lines).encode())
 
 
 def parse_witness(path: str, content: bytes) -> Witness:
     """What was sealed; raises `CorruptionError`."""
     lines = content.decode("ascii", errors="replace").split("\n")
-    if len(lines) != 4 or lines[0] != str(VERSION):
+    is_old = len(lines) == 4 and lines[0] == str(VERSION_WITHOUT_PARTITION)
+    if not is_old and (len(lines) != 5 or lines[0] != str(VERSION)):
         raise CorruptionError(path, 0, "its version is not known")
     try:
         return Witness(
             topic_id=None if lines[1] == UNKNOWN else parse_uuid(lines[1]),
             gapless_from=None if lines[2] == UNKNOWN else int(lines[2]),
+            partition=None if is_old else _parse_partition(lines[3]),
         )
     except ValueError as error:
         raise CorruptionError(path, 0, str(error)) from error
+
+
+def _parse_partition(line: str) -> TopicPartition:
+    topic, _, index = line.rpartition(" ")
+    return topic, int(index)

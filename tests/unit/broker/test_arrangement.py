@@ -1,13 +1,16 @@
 """What becomes of the directories of partitions at a start, whatever mixture of them there is."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.broker.arrangement import arrange
+from ottla.broker.arrangement import arrange, find_lost
 from ottla.broker.topic_file import TopicEntry, TopicFile
 from ottla.storage.filenames import parse_directory_name
 from ottla.storage.found_log import Fate, FoundLog
+from ottla.storage.witness import Witness
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"
@@ -39,7 +42,7 @@ def fates(
 ) -> list[Fate]:
     """The fates of names, each in the directory whose letter stands at its place."""
     logs = [found(f"/{place}/{name}") for place, name in zip(at, names, strict=False)]
-    (arranged,) = arrange([logs], topics or known(), is_complete=is_complete)
+    (arranged,) = arrange([logs], topics or known(), is_complete=is_complete).directories
     assert [one for one, _ in arranged] == logs
     return [fate for _, fate in arranged]
 
@@ -88,10 +91,49 @@ def test_a_log_that_was_put_away_and_is_nowhere_else_is_never_removed() -> None:
     assert fates(RETIRED) == [Fate.STRAY]
 
 
-def test_a_log_of_another_topic_of_that_name_is_stray() -> None:
-    logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID), found(f"/e/t-1.{U}-future", OTHER_ID)]
-    (arranged,) = arrange([logs], known(), is_complete=True)
-    assert [fate for _, fate in arranged] == [Fate.LOAD, Fate.STRAY, Fate.STRAY]
+def test_a_log_of_another_topic_of_that_name_is_stray_beside_the_right_one() -> None:
+    logs = [found("/d/t-0"), found("/e/t-0", OTHER_ID), found(f"/e/t-1.{U}-future", OTHER_ID)]
+    arrangement = arrange([logs], known(), is_complete=True)
+    assert [fate for _, fate in arrangement.directories[0]] == [Fate.LOAD, Fate.STRAY, Fate.STRAY]
+    assert arrangement.refused == {}
+
+
+def test_a_log_of_another_topic_in_the_place_of_a_partition_stays_and_is_named() -> None:
+    logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
+    arrangement = arrange([logs], known(), is_complete=True)
+    assert [fate for _, fate in arrangement.directories[0]] == [Fate.LOAD, Fate.KEEP]
+    assert arrangement.refused.keys() == {("t", 1)}
+    assert (
+        "/e/t-1 has another topic id in its partition.metadata than topic t"
+        in (arrangement.refused["t", 1])
+    )
+
+
+def test_swapped_directories_of_two_topics_are_both_refused() -> None:
+    other = TopicEntry(name="u", topic_id=OTHER_ID, partition_count=1, overrides={})
+    topics = TopicFile(entries={"t": entry(), "u": other})
+    arrangement = arrange([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
+    assert [fate for _, fate in arrangement.directories[0]] == [Fate.KEEP, Fate.KEEP]
+    assert "/d/t-0 has the topic id of u" in arrangement.refused["t", 0]
+    assert "/d/u-0 has the topic id of t" in arrangement.refused["u", 0]
+
+
+def test_swapped_directories_of_one_topic_are_both_refused() -> None:
+    logs = [
+        replace(found(f"/d/t-{here}"), witness=Witness(topic_id=ID, gapless_from=0, partition=home))
+        for here, home in ((0, ("t", 1)), (1, ("t", 0)))
+    ]
+    arrangement = arrange([logs], known(), is_complete=True)
+    assert [fate for _, fate in arrangement.directories[0]] == [Fate.KEEP, Fate.KEEP]
+    assert "/d/t-0 is the log of t-1 by its ottla-witness.deleted" in arrangement.refused["t", 0]
+
+
+def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:
+    named = {("t", 0), ("t", 1), ("t", 2), ("gone", 0)}
+    assert find_lost(known(), named, {("t", 0)}) == {("t", 1)}
+    assert find_lost(known(entry(is_deleted=True)), named, set()) == set()
+    nothing = TopicFile(entries={}, is_found=False)
+    assert find_lost(nothing, named, {("t", 0)}) == named - {("t", 0)}
 
 
 def test_a_log_of_a_topic_that_is_gone_is_stray_though_nothing_else_has_its_name() -> None:
@@ -133,5 +175,5 @@ def test_a_stray_stays_as_it_is() -> None:
 
 def test_partitions_without_an_id_belong_to_whatever_has_their_name() -> None:
     log = found("/d/t-0", None)
-    (arranged,) = arrange([[log]], known(), is_complete=True)
+    (arranged,) = arrange([[log]], known(), is_complete=True).directories
     assert [fate for _, fate in arranged] == [Fate.LOAD]

@@ -61,7 +61,7 @@ def test_entries_are_read_as_they_were_written(
 
 
 def test_no_file_is_no_entry() -> None:
-    assert read_topic_file(disk(), "/d") == TopicFile(entries={})
+    assert read_topic_file(disk(), "/d") == TopicFile(entries={}, is_found=False)
 
 
 def test_what_was_written_survives_a_crash() -> None:

@@ -17,7 +17,8 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.server.call import Call
-from ottla.storage.log_directory import LogDirectory, TopicPartition
+from ottla.storage.found_log import TopicPartition
+from ottla.storage.log_directory import LogDirectory
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:

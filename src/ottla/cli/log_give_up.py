@@ -1,0 +1,38 @@
+"""`ottla log give-up`: an empty log in the place of a partition that is lost."""
+
+import json
+
+import click
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import OsFileSystem
+from ottla.broker.topic_file import read_topic_file
+from ottla.storage.filenames import parse_directory_name
+from ottla.storage.inspection.giving_up import give_up
+
+
+@click.command("give-up")
+@click.argument("directory", metavar="DIR")
+@click.argument("partition", metavar="TOPIC-PARTITION")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def give_up_command(directory: str, partition: str, as_json: bool) -> None:
+    """Replace a lost partition of the log directory DIR by an empty one.
+
+    For a partition that a broker refuses because its directory is not there, once it is certain
+    that the directory cannot be put back. Its records stay lost; the empty log begins at the offset
+    at which the lost one ended. No broker may be running on DIR.
+    """
+    files = OsFileSystem()
+    parsed = parse_directory_name(partition)
+    try:
+        entries = read_topic_file(files, directory).entries
+        entry = entries.get(parsed.topic) if parsed else None
+        offset = give_up(files, directory, partition, entry.topic_id if entry else None)
+    except OSError as error:
+        raise UserError(f"{error.filename or directory}: {error.strerror}") from error
+    except CorruptionError as error:
+        raise UserError(f"{error}; put the directory of {partition} back instead") from error
+    if as_json:
+        click.echo(json.dumps({"type": "empty", "partition": partition, "first_offset": offset}))
+        return
+    click.echo(f"{directory}/{partition}: empty, from offset {offset} on")
