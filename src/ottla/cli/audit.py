@@ -3,7 +3,7 @@
 import json
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,29 +27,35 @@ DIFFERENCES_SHOWN = 20
 )
 @click.option("--seed", default=0, show_default=True, help="Which files are the sample.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def audit_command(
-    source: str, topic: str, table: str, compare_all: bool, seed: int, as_json: bool
-) -> None:
+@click.option(
+    "--skip-damaged", is_flag=True, help="Compare what a load with --skip-damaged has read."
+)
+def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     """Prove that a table equals its log, or name the first difference.
 
     The offsets of all commits must follow each other without gap or overlap, the files be those of
     the manifest, the log have as many records and the same batches as when they were loaded, and
     rows be equal to records: those of some files, or with --all of every one. Exits with 0 when all
-    is equal, with 1 when not. Reads only.
+    is equal, with 1 when not, or when the log is damaged. Reads only.
     """
     from ottla.spark.audit import audit
     from ottla.spark.reading.log_source import open_log, source_options
     from ottla.spark.reading.options import parse_options
     from ottla.spark.table import TableDirectory
 
-    options = parse_options({**source_options(source), "subscribe": topic})
+    skip = {"skipDamaged": "true"} if given["skip_damaged"] else {}
+    options = parse_options({**source_options(source), **skip, "subscribe": topic})
     try:
         report = audit(
-            TableDirectory(table), open_log(options), topic, compare_all=compare_all, seed=seed
+            TableDirectory(table),
+            open_log(options),
+            topic,
+            compare_all=given["compare_all"],
+            seed=given["seed"],
         )
     except (ApiError, CorruptionError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(json.dumps(_fields(report)) if as_json else _text(report))
+    click.echo(json.dumps(_fields(report)) if given["as_json"] else _text(report))
     if not report.is_equal:
         sys.exit(EXIT_DIFFERENCES)
 

@@ -341,13 +341,13 @@ def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
         offset = examined.checkpointed(name)
         if (
             offset is not None
-            and not min(first, log.log_start_offset) <= offset <= log.log_end_offset
+            and not min(first, log.log_start_offset) <= offset <= log.readable_end_offset
         ):
             yield Complaint(
                 kind="checkpoint",
                 where=log.path,
                 what=f"its {meaning} {offset} lies outside its offsets {first} to "
-                f"{log.log_end_offset} ({name})",
+                f"{log.readable_end_offset} ({name})",
                 mend=f"ottla log check {log.path}, then ottla log repair",
             )
 

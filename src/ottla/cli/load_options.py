@@ -116,6 +116,11 @@ OPTIONS = (
         help="Load on although retention removed records unread; the table's manifest names them.",
     ),
     click.option(
+        "--skip-damaged",
+        is_flag=True,
+        help="Load what lies after damage in a directory's files too; what is skipped is logged.",
+    ),
+    click.option(
         "--min-partitions", type=click.IntRange(min=1), help="At least so many Spark tasks."
     ),
 )
@@ -159,6 +164,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     start, end = (None, None) if given["rerun"] else (given["start"], given["end"])
     return LoadOptions(
         allow_gaps=given["allow_gaps"],
+        skip_damaged=given["skip_damaged"],
         starting=None if start is None else parse_place("--from", start, topic),
         ending=None if end is None else parse_place("--to", end, topic),
         layout=_layout(given),

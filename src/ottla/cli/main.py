@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ottla.base.errors import StorageError, UserError
+from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 
 COMMANDS = {
     "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
@@ -27,7 +27,7 @@ COMMANDS = {
 """Name -> where the command is, and its line in `ottla --help`."""
 
 EXIT_USAGE = 2
-EXIT_DISK = 1
+EXIT_FAILED = 1
 
 
 class LazyGroup(click.Group):
@@ -59,16 +59,16 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Runs a command; what a person did wrong is one line on standard error and exit code 2.
 
-    A disk that fails is one line too, and exit code 1.
+    A disk that fails, or a log that is damaged, is one line too, and exit code 1.
     """
     try:
         return cli.main(args=arguments, prog_name="ottla")
     except UserError as error:
         click.echo(f"ottla: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    except StorageError as error:
+    except (ApiError, CorruptionError, StorageError) as error:
         click.echo(f"ottla: {error}", err=True)
-        sys.exit(EXIT_DISK)
+        sys.exit(EXIT_FAILED)
     except BrokenPipeError:
         # The reader of a pipe (head, say) has seen enough.
         sys.stderr.close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.cli.mirror_text import Totals
     from ottla.client.security import Security
     from ottla.mirror.mirror import PartitionReport, RoundReport
+    from ottla.storage.read_damage import Damage
 
 GROUPS_EVERY_S = 10.0
 """While following: how often groups are asked what they have committed."""
@@ -65,6 +66,7 @@ class Wishes:
     interval: float
     throttle: int | None
     allow_gaps: bool
+    skip_damaged: bool
     groups: bool
     name: str
     source_config: Path | None
@@ -74,6 +76,13 @@ class Wishes:
     def source_security(self) -> "Security":
         """Raises `UserError`."""
         return read_security(self.source_config)
+
+    @property
+    def on_damage(self) -> "Callable[[Damage], None] | None":
+        """What becomes of damage in a source that is a directory; `None` raises it."""
+        from ottla.cli.records import report_skipped
+
+        return report_skipped if self.skip_damaged else None
 
 
 @click.command("mirror", cls=MirrorCommand)
@@ -102,6 +111,11 @@ class Wishes:
     "--allow-gaps",
     is_flag=True,
     help="Go on although the source deleted records before they were copied; each gap is told.",
+)
+@click.option(
+    "--skip-damaged",
+    is_flag=True,
+    help="Copy what lies after damage in SOURCE's files too; what is skipped goes to stderr.",
 )
 @click.option(
     "--groups/--no-groups", default=True, help="Copy what consumer groups have committed."
@@ -173,13 +187,17 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
     if wishes.engine == "spark":
         if wishes.throttle:
             raise UserError("--throttle is for one process; leave it or --engine spark out")
+        if wishes.skip_damaged:
+            raise UserError("--skip-damaged is for one process; leave it or --engine spark out")
         if wishes.source_config:
             raise UserError("--source-config is for one process; leave it or --engine spark out")
         bulk_with_spark(source, directory, options, console)
     totals = Totals(console, target, is_following=wishes.follow)
     with (
         Stopping() as stop,
-        contextlib.closing(open_source(source, sleep=stop.sleep, security=security)) as opened,
+        contextlib.closing(
+            open_source(source, sleep=stop.sleep, security=security, on_damage=wishes.on_damage)
+        ) as opened,
         Target.open(directory, clock) as copy,
         ProgressLine(console) as line,
     ):

@@ -38,7 +38,12 @@ def reproduce(source: str, target: str, wishes: "Wishes") -> None:
     with (
         Stopping() as stop,
         contextlib.closing(
-            open_source(source, sleep=stop.sleep, security=wishes.source_security)
+            open_source(
+                source,
+                sleep=stop.sleep,
+                security=wishes.source_security,
+                on_damage=wishes.on_damage,
+            )
         ) as opened,
         ProgressLine(console) as line,
     ):

@@ -10,6 +10,7 @@ import click
 
 from ottla.base.errors import ApiError
 from ottla.record.record import Record
+from ottla.storage.read_damage import Damage
 from ottla.storage.reader import ReadOnlyLogDirectory, open_for_reading
 
 ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
@@ -22,14 +23,23 @@ ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 @click.option("--partition", "-p", type=int, help="Only this partition; all by default.")
 @click.option("--from", "from_offset", type=int, default=0, metavar="OFFSET", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; bytes in base64.")
+@click.option(
+    "--skip-damaged", is_flag=True, help="Read on after damage; what is skipped goes to stderr."
+)
 def records_command(
-    directory: str, topic: str, partition: int | None, from_offset: int, as_json: bool
+    directory: str,
+    topic: str,
+    partition: int | None,
+    from_offset: int,
+    as_json: bool,
+    skip_damaged: bool,
 ) -> None:
     """Print the records of a topic from the files in DIR, up to the log's end.
 
-    Works while a broker runs on DIR, and never writes to it. Control records are left out.
+    Works while a broker runs on DIR, and never writes to it. Control records are left out. Exits
+    with 1 where the log is damaged.
     """
-    log_directory = open_for_reading(directory)
+    log_directory = open_for_reading(directory, on_damage=report_skipped if skip_damaged else None)
     partitions = [partition] if partition is not None else log_directory.topics().get(topic, [0])
     show = json_line if as_json else text_line
     for index in partitions:
@@ -61,6 +71,11 @@ def read_on(
             )
             offset = log.log_start_offset
             until = max(until, log.log_end_offset)
+
+
+def report_skipped(damage: Damage) -> None:
+    """Says on standard error what `--skip-damaged` passes over."""
+    click.echo(f"skipped: {damage}", err=True)
 
 
 def json_line(topic: str, partition: int, record: Record) -> str:

@@ -1,6 +1,6 @@
 """Data directories of one broker as a source: read-only, also while it runs. See `Source`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ottla.base.files import FileSystem
@@ -17,20 +17,29 @@ from ottla.coordinator.group.records import (
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.record import Record
 from ottla.storage.overtaking import ask_log
+from ottla.storage.read_damage import Damage
 from ottla.storage.reader import ReadOnlyLog, locate, locate_partition, open_for_reading
 
 
 class DirectorySource:
-    """Bounds end behind the last sound batch: what is torn at the end is not read."""
+    """Bounds end where the log does: what a crash has torn at the end is not read."""
 
     def __init__(
-        self, path: str, file_system: FileSystem | None = None, *, others: Sequence[str] = ()
+        self,
+        path: str,
+        file_system: FileSystem | None = None,
+        *,
+        others: Sequence[str] = (),
+        on_damage: Callable[[Damage], None] | None = None,
     ) -> None:
         """`others` are more directories of the same broker (`log.dirs`).
 
-        Raises `UserError` when there is no log directory at one of the paths.
+        With `on_damage` damage is stepped over, and reported. Raises `UserError` when there is no
+        log directory at one of the paths.
         """
-        self._directories = [open_for_reading(one, file_system) for one in (path, *others)]
+        self._directories = [
+            open_for_reading(one, file_system, on_damage=on_damage) for one in (path, *others)
+        ]
         self.name = ",".join((path, *others))
 
     def close(self) -> None:
@@ -67,7 +76,11 @@ class DirectorySource:
     def batches(
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[memoryview]:
-        for region in self._log(topic, partition).regions(from_offset, until_offset):
+        log = self._log(topic, partition)
+        for region in log.regions(from_offset, until_offset):
+            # Here damage has a file and a position; for the target it is only bytes.
+            for _ in log.checked_batches(region):
+                pass
             yield region.data
 
     def committed_records(

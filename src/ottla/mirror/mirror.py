@@ -191,7 +191,7 @@ class Mirror:
                     report.refusal = error.message
                     break
             except (CorruptionError, InvalidBatchError) as error:
-                report.refusal = f"{error}; `ottla log check` says more of a damaged directory"
+                report.refusal = str(error)
                 break
         return report
 

@@ -10,23 +10,30 @@ from ottla.embedded.log import parse_address
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source
+from ottla.storage.read_damage import Damage
 
 ADDRESS = re.compile(r"(\[[^\]/]+\]|[^/:]+):\d+")
 
 
 def open_source(
-    place: str, *, sleep: Callable[[float], None], security: Security = PLAINTEXT
+    place: str,
+    *,
+    sleep: Callable[[float], None],
+    security: Security = PLAINTEXT,
+    on_damage: Callable[[Damage], None] | None = None,
 ) -> Source:
     """A directory that is there is one, whatever it is called. Raises `UserError`.
 
-    `security` is for a broker.
+    `security` is for a broker, `on_damage` for a directory: see `open_for_reading`.
     """
     if not os.path.isdir(place) and is_address(place):
+        if on_damage is not None:
+            raise UserError(f"{place} is a broker; --skip-damaged is for a data directory")
         return BrokerSource(*parse_address(place), sleep=sleep, security=security)
     if security != PLAINTEXT:
         raise UserError(f"{place} is no broker's HOST:PORT; leave the settings of a client out")
     first, *others = directories_of(place)
-    return DirectorySource(first, others=others)
+    return DirectorySource(first, others=others, on_damage=on_damage)
 
 
 def directories_of(place: str) -> list[str]:

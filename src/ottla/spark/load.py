@@ -97,6 +97,8 @@ class LoadOptions:
     """What a load may be asked for besides from where to where."""
 
     allow_gaps: bool = False
+    skip_damaged: bool = False
+    """Whether damage in a directory's files is stepped over, and logged."""
     starting: Bound | None = None
     """Where a table's first load begins; `None`: where the log does."""
     ending: Bound | None = None
@@ -228,7 +230,13 @@ class TableLoad:
         options: LoadOptions,
     ) -> None:
         client = {f"kafka.{name}": value for name, value in options.client.items()}
-        self._read_options = {**source_options(place.source), **client, "subscribe": place.topic}
+        skip = {"skipDamaged": "true"} if options.skip_damaged else {}
+        self._read_options = {
+            **source_options(place.source),
+            **client,
+            **skip,
+            "subscribe": place.topic,
+        }
         self._place = place
         self._table = TableDirectory(place.into)
         self._sessions = sessions

@@ -3,7 +3,10 @@
 Nothing is written and no lock is taken. A broker may append, roll, compact and delete meanwhile: a
 `ReadOnlyLog` is the log as it was when it was asked for, and its reads find segments again that
 were replaced under way. What a crash left unfinished is passed over, not mended: the log ends
-before a torn batch. Format pages: docs/format/README.md. Kafka has no counterpart.
+before a torn batch. What no crash leaves is damage (`read_damage`): a batch that is bad below the
+recovery point or after a clean stop, and a log that ends before its recovery point. Reads raise
+there, or step over it where the directory was opened with `on_damage`.
+Format pages: docs/format/README.md. Kafka has no counterpart.
 """
 
 from bisect import bisect_right
@@ -36,6 +39,17 @@ from ottla.storage.filenames import (
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.read_damage import (
+    Damage,
+    KnownEnd,
+    LogTail,
+    SegmentPlace,
+    damaged_tail,
+    place_of,
+    repair_hint,
+    stretches,
+    tail_at,
+)
 from ottla.storage.segment_reader import (
     PartitionFiles,
     Region,
@@ -56,10 +70,18 @@ def anything(topic: str, partition: int) -> bool:
     return True
 
 
-def open_for_reading(path: str, file_system: FileSystem | None = None) -> "ReadOnlyLogDirectory":
-    """The log directory at a path; raises `UserError` when there is none."""
+def open_for_reading(
+    path: str,
+    file_system: FileSystem | None = None,
+    *,
+    on_damage: Callable[[Damage], None] | None = None,
+) -> "ReadOnlyLogDirectory":
+    """The log directory at a path; raises `UserError` when there is none.
+
+    With `on_damage` reads step over damage, and report each once.
+    """
     file_system = file_system or OsFileSystem()
-    directory = ReadOnlyLogDirectory(path, file_system)
+    directory = ReadOnlyLogDirectory(path, file_system, on_damage)
     try:
         names = file_system.list(path)
     except FileNotFoundError:
@@ -122,9 +144,16 @@ def _only(
 class ReadOnlyLogDirectory:
     """One of a broker's `log.dirs`."""
 
-    def __init__(self, path: str, file_system: FileSystem) -> None:
+    def __init__(
+        self,
+        path: str,
+        file_system: FileSystem,
+        on_damage: Callable[[Damage], None] | None = None,
+    ) -> None:
         self.path = path
         self.file_system = file_system
+        self._on_damage = on_damage
+        self._reported: set[Damage] = set()
         self._checkpoints: dict[str, tuple[FileStatus | None, dict[tuple[str, int], int]]] = {}
 
     @property
@@ -160,11 +189,38 @@ class ReadOnlyLogDirectory:
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
+        # Before the listing: a broker may write and flush more meanwhile.
+        known = self.known_end(topic, partition)
         try:
             files = list_partition(self.file_system, directory)
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
-        return ReadOnlyLog(self, topic, partition, files)
+        return ReadOnlyLog(self, topic, partition, files, known)
+
+    def known_end(self, topic: str, partition: int) -> KnownEnd:
+        """What is recorded of a log's end; raises `CorruptionError`."""
+        was_stopped_cleanly = self.was_stopped_cleanly
+        recovery_points: dict[tuple[str, int], int] = {}
+        try:
+            recovery_points = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
+        except CorruptionError as error:
+            if not self.steps_over_damage:
+                reason = f"{error.reason}; {repair_hint(self.path)}"
+                raise CorruptionError(error.path, error.position, reason) from error
+        return KnownEnd(
+            was_stopped_cleanly=was_stopped_cleanly,
+            recovery_point=recovery_points.get((topic, partition), 0),
+        )
+
+    @property
+    def steps_over_damage(self) -> bool:
+        return self._on_damage is not None
+
+    def report(self, damage: Damage) -> None:
+        """Takes note of damage that a read has stepped over."""
+        if self._on_damage is not None and damage not in self._reported:
+            self._reported.add(damage)
+            self._on_damage(damage)
 
     def checkpointed(self, name: str) -> dict[tuple[str, int], int]:
         """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
@@ -189,9 +245,10 @@ class ReadOnlyLogDirectory:
 class ReadOnlyLog:
     """A partition's log as it was when it was asked for.
 
-    Reads raise `CorruptionError` for a damaged batch, `ApiError(OFFSET_OUT_OF_RANGE)` for offsets
-    outside the log, also when retention removes them under way (`overtaking.ask_log` then asks
-    again), and `UserError` when the whole partition is removed.
+    Reads raise `CorruptionError` for damage, with the commands that help,
+    `ApiError(OFFSET_OUT_OF_RANGE)` for offsets outside the log, also when retention removes them
+    under way (`overtaking.ask_log` then asks again), and `UserError` when the whole partition is
+    removed.
     """
 
     def __init__(
@@ -200,8 +257,10 @@ class ReadOnlyLog:
         topic: str,
         partition: int,
         files: PartitionFiles,
+        known: KnownEnd,
     ) -> None:
         self.directory = directory
+        self._known = known
         self._file_system = directory.file_system
         self.topic = topic
         self.partition = partition
@@ -235,12 +294,32 @@ class ReadOnlyLog:
         first = self.segments[0].base_offset if self.segments else 0
         return max(first, self._checkpointed(CHECKPOINT_LOG_START))
 
-    @cached_property
+    @property
     def log_end_offset(self) -> int:
-        """Behind the last sound batch, found by walking the last segment from its last entry."""
+        """Where the log ends, which is after the last batch that it must hold, read or not."""
+        return self._tail.end_offset
+
+    @property
+    def readable_end_offset(self) -> int:
+        """Before `log_end_offset` where damage hides the end of the log."""
+        damage = self._tail.damage
+        return self.log_end_offset if damage is None else damage.from_offset
+
+    @cached_property
+    def _tail(self) -> LogTail:
+        tail = self._look_at_tail()
+        if tail.damage is not None:
+            # A broker may have started, or the partition been made anew, since it was listed.
+            self._known = self.directory.known_end(self.topic, self.partition)
+            self._files = self._listed(None)
+            tail = self._look_at_tail()
+        return tail
+
+    def _look_at_tail(self) -> LogTail:
+        known = self._known
         for _ in range(REPLACEMENTS_PER_SEGMENT):
             if not self.segments:
-                return self.log_start_offset
+                return tail_at(self.log_start_offset, known, self.path, 0)
             try:
                 reader = SegmentReader(self._file_system, self.segments[-1])
             except FileNotFoundError:
@@ -248,9 +327,15 @@ class ReadOnlyLog:
                 self._list_again()
                 continue
             with closing(reader):
+                tail = reader.tail()
+                if known.is_contradicted_by(tail):
+                    return damaged_tail(reader, self._place(reader.files), self.log_start_offset)
                 least = max(self.log_start_offset, self._files.least_end_offset)
-                return max(reader.log_end_offset(), least)
+                return tail_at(max(tail.end_offset, least), known, reader.log.path, reader.log.size)
         raise self._unsteady()
+
+    def _place(self, segment: SegmentFiles) -> SegmentPlace:
+        return place_of(segment, self._files, self._known)
 
     @cached_property
     def high_watermark(self) -> int:
@@ -303,17 +388,32 @@ class ReadOnlyLog:
 
     def _headers(self, from_offset: int) -> Iterator[Batch]:
         """Every batch to the log's end, of which only the control batches have their payload."""
+        if self.directory.steps_over_damage:
+            yield from self.batches(from_offset)
+            return
         offset, end = from_offset, self.log_end_offset
         reader = self._open_next(None, offset, end)
         while reader is not None:
             with closing(reader):
-                for position, header in reader.log.headers(reader.position_before(offset)):
-                    if header.last_offset >= offset:
-                        yield reader.log.batch(position) if header.is_control else header
-                        offset = header.last_offset + 1
-                    if offset >= end:
-                        return
+                try:
+                    for position, header in reader.log.headers(reader.position_before(offset)):
+                        if header.last_offset >= offset:
+                            yield self._checked(reader, position) if header.is_control else header
+                            offset = header.last_offset + 1
+                        if offset >= end:
+                            return
+                except CorruptionError as error:
+                    raise self._located(error, reader) from error
             reader = self._open_next(reader, offset, end)
+        self._check_reached(end)
+
+    def _checked(self, reader: SegmentReader, position: int) -> Batch:
+        batch = reader.log.batch(position)
+        try:
+            batch.check()
+        except InvalidBatchError as error:
+            raise CorruptionError(reader.log.path, position, str(error)) from error
+        return batch
 
     def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
         """The headers of the batches that `batches` would check; most payloads are not there."""
@@ -335,14 +435,76 @@ class ReadOnlyLog:
         return self._regions(from_offset, until, size)
 
     def _regions(self, from_offset: int, until_offset: int, size: int | None) -> Iterator[Region]:
+        if self.directory.steps_over_damage:
+            yield from self._sound_regions(from_offset, until_offset)
+            return
+        offset = from_offset
+        reader = self._open_next(None, offset, until_offset)
+        while reader is not None:
+            is_replaced = False
+            with closing(reader):
+                limit = self._place(reader.files).limit
+                try:
+                    for region in reader.regions(offset, until_offset, size, limit=limit):
+                        yield region
+                        offset = region.next_offset
+                except CorruptionError as error:
+                    is_replaced = self._was_replaced()
+                    if not is_replaced:
+                        raise self._located(error, reader) from error
+            reader = self._open_next(None if is_replaced else reader, offset, until_offset)
+        self._check_reached(until_offset)
+
+    def _was_replaced(self) -> bool:
+        """Whether compaction has changed which segments there are, since they were listed."""
+        listed = [one.log_path for one in self.segments]
+        self._list_again()
+        return [one.log_path for one in self.segments] != listed
+
+    def _check_reached(self, until_offset: int) -> None:
+        """Raises `CorruptionError` where the log's end cannot be read, but was to be."""
+        damage = self._tail.damage
+        if damage is not None and until_offset >= damage.from_offset:
+            raise damage.error()
+
+    def _sound_regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+        """One for each sound batch; reports what lies between them and cannot be read."""
         offset = from_offset
         reader = self._open_next(None, offset, until_offset)
         while reader is not None:
             with closing(reader):
-                for region in reader.regions(offset, until_offset, size):
-                    yield region
-                    offset = region.next_offset
+                for one in stretches(reader, self._place(reader.files)):
+                    if isinstance(one, Damage):
+                        if one.from_offset < until_offset and one.until_offset > from_offset:
+                            self.directory.report(one)
+                    elif one.batch.last_offset >= offset and one.batch.base_offset < until_offset:
+                        offset = one.batch.last_offset + 1
+                        data = one.batch.bytes_view()
+                        yield Region(reader.log.path, one.position, data, offset)
             reader = self._open_next(reader, offset, until_offset)
+        damage = self._tail.damage
+        if damage is not None and (not self.segments or until_offset >= damage.from_offset):
+            self.directory.report(damage)
+
+    def damage_at(self, path: str, position: int, reason: str) -> CorruptionError:
+        """What to raise for a batch of `regions` that turned out to be bad."""
+        error = CorruptionError(path, position, reason)
+        for segment in self.segments:
+            if segment.log_path == path:
+                try:
+                    with closing(SegmentReader(self._file_system, segment)) as reader:
+                        return self._located(error, reader)
+                except FileNotFoundError:
+                    return error
+        return error
+
+    def _located(self, error: CorruptionError, reader: SegmentReader) -> CorruptionError:
+        """The error, with the offsets that cannot be read and the commands that help."""
+        for one in stretches(reader, self._place(reader.files)):
+            if isinstance(one, Damage) and one.end > error.position:
+                return one.error()
+        reason = f"{error.reason}; {repair_hint(self.directory.path)}"
+        return CorruptionError(error.path, error.position, reason)
 
     def batches(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
         """The batches with offsets in [from_offset, until_offset), each checked.
@@ -350,7 +512,19 @@ class ReadOnlyLog:
         The first one may begin before the range and the last one end behind it; the range ends at
         the log's end at the latest.
         """
-        return _checked_batches(self.regions(from_offset, until_offset))
+        regions = self.regions(from_offset, until_offset)
+        return (batch for region in regions for _, batch in self.checked_batches(region))
+
+    def checked_batches(self, region: Region) -> Iterator[tuple[int, Batch]]:
+        """The batches of one of `regions`, each with its position; raises `CorruptionError`."""
+        position = region.position
+        try:
+            for batch in iter_batches(region.data):
+                batch.check()
+                yield position, batch
+                position += batch.size
+        except InvalidBatchError as error:
+            raise self.damage_at(region.path, position, str(error)) from error
 
     def records(
         self, from_offset: int, until_offset: int | None = None, *, read_committed: bool = False
@@ -363,7 +537,39 @@ class ReadOnlyLog:
         end = self.last_stable_offset if read_committed else self.log_end_offset
         until = end if until_offset is None else min(until_offset, end)
         aborted = self.aborted_transactions(from_offset, until) if read_committed else []
-        return _records(self.batches(from_offset, until), from_offset, until, aborted)
+        return self._records(self.regions(from_offset, until), (from_offset, until), aborted)
+
+    def _records(
+        self,
+        regions: Iterable[Region],
+        offsets: tuple[int, int],
+        aborted: list[AbortedTransaction],
+    ) -> Iterator[Record]:
+        ranges = AbortedRanges(aborted)
+        for region in regions:
+            for position, batch in self.checked_batches(region):
+                if batch.is_control or ranges.covers(batch):
+                    continue
+                try:
+                    for record in read_records(batch):
+                        if offsets[0] <= record.offset < offsets[1]:
+                            yield record
+                except InvalidBatchError as error:
+                    damage = self._unreadable(region.path, position, batch, str(error))
+                    if not self.directory.steps_over_damage:
+                        raise damage.error() from error
+                    self.directory.report(damage)
+
+    def _unreadable(self, path: str, position: int, batch: Batch, reason: str) -> Damage:
+        """A batch whose checksum is right, and whose records are not."""
+        return Damage(
+            path=path,
+            position=position,
+            end=position + batch.size,
+            reason=reason,
+            from_offset=batch.base_offset,
+            until_offset=batch.last_offset + 1,
+        )
 
     def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that overlap with a range, in the order in which they ended.
@@ -436,8 +642,11 @@ class ReadOnlyLog:
         return self.segments[index] if index < len(self.segments) else None
 
     def _list_again(self) -> None:
+        self._files = self._listed(self._files)
+
+    def _listed(self, before: PartitionFiles | None) -> PartitionFiles:
         try:
-            self._files = list_partition(self._file_system, self.path, self._files)
+            return list_partition(self._file_system, self.path, before)
         except FileNotFoundError:
             raise UserError(f"{self.path} was removed; read another partition") from None
 
@@ -458,33 +667,6 @@ class ReadOnlyLog:
 
 def _base_offset(segment: SegmentFiles) -> int:
     return segment.base_offset
-
-
-def _checked_batches(regions: Iterable[Region]) -> Iterator[Batch]:
-    for region in regions:
-        position = region.position
-        try:
-            for batch in iter_batches(region.data):
-                batch.check()
-                yield batch
-                position += batch.size
-        except InvalidBatchError as error:
-            raise CorruptionError(region.path, position, str(error)) from error
-
-
-def _records(
-    batches: Iterable[Batch],
-    from_offset: int,
-    until_offset: int,
-    aborted: list[AbortedTransaction],
-) -> Iterator[Record]:
-    ranges = AbortedRanges(aborted)
-    for batch in batches:
-        if batch.is_control or ranges.covers(batch):
-            continue
-        for record in read_records(batch):
-            if from_offset <= record.offset < until_offset:
-                yield record
 
 
 def _some(names: Iterable[str]) -> str:

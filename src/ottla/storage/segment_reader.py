@@ -187,38 +187,44 @@ class SegmentReader:
         except (CorruptionError, InvalidBatchError):
             return False
 
-    def log_end_offset(self) -> int:
-        """Behind the last batch that is whole and sound; the base offset without one.
-
-        What follows is a torn append, or room that was allocated.
-        """
+    def tail(self) -> "SegmentTail":
+        """Where the whole and sound batches end, found by a walk from the last index entry."""
         end = self.files.base_offset
+        position = sound_end = self.position_before(MAX_OFFSET)
         try:
-            for position, header in self.log.headers(self.position_before(MAX_OFFSET)):
+            for position, header in self.log.headers(sound_end):
                 if header.last_offset < end:
-                    break
+                    reason = f"a batch of offset {header.last_offset} comes after offset {end - 1}"
+                    raise CorruptionError(self.log.path, position, reason)
                 self.log.batch(position).check()
                 end = header.last_offset + 1
+                sound_end = position + header.size
         except (CorruptionError, InvalidBatchError):
-            pass
-        return end
+            return SegmentTail(end, is_whole=False)
+        return SegmentTail(end, is_whole=sound_end >= self.log.size)
 
     def regions(
-        self, from_offset: int, until_offset: int, size: int | None = None
+        self,
+        from_offset: int,
+        until_offset: int,
+        size: int | None = None,
+        *,
+        limit: int | None = None,
     ) -> Iterator[Region]:
         """The batches with offsets in [from_offset, until_offset), or that reach into the range.
 
         They come about `size` bytes (REGION_SIZE) at a time.
-        There must be sound batches up to `until_offset` or the end of the file. Raises
-        `CorruptionError`.
+        There must be sound batches up to `until_offset` or the end of the file, in order and before
+        `limit`. Raises `CorruptionError`.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
+        span = _Span(self.files.base_offset, until_offset, limit)
         while position is not None and position < self.log.size:
             chunk = memoryview(self.log.read(position, wanted))
             if len(chunk) < min(wanted, self.log.size - position):
                 raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
-            whole = self._whole_batches(chunk, position, until_offset)
+            whole = self._whole_batches(chunk, position, span)
             if whole.size:
                 data = chunk[: whole.size]
                 yield Region(self.log.path, position, data, whole.last_offset + 1)
@@ -231,17 +237,53 @@ class SegmentReader:
 
     def _first_position(self, offset: int) -> int | None:
         """The first batch that ends at `offset` or later."""
-        found = self.log.search_offset(offset, self.position_before(offset))
-        return found[0] if found else None
+        start = self.position_before(offset)
+        found = self.log.search_offset(offset, start)
+        if found is None:
+            self._check_order(start, self.log.size)
+            return None
+        if found[1].magic < 2 or found[1].base_offset <= offset:
+            return found[0]
+        # Compaction left a gap, or the batch that is wanted says that it is another one.
+        if start:
+            start = self.position_before(self.log.batch(start).base_offset - 1)
+        self._check_order(start, found[0] + 1)
+        return found[0]
 
-    def _whole_batches(
-        self, chunk: memoryview, position: int, until_offset: int
-    ) -> "_WholeBatches":
-        """How much of a chunk is whole batches that begin before `until_offset`.
+    def _check_order(self, start: int, end: int) -> None:
+        """Raises `CorruptionError` unless the batches from `start` ascend and lead to `end`."""
+        before = -1 if start else self.files.base_offset - 1
+        following = start
+        for position, header in self.log.headers(start):
+            if position >= end:
+                return
+            if header.magic == 2 and header.base_offset <= before:
+                raise self._out_of_place(position, header.base_offset, header.last_offset)
+            before = header.last_offset
+            following = position + header.size
+        if following < end:
+            raise CorruptionError(self.log.path, following, "a batch is cut short")
+
+    def _check_gap(self, position: int, span: "_Span") -> None:
+        """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
+        header = self.log.header_at(position)
+        if header is None or header.magic < 2:
+            return
+        following = self.log.header_at(position + header.size)
+        is_ahead = following is not None and following.last_offset <= header.last_offset
+        if is_ahead or not span.next_offset <= header.base_offset < span.limit:
+            raise self._out_of_place(position, header.base_offset, header.last_offset)
+
+    def _out_of_place(self, position: int, first: int, last: int) -> CorruptionError:
+        reason = f"a batch of offsets {first} to {last} is out of place"
+        return CorruptionError(self.log.path, position, reason)
+
+    def _whole_batches(self, chunk: memoryview, position: int, span: "_Span") -> "_WholeBatches":
+        """How much of a chunk is whole batches that begin before the span's end.
 
         What lies behind a batch that reaches the range's end may be torn, and is not looked at.
         """
-        start, last_offset = 0, -1
+        start, last_offset, until_offset = 0, -1, span.until_offset
         while start + MIN_LEGACY_SIZE <= len(chunk):
             offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
             size = length + LENGTH_END
@@ -254,10 +296,16 @@ class SegmentReader:
             if offset >= until_offset and (
                 not is_legacy or self._legacy_base_offset(chunk, start, position) >= until_offset
             ):
+                if not is_legacy and offset != span.next_offset:
+                    self._check_gap(position + start, span)
                 return _WholeBatches(start, last_offset, None)
             last_offset = offset
             if not is_legacy:
                 last_offset += LAST_OFFSET_DELTA.unpack_from(chunk, start + DELTA_POSITION)[0]
+            # No checksum covers a base offset: only its neighbours can contradict it.
+            if not span.next_offset <= offset <= last_offset < span.limit:
+                raise self._out_of_place(position + start, offset, last_offset)
+            span.next_offset = last_offset + 1
             start += size
             if last_offset + 1 >= until_offset:
                 return _WholeBatches(start, last_offset, None)
@@ -269,6 +317,26 @@ class SegmentReader:
             return batch_at(chunk, start).base_offset
         except InvalidBatchError as error:
             raise CorruptionError(self.log.path, position + start, str(error)) from error
+
+
+class _Span:
+    """The offsets that are read, of which all before `next_offset` lie before what is read next."""
+
+    __slots__ = ("limit", "next_offset", "until_offset")
+
+    def __init__(self, base_offset: int, until_offset: int, limit: int | None) -> None:
+        self.next_offset = base_offset
+        self.until_offset = until_offset
+        self.limit = MAX_OFFSET + 1 if limit is None else limit
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTail:
+    """`is_whole` unless something follows that is no batch: a torn append, or room allocated."""
+
+    end_offset: int
+    """After the last batch; the base offset without one."""
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)

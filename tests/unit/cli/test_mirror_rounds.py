@@ -22,6 +22,7 @@ def wishes(*, follow: bool) -> Wishes:
         interval=0.0,
         throttle=None,
         allow_gaps=False,
+        skip_damaged=False,
         groups=True,
         name="",
         source_config=None,

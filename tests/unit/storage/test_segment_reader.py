@@ -188,7 +188,7 @@ def test_a_file_that_is_cut_under_way_is_corrupt(
 def test_the_log_ends_before_what_is_not_a_sound_batch(
     disk: FakeFileSystem, tail: bytes, end: int
 ) -> None:
-    assert reader_of(disk, batch(100) + batch(102) + tail).log_end_offset() == end
+    assert reader_of(disk, batch(100) + batch(102) + tail).tail().end_offset == end
 
 
 def test_a_log_does_not_seem_to_shrink_while_its_last_batch_is_being_written(
@@ -201,12 +201,12 @@ def test_a_log_does_not_seem_to_shrink_while_its_last_batch_is_being_written(
     index.append(BASE + 23, len(log))
     index.abandon()
     write(disk, LOG, whole)
-    assert reader.log_end_offset() == BASE + 22
+    assert reader.tail().end_offset == BASE + 22
 
 
 def test_an_empty_segment_ends_where_it_begins(disk: FakeFileSystem) -> None:
-    assert reader_of(disk, b"").log_end_offset() == BASE
-    assert reader_of(disk, bytes(1000)).log_end_offset() == BASE
+    assert reader_of(disk, b"").tail().end_offset == BASE
+    assert reader_of(disk, bytes(1000)).tail().end_offset == BASE
 
 
 def test_an_index_shortens_the_way(disk: FakeFileSystem, log: bytes) -> None:
@@ -219,7 +219,7 @@ def test_an_index_shortens_the_way(disk: FakeFileSystem, log: bytes) -> None:
     assert reader.position_before(102) == 0
     assert reader.position_before(103) == size
     assert reader.position_before(109) == 4 * size
-    assert reader.log_end_offset() == 122
+    assert reader.tail().end_offset == 122
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_an_index_shortens_the_way(disk: FakeFileSystem, log: bytes) -> None:
 def test_a_damaged_index_does_not_mislead(disk: FakeFileSystem, log: bytes, content: bytes) -> None:
     write(disk, INDEX, content)
     reader = reader_of(disk, log)
-    assert reader.log_end_offset() == 122
+    assert reader.tail().end_offset == 122
     assert offsets_in(reader, 103, 122)[0] == 102
 
 
@@ -253,7 +253,7 @@ def test_no_index_whatever_changes_what_is_read(content: bytes, offset: int) -> 
 def test_any_bytes_are_batches_or_corruption(content: bytes, good: int) -> None:
     whole = b"".join(batch(BASE + 2 * number) for number in range(good))
     reader = reader_of(FakeFileSystem(), whole + content)
-    end = reader.log_end_offset()
+    end = reader.tail().end_offset
     assert end >= BASE + 2 * good
     assert len(offsets_in(reader, BASE, end)) >= good
     try:

@@ -5,11 +5,12 @@ that is the log's end; of Apache Kafka's own it is what the broker last wrote do
 stopped cleanly (`ReadOnlyLog.high_watermark`).
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.broker.topic_file import TOPIC_FILE_NAME
@@ -25,6 +26,7 @@ from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.index_marks import index_marks
 from ottla.storage.overtaking import ask_log
+from ottla.storage.read_damage import Damage
 from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, locate, open_for_reading
 from ottla.storage.time_search import first_offset_at
 from ottla.storage.transaction_index import AbortedTransaction
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.storage.segment_reader import Region, SegmentFiles
+
+logger = logging.getLogger(__name__)
 
 MIN_TASK_SIZE = 4 * 1024 * 1024
 """Bytes of the log below which a task of its own costs more than it saves."""
@@ -59,17 +63,23 @@ class LogFiles:
         isolation: Isolation = Isolation.READ_COMMITTED,
         *,
         file_system: FileSystem | None = None,
+        skip_damaged: bool = False,
     ) -> None:
+        """With `skip_damaged` reads step over damage, and log each."""
         self._paths = tuple(paths)
         self._file_system = file_system
         self._choice = choice
+        self._on_damage = _log_skipped if skip_damaged else None
         self._is_committed = isolation is Isolation.READ_COMMITTED
         self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
-        return [open_for_reading(path, self._file_system) for path in self._paths]
+        return [
+            open_for_reading(path, self._file_system, on_damage=self._on_damage)
+            for path in self._paths
+        ]
 
     def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
         there = self._places()
@@ -130,7 +140,7 @@ class LogFiles:
         offset = split.from_offset
         try:
             for region in log.regions(offset, split.until_offset, size=scan_limits().size):
-                yield from _decoded(region, split, columns, aborted)
+                yield from _decoded(log, region, split, columns, aborted)
                 offset = region.next_offset
         except ApiError as error:
             again = self._log(split.place)
@@ -257,6 +267,10 @@ class LogFiles:
             return ask_log(find, lambda now: now.aborted_transactions(*wanted))
 
 
+def _log_skipped(damage: Damage) -> None:
+    logger.warning("skipped: %s", damage)
+
+
 def _is_never_replicated(log: ReadOnlyLog) -> bool:
     """Ottla's brokers have no followers, and mark their directories with a file of their own."""
     directory = log.directory
@@ -310,10 +324,17 @@ def _segment_stretches(
 
 
 def _decoded(
-    region: "Region", split: Split, columns: Sequence[str], aborted: AbortedRanges
+    log: ReadOnlyLog,
+    region: "Region",
+    split: Split,
+    columns: Sequence[str],
+    aborted: AbortedRanges,
 ) -> "Iterator[pa.RecordBatch]":
     try:
         for data in kept_runs(region.data, aborted.covers) if split.aborted else [region.data]:
             yield from iter_columns(data, columns, split.from_offset, split.until_offset)
     except InvalidBatchError as error:
-        raise CorruptionError(region.path, region.position, str(error)) from error
+        # Of all these batches only a look at each says which one it is.
+        for _ in log.checked_batches(region):
+            pass
+        raise log.damage_at(region.path, region.position, str(error)) from error

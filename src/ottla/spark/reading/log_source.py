@@ -96,7 +96,9 @@ def open_log(options: ReadOptions) -> LogSource:
     if options.paths:
         from ottla.spark.reading.log_files import LogFiles
 
-        return LogFiles(options.paths, options.choice, options.isolation)
+        return LogFiles(
+            options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
+        )
     from ottla.spark.reading.wire import BrokerLog
     from ottla.spark.reading.wire_client import open_client
 

@@ -48,6 +48,7 @@ OPTIONS = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "failOnDataLoss",
+    "skipDamaged",
     "minPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
@@ -109,6 +110,7 @@ class ReadOptions:
     no_match: NoMatch = NoMatch.ERROR
     isolation: Isolation = Isolation.READ_COMMITTED
     fail_on_data_loss: bool = True
+    skip_damaged: bool = False
     min_partitions: int | None = None
     max_records: int | None = None
     limits: TriggerLimits = TriggerLimits()
@@ -159,6 +161,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         no_match=parse_no_match(options),
         isolation=isolation,
         fail_on_data_loss=_parse_truth("failOnDataLoss", options, default=True),
+        skip_damaged=_parse_skip_damaged(options, paths),
         min_partitions=_parse_count("minPartitions", options),
         max_records=_parse_count("maxRecordsPerPartition", options),
         limits=_parse_limits(options),
@@ -187,6 +190,13 @@ def _check_names(options: Mapping[str, str]) -> None:
     for name in options:
         if name not in known and not name.startswith(CLIENT_PREFIX):
             raise UserError(f"ottla has no option {name!r}; there are {', '.join(OPTIONS)}")
+
+
+def _parse_skip_damaged(options: Mapping[str, str], paths: tuple[str, ...]) -> bool:
+    skip_damaged = _parse_truth("skipDamaged", options, default=False)
+    if skip_damaged and not paths:
+        raise UserError("option skipDamaged is for segment files; a broker decides what it serves")
+    return skip_damaged
 
 
 def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: str | None) -> None:

@@ -1,0 +1,254 @@
+"""Damage in a log that is only read: raised with all that helps, or stepped over and reported."""
+
+import random
+from collections.abc import Callable
+from itertools import accumulate
+
+import pytest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import join, remove_if_present
+from ottla.config.topic import TopicConfig
+from ottla.storage.checkpoints import OffsetCheckpoint
+from ottla.storage.filenames import (
+    CHECKPOINT_RECOVERY_POINT,
+    CLEAN_SHUTDOWN,
+    log_file_name,
+)
+from ottla.storage.read_damage import Damage
+from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.truncation import truncate_to
+from ottla.testing import FakeFileSystem
+from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+
+ONE_SEGMENT = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200)
+MANY_SEGMENTS = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
+BATCHES = 10
+OFFSETS = list(range(2 * BATCHES))
+
+
+def stopped(config: TopicConfig = ONE_SEGMENT) -> FakeFileSystem:
+    """Ten batches of two records, and a clean stop."""
+    disk = FakeFileSystem()
+    broker = open_directory(disk, config)
+    fill(broker.create_log("t", 0, TOPIC_ID), BATCHES)
+    broker.close()
+    return disk
+
+
+def killed(*, flushed_batches: int) -> FakeFileSystem:
+    disk = FakeFileSystem()
+    broker = open_directory(disk, ONE_SEGMENT)
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, flushed_batches)
+    log.flush()
+    broker.checkpoint()
+    fill(log, BATCHES - flushed_batches)
+    return disk
+
+
+def reading(disk: FakeFileSystem, on_damage: Callable[[Damage], None] | None = None) -> ReadOnlyLog:
+    return open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
+
+
+def offsets_of(log: ReadOnlyLog, *, read_committed: bool = False) -> list[int]:
+    records = log.records(log.log_start_offset, read_committed=read_committed)
+    return [record.offset for record in records]
+
+
+def log_path(base_offset: int = 0) -> str:
+    return join(DIRECTORY, "t-0", log_file_name(base_offset))
+
+
+def flip(disk: FakeFileSystem, position: int, *, path: str = "", mask: int = 1) -> None:
+    file = disk.open(path or log_path(), writable=True)
+    file.pwrite(bytes([file.pread(1, position)[0] ^ mask]), position)
+
+
+def positions(disk: FakeFileSystem) -> list[int]:
+    """Where the ten batches begin, and where the last one ends."""
+    return [0, *accumulate(batch.size for batch in reading(disk).batches(0))]
+
+
+def damaged(disk: FakeFileSystem) -> CorruptionError:
+    with pytest.raises(CorruptionError) as caught:
+        offsets_of(reading(disk))
+    return caught.value
+
+
+def stepped_over(disk: FakeFileSystem) -> tuple[list[int], list[Damage]]:
+    reported: list[Damage] = []
+    return offsets_of(reading(disk, reported.append)), reported
+
+
+def test_a_flipped_byte_in_the_active_segment_after_a_clean_stop_is_told_with_all_that_helps() -> (
+    None
+):
+    disk = stopped()
+    third = positions(disk)[3]
+    flip(disk, third + 80)
+    assert reading(disk).log_end_offset == 20, "the recovery point says so, whatever can be read"
+    error = damaged(disk)
+    assert (error.path, error.position) == (log_path(), third)
+    for words in (
+        "CRC",
+        "offsets 6 to 7 cannot be read",
+        f"ottla log check {DIRECTORY}",
+        f"ottla log repair {DIRECTORY}",
+        "--skip-damaged",
+    ):
+        assert words in str(error)
+
+
+def test_what_lies_after_damage_is_read_where_that_is_asked_for() -> None:
+    disk = stopped()
+    at = positions(disk)
+    flip(disk, at[3] + 80)
+    flip(disk, at[9] + 80)
+    found, reported = stepped_over(disk)
+    assert found == [*range(6), *range(8, 18)]
+    assert [(one.position, one.from_offset, one.until_offset) for one in reported] == [
+        (at[3], 6, 8),
+        (at[9], 18, 20),
+    ]
+
+
+def test_committed_readers_are_told_as_well() -> None:
+    disk = stopped()
+    flip(disk, positions(disk)[3] + 80)
+    with pytest.raises(CorruptionError, match="offsets 6 to 7"):
+        offsets_of(reading(disk), read_committed=True)
+    found = offsets_of(reading(disk, lambda _: None), read_committed=True)
+    assert found == [*range(6), *range(8, 20)]
+
+
+@pytest.mark.parametrize("left", [0, 1, 3, 9])
+@pytest.mark.parametrize("torn", [0, 30])
+def test_a_log_that_ends_before_its_recovery_point_is_damaged(left: int, torn: int) -> None:
+    disk = stopped()
+    disk.open(log_path(), writable=True).truncate(positions(disk)[left] + torn)
+    assert reading(disk).log_end_offset == 20
+    assert f"offsets {2 * left} to 19 cannot be read" in str(damaged(disk))
+    found, reported = stepped_over(disk)
+    assert found == OFFSETS[: 2 * left]
+    assert [(one.from_offset, one.until_offset) for one in reported] == [(2 * left, 20)]
+
+
+def test_a_log_without_a_file_is_damaged_where_it_held_records() -> None:
+    disk = stopped()
+    remove_if_present(disk, log_path())
+    assert "offsets 0 to 19 cannot be read" in str(damaged(disk))
+    assert stepped_over(disk)[0] == []
+
+
+def test_below_the_recovery_point_damage_is_no_torn_append() -> None:
+    disk = killed(flushed_batches=5)
+    flip(disk, positions(disk)[3] + 80)
+    assert "offsets 6 to 7 cannot be read" in str(damaged(disk))
+    assert stepped_over(disk)[0] == [*range(6), *range(8, 20)]
+
+
+def test_from_the_recovery_point_on_a_killed_log_ends_before_what_is_torn() -> None:
+    disk = killed(flushed_batches=5)
+    flip(disk, positions(disk)[7] + 80)
+    assert offsets_of(reading(disk)) == OFFSETS[:14]
+    found, reported = stepped_over(disk)
+    assert (found, reported) == (OFFSETS[:14], [])
+
+
+@pytest.mark.parametrize("tail", [bytes(64), b"nonsense" * 20, b"\0"])
+def test_after_a_clean_stop_nothing_may_follow_the_last_batch(tail: bytes) -> None:
+    disk = stopped()
+    file = disk.open(log_path(), writable=True)
+    file.pwrite(tail, file.size())
+    assert "whatever came after offset 19 cannot be read" in str(damaged(disk))
+    found, reported = stepped_over(disk)
+    assert found == OFFSETS
+    assert len(reported) == 1
+
+
+def test_without_a_recorded_end_bad_batches_are_still_damage_after_a_clean_stop() -> None:
+    disk = stopped()
+    remove_if_present(disk, join(DIRECTORY, CHECKPOINT_RECOVERY_POINT))
+    flip(disk, positions(disk)[3] + 80)
+    assert reading(disk).log_end_offset == 20
+    assert "offsets 6 to 7" in str(damaged(disk))
+
+
+def test_a_recovery_point_that_cannot_be_read_is_told_with_what_helps() -> None:
+    disk = stopped()
+    path = join(DIRECTORY, CHECKPOINT_RECOVERY_POINT)
+    disk.open(path, writable=True).pwrite(b"1", 0)
+    with pytest.raises(CorruptionError, match=r"version 1.*ottla log repair"):
+        reading(disk)
+    assert stepped_over(disk) == (OFFSETS, [])
+
+
+def test_an_older_segment_is_stepped_over_in_part_too() -> None:
+    disk = stopped(MANY_SEGMENTS)
+    segments = reading(disk).segments
+    assert len(segments) > 2
+    second, third = segments[1], segments[2]
+    flip(disk, 80, path=second.log_path)
+    error = damaged(disk)
+    assert (error.path, error.position) == (second.log_path, 0)
+    lost = [second.base_offset, second.base_offset + 1]
+    assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
+    disk.open(third.log_path, writable=True).truncate(20)
+    lost += range(third.base_offset, segments[3].base_offset)
+    assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [ONE_SEGMENT, MANY_SEGMENTS])
+def test_no_flipped_bit_of_a_log_loses_a_record_in_silence(config: TopicConfig) -> None:
+    """Ranges too: a search by offset must not pass over a batch that says another offset."""
+    sound = stopped(config)
+    want = [(one.offset, one.value) for one in reading(sound).records(0)]
+    paths = [one.log_path for one in reading(sound).segments]
+    chance = random.Random(7)
+    for path in paths:
+        size = sound.open(path).size()
+        for position in sorted(chance.sample(range(size), min(size, 250))):
+            disk = stopped(config)
+            flip(disk, position, path=path, mask=1 << chance.randrange(8))
+            for start, end in ((0, 20), (0, 7), (7, 13), (13, 20)):
+                expected = [one for one in want if start <= one[0] < end]
+                try:
+                    found = [(one.offset, one.value) for one in reading(disk).records(start, end)]
+                except CorruptionError:
+                    continue
+                assert found == expected, (path, position, start, end)
+
+
+def test_a_broker_that_starts_meanwhile_is_no_damage() -> None:
+    disk = stopped()
+    reader = reading(disk)
+    broker = open_directory(disk, ONE_SEGMENT)
+    file = disk.open(log_path(), writable=True)
+    file.pwrite(b"half of an append", file.size())
+    assert reader.log_end_offset == 20
+    broker.abandon()
+
+
+def test_a_log_that_was_made_anew_is_not_taken_for_the_end_of_the_old_one() -> None:
+    disk = killed(flushed_batches=10)
+    directory = open_for_reading(DIRECTORY, disk)
+    reader = directory.partition("t", 0)
+    disk.open(log_path(), writable=True).truncate(0)
+    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_RECOVERY_POINT)).write({("t", 0): 0})
+    assert reader.log_end_offset == 0
+
+
+def test_a_log_that_is_cut_on_purpose_is_no_damage() -> None:
+    disk = FakeFileSystem()
+    broker = open_directory(disk, ONE_SEGMENT)
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, BATCHES)
+    log.flush()
+    broker.checkpoint()
+    truncate_to(log, 8, now_ms=NOW_MS)
+    assert offsets_of(reading(disk)) == OFFSETS[:8]
+    append(log, b"8")
+    assert offsets_of(reading(disk)) == OFFSETS[:9]
+    assert disk.status(join(DIRECTORY, CLEAN_SHUTDOWN)) is None
