@@ -21,7 +21,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.broker.topic_file import TopicEntry, TopicFile
-from ottla.storage.filenames import PARTITION_METADATA, WITNESS, DirectoryState
+from ottla.storage.filenames import CLUSTER_METADATA, PARTITION_METADATA, WITNESS, DirectoryState
 from ottla.storage.found_log import Fate, FoundLog, TopicPartition
 
 Arranged = list[tuple[FoundLog, Fate]]
@@ -68,7 +68,8 @@ def find_lost(
     the topic file says so, or has no entry. Without a topic file checkpoints are all there is.
     """
     if not known.is_found:
-        return {key for key in checkpointed if key not in held}
+        # Older versions took the metadata log of a KRaft cluster for a topic.
+        return {key for key in checkpointed if key not in held and key[0] != CLUSTER_METADATA}
     return {
         key
         for key in checkpointed

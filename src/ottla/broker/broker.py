@@ -17,12 +17,13 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.moment import Moment
 from ottla.broker.admin import Admin
+from ottla.broker.adoption_store import AdoptionStore
 from ottla.broker.cleaner import Cleaner
-from ottla.broker.cluster_file import ClusterState
-from ottla.broker.cluster_store import ClusterStore, read_cluster_state
+from ottla.broker.cluster_store import ClusterStore
 from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.foreign_settings import FoundSettings, find_settings
 from ottla.broker.jobs import Jobs
 from ottla.broker.moves import Moves
 from ottla.broker.opening import (
@@ -47,6 +48,7 @@ from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.append import AppendInfo
 from ottla.storage.flushing import FlushPlan, due_flush
+from ottla.storage.found_log import TopicPartition
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.offset_by_timestamp import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -72,9 +74,10 @@ class Broker:
         options: BrokerOptions,
         *,
         file_system: FileSystem,
-        cluster: ClusterState,
+        found: FoundSettings,
         configs: TopicConfigs,
     ) -> None:
+        cluster = found.cluster
         self.settings = settings
         self.config = settings.config
         self.new_id = options.new_id
@@ -113,9 +116,8 @@ class Broker:
             lambda: self.config,
         )
         self.moves.resume(options.now_ms)
-        self.admin = Admin(
-            self._store, ClusterStore(cluster, opened.directories, file_system), settings, self
-        )
+        self._cluster = ClusterStore(cluster, opened.directories, file_system)
+        self.admin = Admin(self._store, self._cluster, settings, self)
         self.groups = GroupCoordinator(self, self.config, options.new_id, settings.groups.of)
         self.transactions = TransactionCoordinator(
             self,
@@ -126,7 +128,10 @@ class Broker:
         self.cleaner = Cleaner(
             opened.directories, file_system, lambda: settings.config, self._segment_removals
         )
-        self._store.before_delete = self.cleaner.forget
+        self.adoption = AdoptionStore(found, opened.directories, file_system)
+        self._take_over(found)
+        self._store.before_delete = self._forget
+        self.retention.is_unknown = self.cleaner.is_unknown = self.adoption.is_unknown
         self.retention.is_being_cleaned = self.cleaner.is_being_cleaned
         self.moves.may_move = lambda log: not self.cleaner.is_being_cleaned(log)
 
@@ -142,20 +147,39 @@ class Broker:
         check_paths(paths, file_system)
         failures = failing_paths(paths, file_system)
         readable = [path for path in paths if path not in failures]
-        cluster = read_cluster_state(readable, file_system)
-        settings = BrokerSettings(config.given, cluster)
+        found = find_settings(readable, file_system)
+        settings = BrokerSettings(config.given, found.cluster)
         defaults = settings.config.topic_defaults
         opened, configs = open_directories(
             paths,
             file_system,
             options.with_node_id(config.wanted_node_id),
             lambda entries: TopicConfigs(defaults, entries),
+            found,
         )
         node_id = str(opened.node_id)
         settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
-        return cls(
-            opened, settings, options, file_system=file_system, cluster=cluster, configs=configs
-        )
+        return cls(opened, settings, options, file_system=file_system, found=found, configs=configs)
+
+    def _take_over(self, found: FoundSettings) -> None:
+        """Writes down what was imported, and the record of it last: a crash has it done again."""
+        unknown = {
+            topic.name: reason
+            for topic in self.topics
+            if (reason := found.why_unknown(topic.name, topic.topic_id)) is not None
+        }
+        with suppress(StorageError):  # logged where the directory went offline
+            if found.is_import:
+                self._store.save()
+                self._cluster.replace(found.cluster)
+                self._producer_ids.reserve_below(found.next_producer_id)
+            self.adoption.take_over(found, unknown)
+
+    def _forget(self, key: TopicPartition) -> None:
+        """The log is about to go."""
+        self.cleaner.forget(key)
+        with suppress(StorageError):  # logged where the directory went offline
+            self.adoption.forget(key[0])
 
     def close(self) -> None:
         """Flushes and closes everything; the next start needs no recovery."""

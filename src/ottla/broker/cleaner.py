@@ -91,6 +91,8 @@ class Cleaner:
         self._removals = removals
         self._tasks: list[CleaningTask] = []
         self._troubles: dict[TopicPartition, Trouble] = {}
+        self.is_unknown: Callable[[str], bool] = lambda _: False
+        """Whether nobody knows a topic's settings: it is left as it is (`foreign_settings`)."""
         for directory in directories:
             self._troubles.update(_read_troubles(file_system, directory))
 
@@ -164,7 +166,7 @@ class Cleaner:
             if directory.is_offline:
                 continue
             for key, log in directory.logs.items():
-                if log.config.is_compacted:
+                if log.config.is_compacted and not self.is_unknown(key[0]):
                     yield directory, key, log
 
     def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:

@@ -14,17 +14,13 @@ from functools import partial
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.arrangement import Arranged, arrange, find_lost
 from ottla.broker.cluster_file import CLUSTER_FILE_NAME
+from ottla.broker.foreign_settings import FoundSettings
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
-from ottla.broker.topic_file import (
-    TOPIC_FILE_NAME,
-    TopicEntry,
-    TopicFile,
-    merge_topic_files,
-    read_topic_file,
-)
-from ottla.broker.topics import topic_config
+from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
+from ottla.broker.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory_claim import UnusableDirectoryError
 from ottla.storage.filenames import (
@@ -116,6 +112,7 @@ def open_directories(
     file_system: FileSystem,
     options: BrokerOptions,
     configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
+    found: FoundSettings,
 ) -> tuple[OpenedDirectories, TopicConfigs]:
     """Opens all that the disks let open; raises `UserError` naming the path and the mend.
 
@@ -125,13 +122,13 @@ def open_directories(
     failures = failing_paths(paths, file_system)
     readable = [path for path in paths if path not in failures]
     try:
-        known = merge_topic_files(read_topic_file(file_system, path) for path in readable)
         next_producer_id = max(
             (read_producer_ids(file_system, path) for path in readable), default=0
         )
         cluster_id, node_id = _identity(readable, file_system, options)
     except CorruptionError as error:
         raise UserError(f"{error}; restore the file, or move it away") from error
+    known = found.known
     topic_configs = configs(known.entries)
     open_options = OpenOptions(
         now_ms=options.now_ms,
@@ -152,7 +149,9 @@ def open_directories(
         gone=known.gone,
         cluster_id=cluster_id,
         node_id=node_id,
-        next_producer_id=max(next_producer_id, _highest_producer_id(directories) + 1),
+        next_producer_id=max(
+            next_producer_id, found.next_producer_id, _highest_producer_id(directories) + 1
+        ),
     )
     return opened, topic_configs
 
@@ -201,7 +200,8 @@ def _look_into(path: str, file_system: FileSystem) -> None:
     if not status.is_directory:
         raise UserError(f"{path} is a file; name a directory")
     names = file_system.list(path)
-    for name in {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME}.intersection(names):
+    own = {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME, ADOPTION_FILE_NAME}
+    for name in own.intersection(names):
         read_file(file_system, join(path, name))
     read_meta_properties(file_system, join(path, META_PROPERTIES))
 
@@ -394,6 +394,11 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
                 )
             if index >= entry.partition_count:
                 entry = dataclasses.replace(entry, partition_count=index + 1)
+            if topic in INTERNAL_TOPICS:
+                # As Kafka's coordinators make them: under any other policy groups and transactions
+                # are forgotten.
+                overrides = {**entry.overrides, POLICY_NAME: "compact"}
+                entry = dataclasses.replace(entry, overrides=overrides)
             found[topic] = entry
     _add_refused(found, opened)
     return found

@@ -23,6 +23,11 @@ class ProducerIds:
         self._block_end = next_id
         self._reserve = reserve
 
+    def reserve_below(self, end: int) -> None:
+        """Makes durable that the ids below `end` are somebody's, whoever handed them out."""
+        if end:
+            self._reserve(max(end, self._block_end))
+
     def allocate(self) -> int:
         """An id never returned before, on this or an earlier start."""
         if self._next_id == self._block_end:

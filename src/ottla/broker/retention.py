@@ -44,6 +44,10 @@ def _nobody_cleans(_: PartitionLog) -> bool:
     return False
 
 
+def _all_are_known(_: str) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class _Leaving:
     """A log whose start has moved, and how many of its segments are still to be taken out.
@@ -80,6 +84,8 @@ class Retention:
         """The segment of each log's directory that a warning has been given of."""
         self.is_being_cleaned: Callable[[PartitionLog], bool] = _nobody_cleans
         """Keeps retention away from a log that the cleaner holds (Kafka: `pauseCleaning`)."""
+        self.is_unknown: Callable[[str], bool] = _all_are_known
+        """Keeps retention away from topics whose settings nobody knows (`foreign_settings`)."""
 
     def run_slice(self, at: Moment) -> bool:
         """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
@@ -99,6 +105,8 @@ class Retention:
             directory, key = self._to_do.popleft()
             log = directory.logs.get(key)
             if log is None or directory.is_offline or self.is_being_cleaned(log):
+                continue
+            if self.is_unknown(key[0]):
                 continue
             try:
                 plan = self._begin(log, now_ms, left)

@@ -20,7 +20,7 @@ from ottla.broker.opening import OpenedDirectories, TopicConfigs, ensure_topic_i
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
 from ottla.broker.topic_file import TopicEntry, write_topic_file
-from ottla.broker.topics import NewTopic, Topic, Topics, topic_config
+from ottla.broker.topics import POLICY_NAME, NewTopic, Topic, Topics, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.found_log import TopicPartition
 from ottla.storage.log_directory import LogDirectory
@@ -176,6 +176,14 @@ class TopicStore:
         self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         """Replaces all of a topic's own settings; its logs follow them from now on."""
+        if topic.is_internal:
+            overrides = {POLICY_NAME: "compact", **overrides}
+            if overrides[POLICY_NAME] != "compact":
+                # Kafka lets it happen, and forgets offsets and transactions by age then.
+                raise ApiError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{POLICY_NAME} of {topic.name} is compact, and stays so.",
+                )
         config = topic_config(self._configs.defaults, overrides)
         if validate_only or overrides == topic.overrides:
             return
@@ -240,6 +248,10 @@ class TopicStore:
             self._delete_log(directory, key)
 
     # The disks
+
+    def save(self) -> None:
+        """Writes down all topics as they are; raises `StorageError`."""
+        self._write()
 
     def _id_for(self, new: NewTopic) -> Uuid:
         if new.topic_id is None:

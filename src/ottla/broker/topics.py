@@ -16,6 +16,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.topic_file import TopicEntry
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
+from ottla.storage.filenames import CLUSTER_METADATA
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion it still fits a file name."""
@@ -29,6 +30,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """Written by coordinators only."""
+
+POLICY_NAME = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,12 @@ class Topics:
     def check_new_name(self, name: str) -> None:
         """Raises `ApiError` when a topic of that name cannot be made."""
         check_name(name)
+        if name == CLUSTER_METADATA:
+            # The code that Kafka's controller answers with (`ControllerApis.createTopics`).
+            raise ApiError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                f"'{name}' is the name of Kafka's metadata log, and no topic's.",
+            )
         if name in self._by_name:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         key = _collision_key(name)

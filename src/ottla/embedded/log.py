@@ -293,6 +293,9 @@ class Log:
                 raise UserError(
                     f"topic {topic} is not compacted; its cleanup.policy must contain compact"
                 )
+            reason = self.broker.adoption.unknown.get(topic)
+            if reason is not None:
+                raise UserError(f"topic {topic} stays as it is, since {reason}; ottla adopt")
         # Only what is on the disk is compacted.
         self._flusher.flush_due()
         return [

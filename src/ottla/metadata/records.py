@@ -37,6 +37,7 @@ NO_LEADER_CHANGE = -2
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 """Kinds of resources that settings belong to (Kafka: `ConfigResource.Type`)."""
 
 

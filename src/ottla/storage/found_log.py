@@ -12,6 +12,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.storage.filenames import (
+    CLUSTER_METADATA,
     PARTITION_METADATA,
     WITNESS,
     DirectoryState,
@@ -81,7 +82,7 @@ LOADED = (Fate.LOAD, Fate.PROMOTE, Fate.COPY)
 def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
     """Every directory in a log directory that has a partition's name, in order of name.
 
-    Undoes creations that a crash cut off.
+    Undoes creations that a crash cut off. The metadata log of a KRaft cluster is no topic's.
     """
     found = []
     for name in file_system.list(directory):
@@ -89,6 +90,8 @@ def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
         path = join(directory, name)
         status = file_system.status(path)
         if parsed is None or status is None or not status.is_directory:
+            continue
+        if parsed.topic == CLUSTER_METADATA:
             continue
         is_log = parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE)
         if not (is_log and _undo_creation(file_system, path)):

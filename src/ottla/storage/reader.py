@@ -27,6 +27,7 @@ from ottla.storage.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
+    CLUSTER_METADATA,
     LEADER_EPOCHS,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -167,11 +168,16 @@ class ReadOnlyLogDirectory:
         return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))
 
     def topics(self) -> dict[str, list[int]]:
-        """The partitions of each topic that have a directory here now, both sorted."""
+        """The partitions of each topic that have a directory here now, both sorted.
+
+        The metadata log of a KRaft cluster is no topic's, and can be read by its name only.
+        """
         found: dict[str, list[int]] = {}
         for name in self.file_system.list(self.path):
             parsed = parse_directory_name(name)
             if parsed is None or parsed.state is not DirectoryState.LIVE:
+                continue
+            if parsed.topic == CLUSTER_METADATA:
                 continue
             status = self.file_system.status(join(self.path, name))
             if status is not None and status.is_directory:

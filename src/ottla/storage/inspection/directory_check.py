@@ -42,7 +42,13 @@ CHECKPOINTS = {
 }
 """File -> what its offsets are."""
 
-BROKER_ROLES = (Role.OTTLA_COPY, Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_PRODUCER_IDS)
+BROKER_ROLES = (
+    Role.OTTLA_COPY,
+    Role.OTTLA_TOPICS,
+    Role.OTTLA_CLUSTER,
+    Role.OTTLA_ADOPTION,
+    Role.OTTLA_PRODUCER_IDS,
+)
 
 OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 

@@ -369,6 +369,7 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.QUORUM_STATE: _json_rows,
     Role.OTTLA_TOPICS: _json_rows,
     Role.OTTLA_CLUSTER: _json_rows,
+    Role.OTTLA_ADOPTION: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
     Role.OTTLA_SEAMS: _seams_rows,
     Role.OTTLA_WITNESS: _witness_rows,

@@ -26,6 +26,7 @@ class Role(Enum):
     CLEAN_SHUTDOWN = "clean shutdown mark"
     OTTLA_TOPICS = "topics of this broker"
     OTTLA_CLUSTER = "cluster settings of this broker"
+    OTTLA_ADOPTION = "what this broker took over"
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
     OFFSET_CHECKPOINT = "offset checkpoint"
@@ -70,9 +71,10 @@ NAMED_ROLES = {
     # Those that only Ottla's broker writes.
     "ottla-topics.json": Role.OTTLA_TOPICS,
     "ottla-cluster.json": Role.OTTLA_CLUSTER,
+    "ottla-adoption.json": Role.OTTLA_ADOPTION,
     "ottla-producer-ids": Role.OTTLA_PRODUCER_IDS,
     "quorum-state": Role.QUORUM_STATE,
-    "bootstrap.checkpoint": Role.METADATA_SNAPSHOT,
+    filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
 }
 
 _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")

@@ -36,6 +36,7 @@ def disk_with(*paths: str) -> FakeFileSystem:
         ("00000000000000000012-0000000001.checkpoint", Role.METADATA_SNAPSHOT),
         ("bootstrap.checkpoint", Role.METADATA_SNAPSHOT),
         ("ottla-cluster.json", Role.OTTLA_CLUSTER),
+        ("ottla-adoption.json", Role.OTTLA_ADOPTION),
         ("7.log", Role.UNKNOWN),
         ("notes.txt", Role.UNKNOWN),
     ],

@@ -1,0 +1,239 @@
+"""Directories of another Kafka keep what its settings said they keep, however late it is."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import OsFileSystem
+from ottla.base.ids import uuid_text
+from ottla.base.moment import Moment
+from ottla.broker.adoption_file import ADOPTION_FILE_NAME
+from ottla.broker.broker import Broker
+from ottla.broker.config_changes import Alteration, ConfigChange
+from ottla.broker.topics import NewTopic
+from ottla.record.batch import iter_batches
+from ottla.record.record import read_records
+from ottla.storage.partition_log import Isolation
+from ottla.storage.reader import open_for_reading
+from tests.golden.test_golden_metadata import RECORDED
+from tests.golden.test_golden_metadata_image import told
+from tests.serving import open_broker
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not RECORDED.exists(), reason="needs the shared directory"),
+]
+
+YEAR_MS = 365 * 24 * 3600 * 1000
+DELETING = {"plain", "small-segments", "zipped", "big-messages", "append_time.v1", "again", "grown"}
+METADATA = "__cluster_metadata-0"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A copy of what Kafka left, which may be written to."""
+    copy = tmp_path / "logdir"
+    shutil.copytree(RECORDED / "logdir", copy)
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return copy
+
+
+def wait_a_year(broker: Broker) -> None:
+    """Runs what is due, again and again, with the clock far ahead."""
+    late = broker_now() + 10 * YEAR_MS
+    monotonic_ms = 1.0
+    for _ in range(60):
+        monotonic_ms += 400_000.0
+        broker.run_due_jobs(Moment(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms))
+
+
+def broker_now() -> int:
+    return 1_795_361_000_000
+
+
+def offsets(broker: Broker) -> dict[str, tuple[int, int]]:
+    return {
+        f"{topic.name}-{index}": (one.log.log_start_offset, one.log.log_end_offset)
+        for topic in broker.topics
+        for index, one in topic.partitions.items()
+    }
+
+
+def values(broker: Broker, topic: str, index: int) -> list[bytes | None]:
+    log = broker.topics.partition(topic, index).log
+    found: list[bytes | None] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, Isolation.LOG_END)
+        assert data.records is not None
+        for batch in batches(data.records.read()):
+            found += [record.value for record in read_records(batch) if not batch.is_control]
+            offset = batch.next_offset
+    return found
+
+
+def configure(broker: Broker, topic: str, **values: str) -> None:
+    """Gives a topic these settings and no others."""
+    changes = [ConfigChange(name=name, value=value) for name, value in values.items()]
+    broker.admin.alter_topic(topic, Alteration(changes=changes, is_whole=True))
+
+
+def batches(region: bytes) -> Iterator[Any]:
+    return iter_batches(region, allow_torn_tail=True)
+
+
+def test_each_topic_has_the_id_and_the_settings_that_kafka_told(directory: Path) -> None:
+    broker = open_broker(directory)
+    mine = {one.name: (uuid_text(one.topic_id), one.overrides) for one in broker.topics}
+    counts = {one.name: one.partition_count for one in broker.topics}
+    broker.close()
+    assert mine == {one["name"]: (one["id"], one["configs"]) for one in told()["topics"]}
+    assert counts == {one["name"]: len(one["partitions"]) for one in told()["topics"]}
+
+
+def test_nothing_that_is_compacted_or_kept_for_ever_is_lost_ten_years_later(
+    directory: Path,
+) -> None:
+    broker = open_broker(directory)
+    before = offsets(broker)
+    kept = values(broker, "keep-forever", 0), values(broker, "compacted", 0)
+    assert all(kept)
+    wait_a_year(broker)
+    after = offsets(broker)
+    for topic in ("keep-forever", "compacted", "__consumer_offsets", "__transaction_state"):
+        for index in broker.topics.get(topic).partitions:
+            assert after[f"{topic}-{index}"] == before[f"{topic}-{index}"]
+    assert (values(broker, "keep-forever", 0), values(broker, "compacted", 0)) == kept
+    broker.close()
+
+
+def test_what_kafkas_settings_let_go_goes(directory: Path) -> None:
+    broker = open_broker(directory)
+    before = offsets(broker)
+    wait_a_year(broker)
+    after = offsets(broker)
+    broker.close()
+    for topic in (*DELETING, "compact-delete", "many-changes"):
+        for key, (start, end) in before.items():
+            if key.rpartition("-")[0] == topic and start < end:
+                assert after[key] == (end, end), key
+
+
+def test_quotas_broker_settings_and_producer_ids_are_taken_over_once(directory: Path) -> None:
+    broker = open_broker(directory)
+    assert broker.config.topic_defaults.retention_ms == 172_800_000
+    assert broker.config.log_cleaner_threads == 2
+    assert broker.allocate_producer_id() >= 2000
+    lines = "\n".join(broker.adoption.lines)
+    assert "14 topics" in lines
+    assert "connection_creation_rate of ip 127.0.0.9" in lines
+    assert "3 SCRAM credentials, 6 ACLs" in lines
+    broker.close()
+    again = open_broker(directory)
+    assert again.adoption.lines == ()
+    assert again.config.topic_defaults.retention_ms == 172_800_000
+    again.close()
+
+
+def test_the_metadata_log_is_no_topic_and_stays_as_it_was(directory: Path) -> None:
+    before = {path.name: path.read_bytes() for path in (directory / METADATA).iterdir()}
+    broker = open_broker(directory)
+    assert broker.topics.find("__cluster_metadata") is None
+    for make in (
+        lambda: broker.create_topic(NewTopic(name="__cluster_metadata")),
+        lambda: broker.ensure_topic("__cluster_metadata"),
+    ):
+        with pytest.raises(ApiError) as caught:
+            make()
+        assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    wait_a_year(broker)
+    broker.close()
+    assert {path.name: path.read_bytes() for path in (directory / METADATA).iterdir()} == before
+    assert "__cluster_metadata" not in open_for_reading(str(directory), OsFileSystem()).topics()
+
+
+def test_what_is_changed_here_stays_changed_when_kafkas_log_has_not_moved(
+    directory: Path,
+) -> None:
+    broker = open_broker(directory)
+    configure(broker, "keep-forever", **{"retention.ms": "77"})
+    broker.close()
+    again = open_broker(directory)
+    assert again.topics.get("keep-forever").overrides == {"retention.ms": "77"}
+    again.close()
+
+
+def test_a_directory_that_an_older_ottla_opened_gets_its_settings_too(directory: Path) -> None:
+    broker = open_broker(directory)
+    broker.close()
+    topics = json.loads((directory / "ottla-topics.json").read_text())
+    for one in topics["topics"]:
+        one["configs"] = {"segment.ms": "5"} if one["name"] == "plain" else {}
+    metadata = {**topics["topics"][0], "name": "__cluster_metadata"}
+    topics["topics"].append({**metadata, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"})
+    (directory / "ottla-topics.json").write_text(json.dumps(topics))
+    (directory / ADOPTION_FILE_NAME).unlink()
+    again = open_broker(directory)
+    assert again.topics.get("keep-forever").overrides["retention.ms"] == "-1"
+    assert again.topics.get("plain").overrides == {"segment.ms": "5"}
+    assert again.topics.find("__cluster_metadata") is None
+    again.close()
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_the_coordinators_topics_stay_compacted_whatever_is_asked(
+    directory: Path, policy: str
+) -> None:
+    broker = open_broker(directory)
+    for name in ("__consumer_offsets", "__transaction_state"):
+        with pytest.raises(ApiError) as caught:
+            configure(broker, name, **{"cleanup.policy": policy})
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+        configure(broker, name)
+        assert broker.topics.get(name).config.cleanup_policy == ("compact",)
+    broker.close()
+
+
+def test_a_damaged_metadata_log_deletes_nothing_and_says_why(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = directory / METADATA / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[-3] ^= 1
+    log.write_bytes(content)
+    broker = open_broker(directory)
+    before = offsets(broker)
+    wait_a_year(broker)
+    assert offsets(broker) == before
+    assert broker.cleaner.next_task(Moment(now_ms=broker_now(), monotonic_ms=0)) is None
+    broker.close()
+    assert str(log) in caplog.text
+    assert "ottla adopt" in caplog.text
+    again = open_broker(directory)
+    assert again.adoption.is_unknown("keep-forever")
+    assert not again.adoption.is_unknown("__consumer_offsets")
+    again.close()
+
+
+def test_a_directory_without_the_metadata_log_deletes_nothing(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(directory / METADATA)
+    broker = open_broker(directory)
+    before = offsets(broker)
+    broker.create_topic(NewTopic(name="made-here", partition_count=1))
+    wait_a_year(broker)
+    broker.close()
+    assert "metadata.log.dir" in caplog.text
+    again = open_broker(directory)
+    assert {key: one for key, one in offsets(again).items() if key in before} == before
+    assert again.adoption.is_unknown("plain")
+    assert not again.adoption.is_unknown("made-here")
+    again.close()
