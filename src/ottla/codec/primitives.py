@@ -10,6 +10,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, FileSlice
+from ottla.base.turns import Pace, Turn
 from ottla.codec.varint import read_unsigned_varint, write_unsigned_varint
 
 Records = Buffer | FileSlice | list[Buffer | FileSlice] | list[FileSlice]
@@ -41,15 +42,17 @@ class Output:
     """Bytes on their way to a socket, with the places where parts of files belong.
 
     `slices` holds (position in `data`, slice): the file's bytes go before `data[position:]`. They
-    are never read here, so that a socket can be given them without a copy.
+    are never read here, so that a socket can be given them without a copy. `turn` is that of a long
+    request, whose answer is written in turns.
     """
 
-    __slots__ = ("data", "slices", "slices_size")
+    __slots__ = ("data", "slices", "slices_size", "turn")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.slices: list[tuple[int, FileSlice]] = []
         self.slices_size = 0
+        self.turn: Turn | None = None
 
     @property
     def size(self) -> int:
@@ -59,6 +62,16 @@ class Output:
     def append_slice(self, piece: FileSlice) -> None:
         self.slices.append((len(self.data), piece))
         self.slices_size += piece.size
+
+    def append_all(self, other: "Output") -> None:
+        """Takes over what stands in another output, which is of no more use."""
+        if not self.data:
+            self.data, self.slices, self.slices_size = other.data, other.slices, other.slices_size
+            return
+        start = len(self.data)
+        self.data += other.data
+        self.slices += [(start + position, piece) for position, piece in other.slices]
+        self.slices_size += other.slices_size
 
     def cut_back(self, data_size: int, slice_count: int) -> None:
         """Forgets everything behind a place noted earlier, when a message cannot be written."""
@@ -78,14 +91,16 @@ class Output:
         return b"".join(parts)
 
 
-def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+def skip_tagged_fields(buffer: Buffer, position: int, count: int, pace: Pace | None = None) -> int:
     """Passes over tagged fields that are new since this code was written (KIP-482).
 
     `count` is the first byte of their number, just read; it is all of it up to 127.
     """
     if count > 0x7F:
         count, position = read_unsigned_varint(buffer, position - 1)
-    for _ in range(count):
+    if 2 * count > len(buffer) - position:
+        raise MalformedError("more tagged fields than bytes are left")
+    for _ in range(count) if pace is None else pace.elements(count):
         _, position, end = read_tag(buffer, position)
         position = end
     return position

@@ -95,7 +95,7 @@ class Message(Struct):
 M = TypeVar("M", bound=Message)
 
 
-def reader(message: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
+def reader(message: type[M], version: int) -> Callable[..., tuple[M, int]]:
     """The function that reads a message at a position and returns it with the position behind it.
 
     It raises `ProtocolError` for bytes that are no such message. Bytes behind the message are the

@@ -28,7 +28,10 @@ from ottla.codec.varint import read_unsigned_varint
 
 
 def compile_reader(message: Any, version: int, is_flexible: bool) -> Callable[..., Any]:
-    """`read(buffer, position) -> (message, position)` for one version."""
+    """`read(buffer, position, pace=None) -> (message, position)` for one version.
+
+    With a `Pace` the elements of all arrays are counted, and read in turns.
+    """
     compiler = ReaderCompiler(version, is_flexible)
     source = compiler.message(message)
     return source.function("read", f"{message.__name__} version {version}, reader")
@@ -56,7 +59,7 @@ class ReaderCompiler:
 
     def message(self, message: Any) -> Source:
         source = self.source
-        with source.block("def read(buffer, p):"):
+        with source.block("def read(buffer, p, pace=None):"):
             source.line("if type(buffer) is not memoryview:")
             source.line("    buffer = memoryview(buffer)")
             source.line("limit = len(buffer)")
@@ -212,6 +215,7 @@ class ReaderCompiler:
                 letters = f"f'>{{{count}}}{letter}'"
                 if element.kind == "uuid":
                     letters = f"'>' + '{letter}' * {count}"
+                source.line(f"if pace is not None: pace.count({count})")
                 source.line(f"{target} = list(unpack_from({letters}, buffer, p))")
                 source.line(f"p += {count} * {FIXED_SIZES[element.kind]}")
             else:
@@ -222,7 +226,7 @@ class ReaderCompiler:
         items = source.fresh("items")
         one = source.fresh("one")
         source.line(f"{target} = {items} = []")
-        with source.block(f"for _ in range({count}):"):
+        with source.block(f"for _ in range({count}) if pace is None else pace.elements({count}):"):
             if field.element is not None:
                 self._field(field.element, one)
             else:
@@ -237,12 +241,14 @@ class ReaderCompiler:
         self._flush()
         with source.block(f"if {count}:"):
             if not fields:
-                source.line(f"p = skip_tagged_fields(buffer, p, {count})")
+                source.line(f"p = skip_tagged_fields(buffer, p, {count}, pace)")
                 return
             source.line(f"if {count} > 127:")
             source.line(f"    {count}, p = read_varint(buffer, p - 1)")
             tag, end = source.fresh("tag"), source.fresh("end")
-            with source.block(f"for _ in range({count}):"):
+            with source.block(
+                f"for _ in range({count}) if pace is None else pace.elements({count}):"
+            ):
                 source.line(f"{tag}, p, {end} = read_tag(buffer, p)")
                 for keyword, field in zip(["if", *["elif"] * len(fields)], fields, strict=False):
                     with source.block(f"{keyword} {tag} == {field.tag}:"):

@@ -54,6 +54,7 @@ class WriterCompiler:
     def message(self, message: Any) -> Source:
         with self.source.block("def write(message, output):"):
             self.source.line("data = output.data")
+            self.source.line("turn = output.turn")
             self._struct(message, "message")
             self._flush()
         return self.source
@@ -208,7 +209,8 @@ class WriterCompiler:
                 source.line(f"data += pack({letters}, *{items})")
             return
         one = source.fresh("one")
-        with source.block(f"for {one} in {loop}:"):
+        in_turns = f"turn.written({loop}, data)"
+        with source.block(f"for {one} in {loop} if turn is None else {in_turns}:"):
             if element is not None:
                 self._field(element, one)
             else:

@@ -35,6 +35,9 @@ assert RESPONSE_START.size == 8
 FRAME_SIZE = Struct(">i")
 CLIENT_ID_POSITION = REQUEST_START.size
 
+MAX_HEADER_TAGS = 127
+"""Tagged fields of a header; clients send none so far, and no version will have as many."""
+
 _unpack_start = REQUEST_START.unpack_from
 _pack_response_start = RESPONSE_START.pack
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
@@ -94,6 +97,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         if api_version >= first_flexible:
             tags = frame[position]
             position += 1
+            if tags > MAX_HEADER_TAGS:
+                raise ProtocolError("a request header has more than 127 tagged fields")
             if tags:
                 position = skip_tagged_fields(frame, position, tags)
     except KeyError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.base.moment import Moment
+from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
@@ -23,13 +24,17 @@ class Peer(NamedTuple):
 
 
 class Call:
-    """One request at work. `address` is where this client is sent back to."""
+    """One request at work. `address` is where this client is sent back to.
+
+    `can_be_long`: what would take long may still ask for turns.
+    """
 
     __slots__ = (
         "address",
         "api_version",
         "at",
         "broker",
+        "can_be_long",
         "client_host",
         "client_id",
     )
@@ -41,15 +46,22 @@ class Call:
         self.client_host = ""
         self.client_id: str | None = None
         self.at = Moment(now_ms=0, monotonic_ms=0.0)
+        self.can_be_long = False
+
+    def may_take_long(self) -> None:
+        """A handler says so before it has changed anything: it is called again, in turns."""
+        if self.can_be_long:
+            raise TurnsNeededError
 
 
 class Later:
     """An answer that is not known yet: `ticket` is what the broker will hand back.
 
     The connection is held until then. `response` is one that goes before that all the same.
+    `takes_long`: what makes the response of the ticket is to have turns.
     """
 
-    __slots__ = ("_respond", "header", "ticket")
+    __slots__ = ("_respond", "header", "takes_long", "ticket")
 
     response: Message | None = None
 
@@ -57,6 +69,7 @@ class Later:
         self.ticket: Waiting[Any] = ticket
         self._respond: Callable[[Any], Message] = respond
         self.header: RequestHeader | None = None
+        self.takes_long = False
 
     def finish(self) -> "Message | Later | None":
         """What a handler returns, when the ticket has come back."""

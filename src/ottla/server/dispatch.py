@@ -5,12 +5,13 @@ Kafka's counterpart: `KafkaApis.handle`.
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.moment import Moment
+from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -19,6 +20,13 @@ from ottla.protocol.headers import RequestHeader, encode_response, read_request_
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, Api
 from ottla.server.call import Call, Handler, Later, Peer
+from ottla.server.turns import LongAnswer, LongRequests
+
+SHORT_SIZE: Final = 1024
+"""Requests that are read without counting their elements."""
+
+MAX_SHORT_ELEMENTS: Final = 256
+"""What a request may have without being taken for a long one."""
 
 
 class Route:
@@ -27,21 +35,32 @@ class Route:
     __slots__ = ("handle", "looks_into_logs", "read")
 
     def __init__(self, api: Api, api_version: int) -> None:
-        self.read: Callable[[Buffer, int], tuple[Any, int]]
+        self.read: Callable[..., tuple[Any, int]]
         self.read = reader(request_class(api.key), api_version)
         self.handle = handler_of(api.key)
         self.looks_into_logs = api.looks_into_logs
 
 
 class Dispatcher:
-    """Decodes requests, calls handlers, encodes answers. Raises `ProtocolError`."""
+    """Decodes requests, calls handlers, encodes answers. Raises `ProtocolError`.
 
-    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
+    Long requests are left to `long_requests`; without, everything is done at once.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock | None = None,
+        long_requests: LongRequests | None = None,
+    ) -> None:
         self._broker = broker
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
         self._call = Call(broker)
+        self._call.can_be_long = long_requests is not None
+        self._long_requests = long_requests
+        self._scout = Scout(MAX_SHORT_ELEMENTS)
 
     def set_time(self, at: Moment) -> None:
         """One reading of the clocks serves a whole round."""
@@ -62,14 +81,44 @@ class Dispatcher:
         route = self._routes.get((header.api_key, api_version))
         if route is None:
             route, header = self._find_route(header)
-        request, _ = route.read(frame, position)
-        if route.looks_into_logs and self._broker.has_pending:
-            self._broker.write_out()  # what a client has sent before, it must be able to read
         call = self._call
         call.api_version = api_version
         call.client_id = header.client_id
         call.client_host = peer.host
         call.address = peer.address
+        try:
+            if len(frame) <= SHORT_SIZE or self._long_requests is None:
+                request, _ = route.read(frame, position)
+            else:
+                self._scout.begin()
+                request, _ = route.read(frame, position, self._scout)
+            return self._answer(request, route, header, call, output)
+        except TurnsNeededError:
+            return self._answer_in_turns(route, header, frame, position, peer)
+
+    def _answer_in_turns(
+        self, route: Route, header: RequestHeader, frame: Buffer, position: int, peer: Peer
+    ) -> LongAnswer:
+        """Begins again with what turned out to be long, as soon as it has its turn."""
+        assert self._long_requests is not None
+        call = Call(self._broker)
+        call.api_version = self._call.api_version
+        call.client_id = header.client_id
+        call.client_host = peer.host
+        call.address = peer.address
+
+        def work(output: Output) -> Later | None:
+            request, _ = route.read(frame, position, output.turn)
+            call.at = self._call.at
+            return self._answer(request, route, header, call, output)
+
+        return self._long_requests.add(work, len(frame))
+
+    def _answer(
+        self, request: Any, route: Route, header: RequestHeader, call: Call, output: Output
+    ) -> Later | None:
+        if route.looks_into_logs and self._broker.has_pending:
+            self._broker.write_out()  # what a client has sent before, it must be able to read
         answer = route.handle(request, call)
         if answer is None:
             return None
@@ -80,6 +129,11 @@ class Dispatcher:
 
     def finish(self, later: Later, output: Output) -> Later | None:
         """Encodes an answer that had to wait, or returns what it waits for now."""
+        if isinstance(later, LongAnswer):
+            return later.deliver(output)
+        if later.takes_long and self._long_requests is not None:
+            later.takes_long = False
+            return self._long_requests.add(lambda own: self.finish(later, own), 0)
         header = later.header
         assert header is not None
         answer = later.finish()
@@ -118,7 +172,7 @@ class _UnsupportedApiVersions(Route):
     """ApiVersions in a version to come: it is answered in version 0, unread (KIP-511)."""
 
     def __init__(self) -> None:
-        self.read = lambda _, position: (None, position)
+        self.read = lambda _, position, pace=None: (None, position)
         self.handle = _answer_unsupported
         self.looks_into_logs = False
 

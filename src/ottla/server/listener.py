@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
+from time import perf_counter
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, StorageError, UserError
@@ -31,12 +32,17 @@ from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
 from ottla.server.eager_wait import EagerWait, sleep_towards
 from ottla.server.outbox import TruncatedFileError
+from ottla.server.turns import LongRequest, LongRequests
 
 logger = logging.getLogger(__name__)
 
 MAX_OUTPUT_SIZE = 1 << 20
 MAX_OUTPUT_SLICES = 128
 """Answers in memory from which a connection's further requests wait until they are sent."""
+
+ROUND_S = 0.004
+"""How long the connections of one round may be served in all. Each has the same share of it, and
+one request at least."""
 
 IDLE_CHECK_MS = 10_000.0
 
@@ -58,7 +64,8 @@ class Server:
         self._needs_disk = needs_disk
         self._lock = lock if lock is not None else RLock()
         self._listeners = listeners
-        self._dispatcher = Dispatcher(broker, clock)
+        self._long_requests = LongRequests()
+        self._dispatcher = Dispatcher(broker, clock, self._long_requests)
         self._selector = DefaultSelector()
         self._acceptors: list[Acceptor] = []
         self._is_accepting = False
@@ -73,6 +80,7 @@ class Server:
         self._holding: dict[object, Connection] = {}
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
+        self._share_s = ROUND_S
 
     # From any thread
 
@@ -131,7 +139,8 @@ class Server:
             with self._lock:
                 self._round(())  # the clock begins to run for the broker's jobs
             while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
-                events = select(0) if self._ready else waiting.wait(self._timeout)
+                is_busy = self._ready or self._long_requests
+                events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self._lock:
                     self._round(events)
         finally:
@@ -156,6 +165,7 @@ class Server:
         self._monotonic_ms = at.monotonic_ms
         self._dispatcher.set_time(at)
         ready, self._ready = self._ready, []
+        self._share_s = ROUND_S / max(1, len(ready) + len(events))
         for connection in ready:
             self._process(connection)
         for key, mask in events:
@@ -165,6 +175,8 @@ class Server:
                 self._drain_wake_ups()
             else:
                 self._accept(key.data)
+        if self._long_requests:
+            self._go_on(self._long_requests.take_next())
         self._settle(at)
         if self._broker.config is not self._config:
             self._follow_config()
@@ -196,12 +208,14 @@ class Server:
         self._process(connection)
 
     def _process(self, connection: Connection) -> None:
-        """Dispatches the frames that have come, until one must wait or answers pile up."""
+        """Dispatches the frames that have come, until one must wait, answers pile up, or the
+        connection's share of the round is over."""
         if connection.frames is None:
             return
         self._touch(connection)
         dispatch = self._dispatcher.dispatch
         output = connection.output
+        until_s = perf_counter() + self._share_s
         try:
             for frame in connection.frames:
                 later = dispatch(frame, connection.peer, output)
@@ -212,14 +226,35 @@ class Server:
                     return
                 if len(output.data) > MAX_OUTPUT_SIZE or len(output.slices) > MAX_OUTPUT_SLICES:
                     return
+                if perf_counter() >= until_s:
+                    return
             connection.frames = None
-        except ProtocolError as error:
-            logger.warning("closing %s: %s", connection.peer_name, error)
-            connection.end()
-        except StorageError as error:
+        except Exception as error:
+            self._end_after(error, connection)
+
+    def _end_after(self, error: Exception, connection: Connection) -> None:
+        """A request was answered with an exception. Whatever one sets off, others are served."""
+        if isinstance(error, StorageError):
             self._drop_answers(error)
-        except Exception:
-            self._end_after_mistake(connection)
+            return
+        if isinstance(error, ProtocolError):
+            logger.warning("closing %s: %s", connection.peer_name, error)
+        else:
+            logger.error(
+                "closing %s: a request could not be handled", connection.peer_name, exc_info=error
+            )
+        connection.end()
+
+    def _go_on(self, request: LongRequest) -> None:
+        """Gives a long request its slice, and its answer to the connection when that was the last.
+
+        What it has appended so far is not on the disk before the end of the round.
+        """
+        connection = self._holding.get(request)
+        if connection is not None:
+            self._touch(connection)
+        if self._long_requests.run_slice(request):
+            self._answer(request)
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
         """Follows a client until it has asked what only those ask who are where they want to be."""
@@ -229,12 +264,6 @@ class Server:
             self._lost_clients.found_us(connection.peer.host)
         elif api_key == ApiKey.METADATA:
             connection.has_metadata = True
-
-    @staticmethod
-    def _end_after_mistake(connection: Connection) -> None:
-        """Whatever one request sets off, the others are served: log it, drop its connection."""
-        logger.exception("closing %s: a request could not be handled", connection.peer_name)
-        connection.end()
 
     def _settle(self, at: Moment) -> None:
         """Makes the round's appends readable, answers those who waited for them, and sends."""
@@ -268,8 +297,8 @@ class Server:
         self._touch(connection)
         try:
             later = self._dispatcher.finish(over, connection.output)
-        except Exception:
-            self._end_after_mistake(connection)
+        except Exception as error:
+            self._end_after(error, connection)
             return
         if later is not None:
             self._hold(connection, later)
@@ -429,7 +458,10 @@ class Server:
             self._selector.unregister(connection.socket)
         if connection.later is not None:
             self._holding.pop(connection.later.ticket, None)
-            self._broker.cancel(connection.later.ticket)
+            if isinstance(connection.later.ticket, LongRequest):
+                self._long_requests.remove(connection.later.ticket)
+            else:
+                self._broker.cancel(connection.later.ticket)
         connection.close()
         self._connections.discard(connection)
         self._host_limits.leave(connection.peer.host)

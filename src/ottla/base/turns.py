@@ -1,0 +1,125 @@
+"""Long work in turns: a loop over many elements asks between two of them whether others wait.
+
+The server runs a long request as a `Turn` (`server/turns.py`), which is suspended where `give_way`
+finds that its time is over. Other requests are then served before it goes on, so whoever gives way
+must have left everything in a state that others may see, and must not rely on what it saw before.
+Without a server, and in short requests, nothing is suspended.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextvars import ContextVar
+from typing import Final, Protocol, TypeVar
+
+from ottla.base.errors import ProtocolError
+
+T = TypeVar("T")
+
+
+class TurnsNeededError(Exception):
+    """A request turns out to be long before it has changed anything: it is to begin again, as a
+    `Turn`."""
+
+
+class Pace(Protocol):
+    """What a message is read or written under when it may be large."""
+
+    def count(self, number: int) -> None:
+        """Raises when a request has more elements than it may."""
+
+    def elements(self, number: int) -> Iterable[int]:
+        """Counts an array's elements, and goes through their numbers in turns."""
+
+
+class Scout:
+    """Reads on as long as a request is short; `TurnsNeededError` tells when it is not."""
+
+    __slots__ = ("_left", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._left = limit
+
+    def begin(self) -> None:
+        """Another request."""
+        self._left = self._limit
+
+    def count(self, number: int) -> None:
+        self._left -= number
+        if self._left < 0:
+            raise TurnsNeededError
+
+    def elements(self, number: int) -> Iterable[int]:
+        self.count(number)
+        return range(number)
+
+
+class Turn:
+    """A long request at work. `suspend` returns when it may go on, until `until_s`."""
+
+    __slots__ = ("_elements_left", "_max_elements", "_max_size", "_now_s", "_suspend", "until_s")
+
+    def __init__(
+        self,
+        suspend: Callable[[], None],
+        now_s: Callable[[], float],
+        *,
+        max_elements: int,
+        max_size: int,
+    ) -> None:
+        self._suspend = suspend
+        self._now_s = now_s
+        self._max_elements = max_elements
+        self._elements_left = max_elements
+        self._max_size = max_size
+        self.until_s = 0.0
+
+    def give_way(self) -> None:
+        if self._now_s() >= self.until_s:
+            self._suspend()
+
+    def count(self, number: int) -> None:
+        """Raises `ProtocolError` when a request, or what it asks for, has too many elements."""
+        self._elements_left -= number
+        if self._elements_left < 0:
+            raise ProtocolError(f"more than {self._max_elements} elements in one request")
+
+    def elements(self, number: int) -> Iterator[int]:
+        self.count(number)
+        return self._each(range(number))
+
+    def written(self, items: Iterable[T], data: Sized) -> Iterator[T]:
+        """The elements of an answer that grows in `data`; raises `ProtocolError` for a huge one."""
+        for one in self._each(items):
+            if len(data) > self._max_size:
+                raise ProtocolError(f"an answer of more than {self._max_size} bytes")
+            yield one
+
+    def _each(self, items: Iterable[T]) -> Iterator[T]:
+        for one in items:
+            if self._now_s() >= self.until_s:
+                self._suspend()
+            yield one
+
+
+CURRENT: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
+"""The turn that the running code belongs to. Each has a thread, so each has its own value."""
+
+
+def give_way() -> None:
+    """Lets others have their turn, when this one has lasted long enough."""
+    turn = CURRENT.get()
+    if turn is not None:
+        turn.give_way()
+
+
+def in_turns(items: Iterable[T]) -> Iterable[T]:
+    """The same items, with others having their turn between them."""
+    turn = CURRENT.get()
+    return items if turn is None else turn._each(items)
+
+
+def count_elements(number: int) -> None:
+    """Counts what an answer will hold beyond one element for each of the request's."""
+    turn = CURRENT.get()
+    if turn is not None:
+        turn.count(number)

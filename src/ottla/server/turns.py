@@ -1,0 +1,214 @@
+"""Long requests, each on a thread of its own that runs only while the loop waits for it.
+
+There is no work in parallel: the loop hands the right to run to one thread, and takes it back when
+the request gives way (`base/turns.py`) or is over. So a request can be suspended wherever its code
+says so, however deep in decoding, handling or encoding, and only there. The loop gives one slice in
+each of its rounds, to one after the other.
+
+Kafka's counterpart: the threads of `KafkaRequestHandlerPool`, which the system suspends.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Final
+
+from ottla.base.turns import CURRENT, Turn
+from ottla.broker.waiting import Waiting
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message
+from ottla.server.call import Later
+
+SLICE_S: Final = 0.002
+"""How long a request runs before others have their turn."""
+
+MAX_ELEMENTS: Final = 200_000
+"""What one request may have in all its arrays, and its answer as far as that is not one for each:
+three times what 10,000 partitions need. A million take gigabytes as objects."""
+
+MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
+"""As `socket.request.max.bytes`, by default."""
+
+MAX_THREADS: Final = 64
+MAX_ELEMENTS_AT_WORK: Final = 500_000
+"""Of all requests that have begun: others wait as the bytes that they came in."""
+
+
+class CancelledError(BaseException):
+    """Ends a request whose client has gone, where it is suspended."""
+
+
+class LongRequest(Waiting[bool]):
+    """One request at work, or waiting for that. `work` returns what the answer waits for, if so.
+
+    `weight` is the most elements that it can have: each takes a byte.
+    """
+
+    __slots__ = (
+        "_has_stopped",
+        "_is_begun",
+        "_is_cancelled",
+        "_is_running",
+        "_may_run",
+        "_work",
+        "error",
+        "is_over",
+        "later",
+        "output",
+        "turn",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        work: Callable[[Output], Later | None],
+        frame_size: int,
+        now_s: Callable[[], float] = perf_counter,
+    ) -> None:
+        super().__init__()
+        self.weight = min(frame_size, MAX_ELEMENTS)
+        self.turn = Turn(
+            self._suspend, now_s, max_elements=MAX_ELEMENTS, max_size=MAX_RESPONSE_SIZE
+        )
+        self.output = Output()
+        self.output.turn = self.turn
+        self.later: Later | None = None
+        self.error: BaseException | None = None
+        self.is_over = False
+        self._work: Callable[[Output], Later | None] | None = work
+        self._is_begun = False
+        self._is_cancelled = False
+        self._is_running = False
+        self._may_run = Lock()
+        self._may_run.acquire()
+        self._has_stopped = Lock()
+        self._has_stopped.acquire()
+
+    # For the loop
+
+    @property
+    def is_begun(self) -> bool:
+        return self._is_begun
+
+    def run_until(self, until_s: float) -> bool:
+        """Works on until a time; returns whether that was the end of it."""
+        assert not self.is_over
+        self.turn.until_s = until_s
+        if not self._is_begun:
+            self._is_begun = True
+            Thread(target=self._run, name="ottla-long-request", daemon=True).start()
+        self._is_running = True
+        self._may_run.release()
+        self._await_stop()
+        return self.is_over
+
+    def cancel(self) -> None:
+        """Nobody wants the answer any more."""
+        if self._is_running:
+            self._await_stop()  # the loop was interrupted in the middle of `run_until`
+        self._is_cancelled = True
+        if self._is_begun and not self.is_over:
+            self.run_until(0.0)
+
+    def _await_stop(self) -> None:
+        self._has_stopped.acquire()
+        self._is_running = False
+
+    # In the thread
+
+    def _run(self) -> None:
+        self._may_run.acquire()
+        CURRENT.set(self.turn)
+        assert self._work is not None
+        try:
+            if not self._is_cancelled:
+                self.later = self._work(self.output)
+        except CancelledError:
+            pass
+        except BaseException as error:
+            self.error = error
+        self.output.turn = None
+        self._work = None  # and with it the request
+        self.is_over = True
+        self._has_stopped.release()
+
+    def _suspend(self) -> None:
+        self._has_stopped.release()
+        self._may_run.acquire()
+        if self._is_cancelled:
+            raise CancelledError
+
+
+class LongAnswer(Later):
+    """The answer to a long request, which holds its connection until then."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: LongRequest) -> None:
+        super().__init__(request, _nothing)
+        self.request = request
+
+    def deliver(self, output: Output) -> Later | None:
+        """Hands the answer over, or what it waits for now; raises what the request has raised."""
+        request = self.request
+        if request.error is not None:
+            raise request.error
+        output.append_all(request.output)
+        return request.later
+
+
+def _nothing(_: object) -> Message:
+    raise AssertionError("a long answer is encoded by its request")
+
+
+class LongRequests:
+    """All of them, in the order in which they came."""
+
+    def __init__(self, now_s: Callable[[], float] = perf_counter) -> None:
+        self._now_s = now_s
+        self._at_work: deque[LongRequest] = deque()
+        self._waiting: deque[LongRequest] = deque()
+        self._weight = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._at_work) or bool(self._waiting)
+
+    def add(self, work: Callable[[Output], Later | None], frame_size: int) -> LongAnswer:
+        request = LongRequest(work, frame_size, self._now_s)
+        self._waiting.append(request)
+        return LongAnswer(request)
+
+    def take_next(self) -> LongRequest:
+        """The request that has the next slice; hand it back with `put_back`, or `end` it."""
+        self._admit()
+        return self._at_work.popleft()
+
+    def run_slice(self, request: LongRequest) -> bool:
+        """Returns whether the request is over."""
+        if not request.run_until(self._now_s() + SLICE_S):
+            self._at_work.append(request)
+            return False
+        self._weight -= request.weight
+        return True
+
+    def remove(self, request: LongRequest) -> None:
+        """Ends a request before its time."""
+        if request in self._at_work:
+            self._at_work.remove(request)
+            self._weight -= request.weight
+        elif request in self._waiting:
+            self._waiting.remove(request)
+        request.cancel()
+
+    def _admit(self) -> None:
+        """Lets those begin that there is room for, and small ones before large ones."""
+        for request in list(self._waiting):
+            if self._at_work and (
+                len(self._at_work) >= MAX_THREADS
+                or self._weight + request.weight > MAX_ELEMENTS_AT_WORK
+            ):
+                continue
+            self._waiting.remove(request)
+            self._at_work.append(request)
+            self._weight += request.weight
