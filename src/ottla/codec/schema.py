@@ -15,7 +15,6 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.files import Buffer
 from ottla.codec.fields import NO_VERSIONS, Field, VersionRange, parse_versions
 from ottla.codec.primitives import Output
 from ottla.codec.schema_reader import compile_reader
