@@ -31,7 +31,7 @@ BROKER = {
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch",
-    "server": "call connection dispatch eager_wait listener metering outbox",
+    "server": "call connection dispatch eager_wait listener metering outbox turns",
     "server/handlers": "produce",
     "storage": (
         "append conversion epoch_replay leader_epochs log_file offset_index offsets partition_log"

@@ -27,6 +27,7 @@ SUBJECTS = {
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
+    "fairness": "a small client beside the largest request of each API, and beside floods",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs clients",

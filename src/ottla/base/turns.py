@@ -8,11 +8,15 @@ Without a server, and in short requests, nothing is suspended.
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextvars import ContextVar
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 from ottla.base.errors import ProtocolError
 
 T = TypeVar("T")
+
+PART_SIZE: Final = 256
+"""What is done to so many elements takes no longer than a turn."""
 
 
 class TurnsNeededError(Exception):
@@ -116,6 +120,16 @@ def in_turns(items: Iterable[T]) -> Iterable[T]:
     """The same items, with others having their turn between them."""
     turn = CURRENT.get()
     return items if turn is None else turn._each(items)
+
+
+def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
+    """The same items in lists, for what is done to each list as a whole."""
+    turn = CURRENT.get()
+    left = iter(items)
+    while part := list(islice(left, size)):
+        if turn is not None:
+            turn.give_way()
+        yield part
 
 
 def count_elements(number: int) -> None:

@@ -121,7 +121,11 @@ class InternalTopic:
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
             return True
-        return partition_for(place, topic.partition_count) not in topic.leaderless_indexes
+        index = partition_for(place, topic.partition_count)
+        partition = topic.partitions.get(index)
+        if partition is None:
+            return index not in topic.offline_indexes
+        return not partition.directory.is_offline
 
 
 def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecord]:

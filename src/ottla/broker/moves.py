@@ -111,9 +111,13 @@ class Moves:
 
         Raises `ApiError`. Kafka: `ReplicaManager.alterReplicaLogDirs`.
         """
-        target = self._find_directory(path)
+        target = self.directory_at(path)
         if target is None:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+        self.request_to(target, topic, index)
+
+    def request_to(self, target: LogDirectory, topic: str, index: int) -> None:
+        """As `request`, for one of many partitions that move to a directory."""
         if target.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         partition = self._topics.online_partition(topic, index)
@@ -121,13 +125,14 @@ class Moves:
             if partition.directory is target:
                 self._cancel(partition)
             elif self._config().is_cordoned(target.path):
-                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned.")
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{target.path} is cordoned.")
             else:
                 self._start(partition, self._topics.get(topic).topic_id, target)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
-    def _find_directory(self, path: str) -> LogDirectory | None:
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """The log directory that a path stands for."""
         canonical = self._file_system.canonical
         place = canonical(path)
         return next((one for one in self._directories if canonical(one.path) == place), None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration
 from ottla.broker.settings import ConfigSource
@@ -34,9 +35,9 @@ def alter_all(
     broker: Broker, wanted: Sequence[ResourceAlteration], *, validate_only: bool
 ) -> list[ApiError | None]:
     """Changes resources in order; what became of each."""
-    counts = Counter((one.resource_type, one.resource_name) for one in wanted)
+    counts = Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     results: list[ApiError | None] = []
-    for one in wanted:
+    for one in in_turns(wanted):
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")

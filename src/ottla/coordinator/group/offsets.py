@@ -8,6 +8,7 @@ has come; a commit that was written later than they were wins over them. Kafka's
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla.base.turns import in_turns
 from ottla.coordinator.group.records import OffsetCommitKey, OffsetCommitValue
 
 TopicPartition = tuple[str, int]
@@ -148,12 +149,12 @@ class CommittedOffsets:
     ) -> dict[TopicPartition, FetchedOffset]:
         """What a group has committed for some partitions, or for all that it has read."""
         known = self.of(group_id)
-        places = known if wanted is None else wanted
+        places = list(known) if wanted is None else wanted
         return {
             where: FetchedOffset(
                 committed=known.get(where), is_unstable=self._is_unstable(group_id, where)
             )
-            for where in places
+            for where in in_turns(places)
         }
 
     def _is_unstable(self, group_id: str, where: TopicPartition) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION, TopicPartition
 from ottla.protocol.messages.add_partitions_to_transaction import (
@@ -45,7 +46,7 @@ def handle(
             results_by_topic_v3_and_below=_results(topics, errors, call)
         )
     return AddPartitionsToTransactionResponse(
-        results_by_transaction=[_add_or_verify(one, call) for one in request.transactions]
+        results_by_transaction=[_add_or_verify(one, call) for one in in_turns(request.transactions)]
     )
 
 
@@ -69,7 +70,7 @@ def _add(
 ) -> Errors:
     """All partitions or none: where one is unknown, the others are not attempted."""
     wanted = _partitions(topics)
-    unknown = {where for where in wanted if not _exists(where, call)}
+    unknown = {where for where in in_turns(wanted) if not _exists(where, call)}
     if unknown:
         return {
             where: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -84,7 +85,9 @@ def _add(
 
 
 def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
+    return [
+        (topic.name, index) for topic in in_turns(topics) for index in in_turns(topic.partitions)
+    ]
 
 
 def _exists(where: TopicPartition, call: Call) -> bool:
@@ -106,10 +109,10 @@ def _results(
                     partition_index=index,
                     partition_error_code=_known(errors[topic.name, index], call.api_version),
                 )
-                for index in topic.partitions
+                for index in in_turns(topic.partitions)
             ],
         )
-        for topic in topics
+        for topic in in_turns(topics)
     ]
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.quota_changes import QuotaAlteration
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -22,9 +23,10 @@ Names = tuple[tuple[str, str | None], ...]
 
 
 def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
-    counts = Counter(_names(entry) for entry in request.entries)
+    call.may_take_long()
+    counts = Counter(_names(entry) for entry in in_turns(request.entries))
     results = []
-    for entry in request.entries:
+    for entry in in_turns(request.entries):
         result = EntryResult(error_message=None, entity=entry.entity)
         try:
             if counts[_names(entry)] > 1:

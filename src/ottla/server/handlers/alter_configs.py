@@ -3,6 +3,7 @@
 Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
+from ottla.base.turns import in_turns
 from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -15,7 +16,8 @@ from ottla.server.call import Call
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    wanted = [_alteration(resource) for resource in request.resources]
+    call.may_take_long()
+    wanted = [_alteration(resource) for resource in in_turns(request.resources)]
     errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[
@@ -25,7 +27,7 @@ def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource, error in zip(request.resources, errors, strict=True)
+            for resource, error in in_turns(zip(request.resources, errors, strict=True))
         ]
     )
 

@@ -5,6 +5,7 @@ Kafka's counterpart: `ReplicationControlManager.alterPartitionReassignments` (KI
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,9 +25,11 @@ def handle(
         responses=[
             ReassignableTopicResponse(
                 name=topic.name,
-                partitions=[_reassign(topic.name, wanted, call) for wanted in topic.partitions],
+                partitions=[
+                    _reassign(topic.name, wanted, call) for wanted in in_turns(topic.partitions)
+                ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ],
     )
 

@@ -7,6 +7,7 @@ lies already gives up the one that is under way. Kafka's counterpart:
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -14,27 +15,32 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from ottla.server.call import Call
+from ottla.storage.log_directory import LogDirectory
 
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    call.may_take_long()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for wanted in request.dirs:
-        for topic in wanted.topics:
+    for wanted in in_turns(request.dirs):
+        target = call.broker.moves.directory_at(wanted.path)
+        for topic in in_turns(wanted.topics):
             result = topics.setdefault(
                 topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
             )
             result.partitions += [
                 AlterReplicaLogDirPartitionResult(
-                    partition_index=index, error_code=_move(wanted.path, topic.name, index, call)
+                    partition_index=index, error_code=_move(target, topic.name, index, call)
                 )
-                for index in topic.partitions
+                for index in in_turns(topic.partitions)
             ]
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-def _move(path: str, topic: str, index: int, call: Call) -> ErrorCode:
+def _move(target: LogDirectory | None, topic: str, index: int, call: Call) -> ErrorCode:
+    if target is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        call.broker.moves.request(topic, index, path)
+        call.broker.moves.request_to(target, topic, index)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE

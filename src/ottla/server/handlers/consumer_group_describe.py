@@ -7,6 +7,7 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupDescribe`.
 from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.coordinator.consumer_group.partitions import TopicIdPartition, by_topic
 from ottla.coordinator.consumer_group.requests import (
     ConsumerGroupDescription,
@@ -28,7 +29,8 @@ SPEAKS_THE_NEW_PROTOCOL = 1
 
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    groups = [_describe(group_id, call) for group_id in request.group_ids]
+    call.may_take_long()
+    groups = [_describe(group_id, call) for group_id in in_turns(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -61,7 +63,7 @@ def _group(found: ConsumerGroupDescription, call: Call) -> DescribedGroup:
         group_epoch=found.epoch,
         assignment_epoch=found.assignment_epoch,
         assignor_name=found.assignor,
-        members=[_member(one, call) for one in found.members],
+        members=[_member(one, call) for one in in_turns(found.members)],
     )
 
 

@@ -4,6 +4,7 @@ Kafka's counterpart: `AclApis.handleCreateAcls` on a broker without an authorize
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -18,6 +19,6 @@ def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-            for _ in request.creations
+            for _ in in_turns(request.creations)
         ]
     )

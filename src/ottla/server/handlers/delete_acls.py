@@ -4,6 +4,7 @@ Kafka's counterpart: `AclApis.handleDeleteAcls` on a broker without an authorize
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsRequest,
@@ -20,6 +21,6 @@ def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
             DeleteAclsFilterResult(
                 error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
             )
-            for _ in request.filters
+            for _ in in_turns(request.filters)
         ]
     )

@@ -3,6 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleDeleteGroupsRequest`.
 """
 
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -12,12 +13,14 @@ from ottla.server.call import Call
 
 
 def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    if len(request.groups_names) > 1:
+        call.may_take_long()
     groups = call.broker.groups
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(
                 group_id=group_id, error_code=groups.delete_group(group_id, call.at).error
             )
-            for group_id in dict.fromkeys(request.groups_names)
+            for group_id in in_turns(dict.fromkeys(request.groups_names))
         ]
     )

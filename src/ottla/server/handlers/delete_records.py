@@ -5,6 +5,7 @@ Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns, parts_in_turns
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -12,22 +13,25 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ottla.server.call import Call
+from ottla.storage.log_directory import TopicPartition
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     wanted = {
         (topic.name, one.partition_index): one.offset
-        for topic in request.topics
-        for one in topic.partitions
+        for topic in in_turns(request.topics)
+        for one in in_turns(topic.partitions)
     }
-    results = call.broker.admin.delete_records(wanted)
+    results: dict[TopicPartition, int | ApiError] = {}
+    for part in parts_in_turns(wanted.items()):
+        results |= call.broker.admin.delete_records(dict(part))
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
                     _result(one.partition_index, results[topic.name, one.partition_index])
-                    for one in topic.partitions
+                    for one in in_turns(topic.partitions)
                 ],
             )
             for topic in request.topics

@@ -4,6 +4,7 @@ Left out: quotas of addresses. Kafka's counterpart: `ClientQuotasImage.describe`
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.quota_changes import Component, QuotaFilter
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -16,6 +17,7 @@ from ottla.server.call import Call
 
 
 def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+    call.may_take_long()
     wanted = QuotaFilter(
         components=[
             Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
@@ -36,6 +38,6 @@ def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQu
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
                 values=[ValueData(key=key, value=value) for key, value in limits.items()],
             )
-            for entity, limits in found
+            for entity, limits in in_turns(found)
         ],
     )

@@ -4,6 +4,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.turns import count_elements, in_turns
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import check_name
 from ottla.protocol.messages.describe_configs import (
@@ -31,8 +32,9 @@ from ottla.server.resources import (
 
 
 def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    call.may_take_long()
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, call) for resource in request.resources]
+        results=[_describe(resource, request, call) for resource in in_turns(request.resources)]
     )
 
 
@@ -49,7 +51,8 @@ def _describe(
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    keys = resource.configuration_keys
+    count_elements(len(entries))
+    keys = set(resource.configuration_keys or ())
     result.configs = [
         _config(entry, request, call.api_version)
         for entry in entries

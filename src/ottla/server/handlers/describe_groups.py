@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleDescribeGroupsRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.coordinator.group.requests import GroupDescription
 from ottla.coordinator.group.state import GroupState
 from ottla.protocol.messages.describe_groups import (
@@ -21,7 +22,10 @@ FIRST_NOT_FOUND_VERSION = 6
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    response = DescribeGroupsResponse(groups=[_describe(one, call) for one in request.groups])
+    call.may_take_long()
+    response = DescribeGroupsResponse(
+        groups=[_describe(one, call) for one in in_turns(request.groups)]
+    )
     if request.include_authorized_operations:
         for group in response.groups:
             if not group.error_code:
@@ -60,6 +64,6 @@ def _group(found: GroupDescription) -> DescribedGroup:
                 member_metadata=one.metadata,
                 member_assignment=one.assignment,
             )
-            for one in found.members
+            for one in in_turns(found.members)
         ],
     )

@@ -9,6 +9,7 @@ from collections.abc import Container
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -22,9 +23,12 @@ from ottla.storage.log_directory import LogDirectory
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    call.may_take_long()
     wanted: Container[TopicPartition] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted = {
+            (topic.topic, index) for topic in in_turns(request.topics) for index in topic.partitions
+        }
     return DescribeLogDirsResponse(
         results=[_describe(directory, wanted, call) for directory in call.broker.directories]
     )
@@ -43,7 +47,7 @@ def _describe(
         return result
     result.total_bytes, result.usable_bytes = space.total, space.usable
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), partition in _partitions(directory, call):
+    for (name, index), partition in in_turns(_partitions(directory, call)):
         if wanted is None or (name, index) in wanted:
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
             topic.partitions.append(partition)
@@ -56,9 +60,9 @@ def _partitions(
 ) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
     found = [
         (key, DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size))
-        for key, log in directory.logs.items()
+        for key, log in in_turns(list(directory.logs.items()))
     ]
-    for key, future in directory.futures.items():
+    for key, future in in_turns(list(directory.futures.items())):
         current = call.broker.topics.partition(*key).log
         described = DescribeLogDirsPartition(
             partition_index=key[1],

@@ -4,6 +4,7 @@ Kafka's counterpart: `ReplicaManager.activeProducerState`.
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.turns import count_elements, in_turns
 from ottla.broker.topics import check_name
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -17,13 +18,16 @@ from ottla.storage.producer_state import ProducerEntry
 
 
 def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+    call.may_take_long()
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(topic.name, one, call) for one in topic.partition_indexes],
+                partitions=[
+                    _describe(topic.name, one, call) for one in in_turns(topic.partition_indexes)
+                ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ]
     )
 
@@ -36,7 +40,9 @@ def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
     except ApiError as error:
         response.error_code, response.error_message = error.code, error.message
         return response
-    response.active_producers = [_state(one) for one in partition.log.producers.entries.values()]
+    producers = list(partition.log.producers.entries.values())
+    count_elements(len(producers))
+    response.active_producers = [_state(one) for one in in_turns(producers)]
     return response
 
 

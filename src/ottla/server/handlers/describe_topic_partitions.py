@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.topics import Topic, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -21,13 +22,14 @@ from ottla.server.operations import TOPIC_OPERATIONS
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    call.may_take_long()
     cursor = request.cursor
     if cursor is not None and not _is_valid(cursor, request):
         return _refusal(request)
     limit = call.broker.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
-    for name in _names(request, call):
+    for name in in_turns(_names(request, call)):
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -48,7 +50,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
 
 def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
     """Whether a page can begin there: the topic, if any are named, must be one of them."""
-    names = {topic.name for topic in request.topics}
+    names = {topic.name for topic in in_turns(request.topics)}
     return cursor.partition_index >= 0 and (not names or cursor.topic_name in names)
 
 
@@ -59,7 +61,7 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
             DescribeTopicPartitionsResponseTopic(
                 name=topic.name, error_code=ErrorCode.INVALID_REQUEST
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ],
         next_cursor=None,
     )
@@ -67,7 +69,7 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
     """What is asked for, or every topic, from the cursor on."""
-    names: Iterable[str] = {topic.name for topic in request.topics}
+    names: Iterable[str] = {topic.name for topic in in_turns(request.topics)}
     if not request.topics:
         names = [topic.name for topic in call.broker.topics]
     first = "" if request.cursor is None else request.cursor.topic_name
@@ -100,7 +102,7 @@ def _reason(name: str) -> ErrorCode:
 
 
 def _partitions(topic: Topic, node_id: int) -> list[DescribeTopicPartitionsResponsePartition]:
-    return [_partition(topic, index, node_id) for index in topic.known_indexes]
+    return [_partition(topic, index, node_id) for index in in_turns(topic.known_indexes)]
 
 
 def _partition(topic: Topic, index: int, node_id: int) -> DescribeTopicPartitionsResponsePartition:

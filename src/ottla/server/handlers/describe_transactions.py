@@ -4,6 +4,7 @@ Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -14,8 +15,9 @@ from ottla.server.call import Call
 
 
 def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
+    call.may_take_long()
     return DescribeTransactionsResponse(
-        transaction_states=[_describe(one, call) for one in request.transactional_ids]
+        transaction_states=[_describe(one, call) for one in in_turns(request.transactional_ids)]
     )
 
 

@@ -6,6 +6,7 @@ Kafka's counterpart: `ScramImage.describe` with no credentials (KIP-554).
 from collections import Counter
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -17,9 +18,10 @@ from ottla.server.call import Call
 def handle(
     request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
-    counts = Counter(user.name for user in request.users or [])
+    counts = Counter(user.name for user in in_turns(request.users or []))
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_describe(name, count) for name, count in counts.items()]
+        error_message=None,
+        results=[_describe(name, count) for name, count in in_turns(counts.items())],
     )
 
 

@@ -6,6 +6,7 @@ Kafka's counterpart: `ReplicationControlManager.electLeaders` (KIP-183, KIP-460)
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -26,16 +27,18 @@ LEADERLESS = {
 
 
 def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    call.may_take_long()
     response = ElectLeadersResponse()
     if request.election_type not in LEADERLESS and call.api_version >= FIRST_ERROR_VERSION:
         response.error_code = ErrorCode.INVALID_REQUEST
     wanted = request.topic_partitions
-    for topic in _leaderless(call) if wanted is None else wanted:
+    for topic in in_turns(_leaderless(call) if wanted is None else wanted):
         response.replica_election_results.append(
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=[
-                    _elect(topic.topic, index, request, call) for index in topic.partitions
+                    _elect(topic.topic, index, request, call)
+                    for index in in_turns(topic.partitions)
                 ],
             )
         )
@@ -44,7 +47,7 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
 
 def _leaderless(call: Call) -> list[TopicPartitions]:
     found = []
-    for topic in call.broker.topics:
+    for topic in in_turns(list(call.broker.topics)):
         indexes = topic.leaderless_indexes
         if indexes:
             found.append(TopicPartitions(topic=topic.name, partitions=indexes))

@@ -4,6 +4,7 @@ Left out: share groups. Kafka's counterpart: `KafkaApis.handleFindCoordinatorReq
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -18,7 +19,9 @@ FIRST_LIST_VERSION = 4
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     if call.api_version >= FIRST_LIST_VERSION:
         return FindCoordinatorResponse(
-            coordinators=[_find(key, request.key_type, call) for key in request.coordinator_keys]
+            coordinators=[
+                _find(key, request.key_type, call) for key in in_turns(request.coordinator_keys)
+            ]
         )
     found = _find(request.key, request.key_type, call)
     return FindCoordinatorResponse(

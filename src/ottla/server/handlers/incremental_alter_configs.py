@@ -5,6 +5,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -18,7 +19,8 @@ from ottla.server.call import Call
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
-    wanted = [_alteration(resource) for resource in request.resources]
+    call.may_take_long()
+    wanted = [_alteration(resource) for resource in in_turns(request.resources)]
     errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
@@ -28,7 +30,7 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAl
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource, error in zip(request.resources, errors, strict=True)
+            for resource, error in in_turns(zip(request.resources, errors, strict=True))
         ]
     )
 

@@ -7,6 +7,7 @@ Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -17,6 +18,8 @@ from ottla.server.resources import ResourceType
 
 
 def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    if call.api_version:
+        call.may_take_long()
     if call.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(ResourceType)
@@ -31,6 +34,6 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in sorted(wanted)
-            for name in names.get(ResourceType(kind), ())
+            for name in in_turns(names.get(ResourceType(kind), ()))
         ]
     )

@@ -8,6 +8,7 @@ Kafka's counterpart: `KafkaApis.handleListOffsetRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.partition import Partition
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -17,7 +18,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.server.call import Call
-from ottla.storage.offset_by_timestamp import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.storage.offset_by_timestamp import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from ottla.storage.partition_log import Isolation
 
 READ_COMMITTED = 1
@@ -30,10 +31,12 @@ FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     is_committed = request.isolation_level == READ_COMMITTED
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
+    if any(_is_search(one.timestamp) for topic in request.topics for one in topic.partitions):
+        call.may_take_long()
     topics = []
-    for topic in request.topics:
+    for topic in in_turns(request.topics):
         partitions = []
-        for wanted in topic.partitions:
+        for wanted in in_turns(topic.partitions):
             try:
                 answer = _find(topic.name, wanted, isolation, call)
             except ApiError as error:
@@ -43,6 +46,11 @@ def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
             partitions.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
+
+
+def _is_search(timestamp_ms: int) -> bool:
+    """Whether records must be looked into."""
+    return timestamp_ms >= 0 or timestamp_ms == MAX_TIMESTAMP
 
 
 def _find(

@@ -5,6 +5,7 @@ Kafka's counterpart: `TransactionStateManager.listTransactionStates`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.coordinator.consumer_group.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.coordinator.transaction.state import TITLES
@@ -19,7 +20,8 @@ STATES = frozenset(TITLES.values())
 
 
 def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
-    unknown = [state for state in request.state_filters if state not in STATES]
+    call.may_take_long()
+    unknown = [state for state in in_turns(request.state_filters) if state not in STATES]
     regex = None
     if request.transactional_id_pattern:
         try:
@@ -34,7 +36,7 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
                 producer_id=one.producer_id,
                 transaction_state=one.state,
             )
-            for one in call.broker.transactions.list_transactions(call.at)
+            for one in in_turns(call.broker.transactions.list_transactions(call.at))
             if _passes(one, request, call)
             and (regex is None or regex.matches(one.transactional_id))
         ],

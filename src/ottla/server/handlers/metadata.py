@@ -9,6 +9,7 @@ Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
+from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.topics import Topic
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -44,14 +45,26 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 
 def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
     wanted = request.topics
+    if _is_long(request, call):
+        call.may_take_long()
     if wanted is None or (call.api_version == 0 and not wanted):
-        return [_describe(topic, call) for topic in call.broker.topics]
+        return [_describe(topic, call) for topic in in_turns(list(call.broker.topics))]
     answers = {}
-    for one in wanted:
+    for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
             answers[key] = _describe_wanted(one, request, call)
     return list(answers.values())
+
+
+def _is_long(request: MetadataRequest, call: Call) -> bool:
+    """Unless it is about one topic that is there and small, or about none."""
+    wanted = request.topics
+    if wanted is None or len(wanted) != 1:
+        return wanted != [] or call.api_version == 0
+    topics, name = call.broker.topics, wanted[0].name
+    topic = topics.find_by_id(wanted[0].topic_id) if name is None else topics.find(name)
+    return topic is None or topic.partition_count > PART_SIZE
 
 
 def _describe_wanted(
@@ -83,7 +96,7 @@ def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(topic, index, node_id) for index in topic.known_indexes],
+        partitions=[_partition(topic, index, node_id) for index in in_turns(topic.known_indexes)],
     )
 
 

@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleOffsetCommitRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns, parts_in_turns
 from ottla.coordinator.group.commits import CommitRequest
 from ottla.coordinator.group.offsets import NewOffset, TopicPartition
 from ottla.coordinator.group.requests import MemberClaim
@@ -31,16 +32,19 @@ OLD_CODES = {
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
-    names = [_known_name(topic, call) for topic in request.topics]
+    names = [_known_name(topic, call) for topic in in_turns(request.topics)]
     offsets: dict[TopicPartition, NewOffset] = {}
     for name, topic in zip(names, request.topics, strict=True):
         if name is not None:
-            offsets.update(((name, one.partition_index), _offset(one)) for one in topic.partitions)
-    errors = _commit(request, offsets, call) if offsets else {}
+            partitions = in_turns(topic.partitions)
+            offsets.update(((name, one.partition_index), _offset(one)) for one in partitions)
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for part in parts_in_turns(offsets.items()):
+        errors |= _commit(request, dict(part), call)
     return OffsetCommitResponse(
         topics=[
             _topic(topic, name, errors, call)
-            for name, topic in zip(names, request.topics, strict=True)
+            for name, topic in in_turns(zip(names, request.topics, strict=True))
         ]
     )
 
@@ -101,6 +105,6 @@ def _topic(
                 partition_index=one.partition_index,
                 error_code=unknown if name is None else errors[name, one.partition_index],
             )
-            for one in topic.partitions
+            for one in in_turns(topic.partitions)
         ],
     )

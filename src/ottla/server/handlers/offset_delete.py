@@ -4,6 +4,8 @@ Kafka's counterpart: `KafkaApis.handleOffsetDeleteRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns, parts_in_turns
+from ottla.coordinator.group.offsets import TopicPartition
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -16,13 +18,16 @@ from ottla.server.call import Call
 def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     wanted = [
         (topic.name, one.partition_index)
-        for topic in request.topics
-        for one in topic.partitions
+        for topic in in_turns(request.topics)
+        for one in in_turns(topic.partitions)
         if call.broker.topics.find(topic.name) is not None
     ]
-    answer = call.broker.groups.delete_offsets(request.group_id, wanted, call.at)
-    if answer.error:
-        return OffsetDeleteResponse(error_code=answer.error)
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for part in parts_in_turns(wanted) if wanted else [wanted]:
+        answer = call.broker.groups.delete_offsets(request.group_id, part, call.at)
+        if answer.error:
+            return OffsetDeleteResponse(error_code=answer.error)
+        errors |= answer.partitions
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return OffsetDeleteResponse(
         topics=[
@@ -31,13 +36,11 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
                 partitions=[
                     OffsetDeleteResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=answer.partitions.get(
-                            (topic.name, one.partition_index), unknown
-                        ),
+                        error_code=errors.get((topic.name, one.partition_index), unknown),
                     )
-                    for one in topic.partitions
+                    for one in in_turns(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ]
     )

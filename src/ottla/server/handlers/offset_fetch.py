@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import in_turns
 from ottla.coordinator.group.offsets import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -59,15 +60,20 @@ class _Found:
 
 def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= FIRST_GROUPS_VERSION:
-        return OffsetFetchResponse(groups=[_group(one, request, call) for one in request.groups])
+        return OffsetFetchResponse(
+            groups=[_group(one, request, call) for one in in_turns(request.groups)]
+        )
     wanted = None
     if request.topics is not None:
-        wanted = [_Wanted(name=one.name, indexes=one.partition_indexes) for one in request.topics]
+        wanted = [
+            _Wanted(name=one.name, indexes=one.partition_indexes)
+            for one in in_turns(request.topics)
+        ]
     claim = MemberClaim(group_id=request.group_id)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
-                name=topic.name or "", partitions=[_old_partition(one) for one in found]
+                name=topic.name or "", partitions=[_old_partition(one) for one in in_turns(found)]
             )
             for topic, found in _fetch(claim, wanted, request, call)
         ]
@@ -87,7 +93,7 @@ def _group(
                 topic_id=one.topic_id,
                 indexes=one.partition_indexes,
             )
-            for one in group.topics
+            for one in in_turns(group.topics)
         ]
     claim = MemberClaim(
         group_id=group.group_id, member_id=group.member_id or "", generation=group.member_epoch
@@ -102,7 +108,7 @@ def _group(
             OffsetFetchResponseTopics(
                 name=topic.name or "",
                 topic_id=topic.topic_id,
-                partitions=[_partition(one) for one in found],
+                partitions=[_partition(one) for one in in_turns(found)],
             )
             for topic, found in fetched
         ],
@@ -119,18 +125,25 @@ def _fetch(
 ) -> Iterable[tuple[_Wanted, list[_Found]]]:
     """What each topic is answered with; `None` asks for all that the group has committed."""
     places = None
-    if wanted is not None:
-        places = [(one.name, index) for one in wanted if one.name for index in one.indexes]
+    if wanted is None:
+        call.may_take_long()
+    else:
+        places = [
+            (one.name, index)
+            for one in in_turns(wanted)
+            if one.name
+            for index in in_turns(one.indexes)
+        ]
     fetched = call.broker.groups.fetch_offsets(claim, places, call.at)
     if wanted is None:
         wanted = _all_topics(fetched, call)
-    return [(one, _find(one, fetched, request.require_stable)) for one in wanted]
+    return [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]
 
 
 def _all_topics(fetched: Iterable[TopicPartition], call: Call) -> list[_Wanted]:
     """The topics of a group's offsets; by id only those that still exist."""
     indexes: dict[str, list[int]] = {}
-    for topic, index in fetched:
+    for topic, index in in_turns(fetched):
         indexes.setdefault(topic, []).append(index)
     if call.api_version < FIRST_TOPIC_ID_VERSION:
         return [_Wanted(name=topic, indexes=some) for topic, some in indexes.items()]
@@ -146,7 +159,7 @@ def _find(
     wanted: _Wanted, fetched: Mapping[TopicPartition, FetchedOffset], require_stable: bool
 ) -> list[_Found]:
     found = []
-    for index in wanted.indexes:
+    for index in in_turns(wanted.indexes):
         if wanted.name is None:
             found.append(_Found(index=index, error=ErrorCode.UNKNOWN_TOPIC_ID))
             continue

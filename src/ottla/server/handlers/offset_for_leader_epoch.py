@@ -4,6 +4,7 @@ Kafka's counterpart: `Partition.lastOffsetForLeaderEpoch` (KIP-101, KIP-320).
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -19,9 +20,11 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_find(topic.topic, wanted, call) for wanted in topic.partitions],
+                partitions=[
+                    _find(topic.topic, wanted, call) for wanted in in_turns(topic.partitions)
+                ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ]
     )
 

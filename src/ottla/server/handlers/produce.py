@@ -14,6 +14,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
+from ottla.base.turns import in_turns
 from ottla.broker.topics import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -68,7 +69,7 @@ _unpack_start = BATCH_START.unpack_from
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
     response = ProduceResponse(
-        responses=[_append_topic(topic, request, call) for topic in request.topic_data]
+        responses=[_append_topic(topic, request, call) for topic in in_turns(request.topic_data)]
     )
     if request.acks == 0:
         _close_on_failure(response)
@@ -84,7 +85,7 @@ def _append_topic(
         known = call.broker.topics.find_by_id(topic.topic_id)
         name = known.name if known else None
     answers = []
-    for data in topic.partition_data:
+    for data in in_turns(topic.partition_data):
         try:
             answers.append(_append(name, data, request, call))
         except ApiError as error:

@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleTxnOffsetCommitRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns, parts_in_turns
 from ottla.coordinator.group.commits import CommitRequest
 from ottla.coordinator.group.offsets import NewOffset, TopicPartition
 from ottla.coordinator.group.requests import MemberClaim
@@ -33,16 +34,17 @@ OLD_CODES = {
 def handle(request: TransactionOffsetCommitRequest, call: Call) -> TransactionOffsetCommitResponse:
     errors: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, NewOffset] = {}
-    for topic in request.topics:
+    for topic in in_turns(request.topics):
         is_known = call.broker.topics.find(topic.name) is not None
-        for one in topic.partitions:
+        for one in in_turns(topic.partitions):
             where = (topic.name, one.partition_index)
             if is_known:
                 offsets[where] = _offset(one)
             else:
                 errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if offsets:
-        errors.update(_commit(request, offsets, call))
+    for part in parts_in_turns(offsets.items()):
+        # Each part must be let in by itself: the transaction may have ended meanwhile.
+        errors |= _commit(request, dict(part), call)
     return TransactionOffsetCommitResponse(
         topics=[
             TransactionOffsetCommitResponseTopic(
@@ -52,10 +54,10 @@ def handle(request: TransactionOffsetCommitRequest, call: Call) -> TransactionOf
                         partition_index=one.partition_index,
                         error_code=errors[topic.name, one.partition_index],
                     )
-                    for one in topic.partitions
+                    for one in in_turns(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ]
     )
 

@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleWriteTxnMarkersRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.markers import Marker
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
@@ -19,7 +20,9 @@ from ottla.server.call import Call
 
 
 def handle(request: WriteTransactionMarkersRequest, call: Call) -> WriteTransactionMarkersResponse:
-    return WriteTransactionMarkersResponse(markers=[_write(one, call) for one in request.markers])
+    return WriteTransactionMarkersResponse(
+        markers=[_write(one, call) for one in in_turns(request.markers)]
+    )
 
 
 def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransactionMarkerResult:
@@ -39,10 +42,10 @@ def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransaction
                     WritableTransactionMarkerPartitionResult(
                         partition_index=index, error_code=_append(marker, topic.name, index, call)
                     )
-                    for index in topic.partition_indexes
+                    for index in in_turns(topic.partition_indexes)
                 ],
             )
-            for topic in wanted.topics
+            for topic in in_turns(wanted.topics)
         ],
     )
 

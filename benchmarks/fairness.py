@@ -1,0 +1,346 @@
+"""What a client with small requests notices of another whose requests are as large as they may be.
+
+Beside each API, with each of its arrays in turn filled with a hundred thousand elements, beside
+requests that ask for much in few bytes, and beside connections that send without end, one client
+produces one record every few milliseconds. Its waits are listed, and what memory the broker took.
+"""
+
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from benchmarks.brokers import Ottla, RunningBroker
+from benchmarks.measuring import MEGABYTE, Scale, figure, percentile
+from benchmarks.report import Report
+from benchmarks.wire import Producing, WireClient, frame_of
+from ottla.codec.compression import Compression
+from ottla.codec.fields import Field
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import request_class
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.record.builder import RecordBatchBuilder
+from ottla.server.apis import APIS
+
+COUNT = 100_000
+PAUSE_S = 0.003
+BESIDE_S = 1.5
+"""How long the one client goes on at least; and until the other has an answer."""
+
+LIMIT_S = 90.0
+PIPELINED = 64
+TARGET_MS = 20.0
+
+COLUMNS = (
+    "beside",
+    "MB",
+    "answer",
+    "median ms",
+    "p99 ms",
+    "worst ms",
+    "p99",
+    "memory MB",
+    "MB kept",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burden:
+    """What the other client sends, again and again; `before` is asked once, and not measured."""
+
+    name: str
+    frame: bytes
+    before: Sequence[bytes] = ()
+    is_pipelined: bool = False
+    times: int = 1000
+
+
+@dataclass(slots=True)
+class Seen:
+    waits_s: list[float] = field(default_factory=list)
+    answers_s: list[float] = field(default_factory=list)
+    refusals: int = 0
+    before_bytes: int = 0
+    largest_bytes: int = 0
+    after_bytes: int = 0
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    report = Report("Waits of a client that produces one record at a time", COLUMNS)
+    with scale.data_directory() as directory:
+        peer = Ottla(("num.partitions=1", "auto.create.topics.enable=true"))
+        with peer.start(directory) as broker:
+            worst: list[float] = []
+            for burden in _burdens(broker, scale):
+                seen = _measure(broker, burden, scale)
+                _add(report, burden, seen)
+                worst.append(percentile(seen.waits_s, 99) * 1000)
+    within = sum(one <= TARGET_MS for one in worst)
+    report.notes.append(
+        f"p99 of at most {figure(TARGET_MS)} ms: {within} of {len(worst)}. Memory is what the "
+        "broker had at most beyond what it had before, and what of it is left a second later."
+    )
+    yield report
+
+
+def _add(report: Report, burden: Burden, seen: Seen) -> None:
+    waits = [one * 1000 for one in seen.waits_s]
+    answer = f"{figure(statistics.median(seen.answers_s))} s" if seen.answers_s else "none"
+    if seen.refusals:
+        answer = "refused"
+    p99 = percentile(waits, 99)
+    report.add(
+        burden.name,
+        figure(len(burden.frame) / MEGABYTE),
+        answer,
+        figure(statistics.median(waits)),
+        figure(p99),
+        figure(max(waits)),
+        "met" if p99 <= TARGET_MS else "MISSED",
+        figure((seen.largest_bytes - seen.before_bytes) / MEGABYTE),
+        figure((seen.after_bytes - seen.before_bytes) / MEGABYTE),
+    )
+
+
+def _measure(broker: RunningBroker, burden: Burden, scale: Scale) -> Seen:
+    seen = Seen()
+    producing = Producing(broker.host, broker.port)
+    peer = producing.sockets(1)[0]
+    for frame in burden.before:
+        with WireClient(broker.host, broker.port) as client:
+            client.socket.settimeout(LIMIT_S)
+            client.socket.sendall(frame)
+            client.receive_frame()
+    is_over = threading.Event()
+    seen.before_bytes = seen.largest_bytes = _resident(broker)
+    other = threading.Thread(target=_burden, args=(broker, burden, seen, is_over))
+    started = perf_counter()
+    other.start()
+    try:
+        beside_s = scale.of(int(BESIDE_S * 1000), 20) / 1000
+        while perf_counter() - started < LIMIT_S:
+            if perf_counter() - started > beside_s and (seen.answers_s or seen.refusals):
+                break
+            asked = perf_counter()
+            peer.sendall(producing.frame)
+            _receive(peer)
+            seen.waits_s.append(perf_counter() - asked)
+            seen.largest_bytes = max(seen.largest_bytes, _resident(broker))
+            time.sleep(PAUSE_S)
+    finally:
+        is_over.set()
+        other.join()
+        producing.close()
+    time.sleep(scale.of(1000, 1) / 1000)
+    seen.after_bytes = _resident(broker)
+    return seen
+
+
+def _resident(broker: RunningBroker) -> int:
+    cost = broker.cost()
+    return 0 if cost is None else cost.resident_bytes
+
+
+def _burden(broker: RunningBroker, burden: Burden, seen: Seen, is_over: threading.Event) -> None:
+    left = burden.times
+    while not is_over.is_set() and left:
+        try:
+            with socket.create_connection((broker.host, broker.port), timeout=LIMIT_S) as peer:
+                while not is_over.is_set() and left:
+                    left -= 1
+                    started = perf_counter()
+                    peer.sendall(burden.frame)
+                    for _ in range(PIPELINED if burden.is_pipelined else 1):
+                        _receive(peer)
+                    seen.answers_s.append(perf_counter() - started)
+        except ConnectionError:
+            seen.refusals += 1
+
+
+def _receive(peer: socket.socket) -> None:
+    """Takes an answer in, and does not look at it."""
+    size = int.from_bytes(_exactly(peer, 4), "big")
+    while size:
+        size -= len(_exactly(peer, min(size, 1 << 20)))
+
+
+def _exactly(peer: socket.socket, size: int) -> bytes:
+    data = peer.recv(size, socket.MSG_WAITALL)
+    if len(data) < size:
+        raise ConnectionError("the broker closed the connection")
+    return data
+
+
+# What is sent
+
+
+def _burdens(broker: RunningBroker, scale: Scale) -> Iterator[Burden]:
+    count = scale.of(COUNT, 30)
+    with WireClient(broker.host, broker.port) as client:
+        topic = client.create_topic(scale.of(200, 2))
+    yield from _special(topic, scale)
+    for api in APIS.values():
+        for burden in _of_api(ApiKey(api.key), api.newest, topic, count):
+            yield burden
+            if scale.is_tiny:
+                break
+
+
+def _of_api(key: ApiKey, version: int, topic: str, count: int) -> Iterator[Burden]:
+    """Each array large in turn; an API without any, pipelined."""
+    message = request_class(key)
+    paths = list(_arrays(message, version))
+    for path in paths:
+        request = _filled(message, version, path, topic, count)
+        name = f"{key.name}, {'.'.join(path)}"
+        yield Burden(name=name, frame=frame_of(request, version))
+    if not paths:
+        request = _filled(message, version, (), topic, 1)
+        frame = frame_of(request, version) * PIPELINED
+        yield Burden(name=f"{key.name}, pipelined", frame=frame, is_pipelined=True)
+
+
+def _arrays(struct: Any, version: int) -> Iterator[tuple[str, ...]]:
+    for one in struct.FIELDS:
+        if one.kind == "array" and one.is_in(version):
+            yield (one.name,)
+            if one.struct is not None:
+                yield from ((one.name, *rest) for rest in _arrays(one.struct, version))
+
+
+def _filled(
+    struct: Any, version: int, path: Sequence[str], topic: str, count: int, number: int = 0
+) -> Any:
+    """A struct whose array at `path` has `count` elements; all others one, or none."""
+    values: dict[str, Any] = {}
+    for one in struct.FIELDS:
+        if not one.is_in(version):
+            continue
+        if path and one.name == path[0]:
+            is_last = len(path) == 1
+            numbers = range(count if is_last else 1)
+            if one.element is not None:
+                values[one.name] = [_value(one, topic, number) for number in numbers]
+            else:
+                values[one.name] = [
+                    _filled(
+                        one.struct,
+                        version,
+                        path[1:],
+                        f"{topic}-{number}" if is_last and number else topic,
+                        count,
+                        number,
+                    )
+                    for number in numbers
+                ]
+        elif one.kind not in ("array", "nested", "records", "binary"):
+            values[one.name] = _value(one, topic, number)
+    return struct(**values)
+
+
+KNOWN = {"acks": -1, "resource_type": 2}
+NAMES = ("name", "topic", "topic_name", "resource_name")
+
+
+def _value(one: Field, topic: str, number: int) -> Any:
+    kind = one.kind if one.element is None else one.element.kind
+    match kind:
+        case "string":
+            return topic if one.name in NAMES else f"{one.name}-{number}"
+        case "uuid":
+            return number.to_bytes(16, "big")
+        case "boolean":
+            return False
+        case "float64":
+            return 0.0
+    if one.name.endswith(("index", "partition", "partitions", "indexes")):
+        return number % 200
+    return KNOWN.get(one.name, one.default or 0)
+
+
+def _special(topic: str, scale: Scale) -> Iterator[Burden]:
+    size = scale.of(10 * MEGABYTE, 1000)
+    empties = DescribeGroupsRequest(groups=[""] * size)
+    yield Burden(name="DESCRIBE_GROUPS of empty names", frame=frame_of(empties, 5))
+    tags = _tagged(frame_of(MetadataRequest(topics=[]), 9), scale.of(3_000_000, 10))
+    yield Burden(name="METADATA with tagged fields", frame=tags)
+    moved = AlterReplicaLogDirTopic(name=topic, partitions=[0] * scale.of(COUNT, 10))
+    moves = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/none", topics=[moved])])
+    yield Burden(name="ALTER_REPLICA_LOG_DIRS to nowhere", frame=frame_of(moves, 2))
+    yield from _topics(scale)
+    yield _searches(topic, scale)
+    small = frame_of(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 5)
+    yield Burden(name="METADATA, pipelined", frame=small * PIPELINED, is_pipelined=True)
+
+
+def _topics(scale: Scale) -> Iterator[Burden]:
+    made = [MetadataRequestTopic(name=f"made-{one}") for one in range(scale.of(800, 2))]
+    frame = frame_of(MetadataRequest(topics=made, allow_auto_topic_creation=True), 9)
+    yield Burden(name="METADATA that makes 800 topics", frame=frame, times=1)
+    large = CreatableTopic(name="large", num_partitions=scale.of(3000, 2), replication_factor=1)
+    frame = frame_of(CreateTopicsRequest(topics=[large]), 7)
+    yield Burden(name="CREATE_TOPICS of 3,000 partitions", frame=frame, times=1)
+    whole = frame_of(MetadataRequest(topics=None), 9)
+    yield Burden(name="METADATA of all topics", frame=whole)
+    names = [DeleteTopicState(name="large"), *(DeleteTopicState(name=one.name) for one in made)]
+    frame = frame_of(DeleteTopicsRequest(topics=names), 6)
+    yield Burden(name="DELETE_TOPICS of 800 and of 3,000 partitions", frame=frame, times=1)
+
+
+def _searches(topic: str, scale: Scale) -> Burden:
+    """Times are looked for in batches that are a thousand times as large as they seem."""
+    builder = RecordBatchBuilder(compression=Compression.GZIP)
+    for number in range(scale.of(COUNT, 10)):
+        builder.append(None, bytes(100), 1_000_000 + number)
+    data = PartitionProduceData(index=0, records=bytes(builder.build()))
+    produced = ProduceRequest(
+        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    wanted = [
+        ListOffsetsPartition(partition_index=0, timestamp=1_000_000 + scale.of(COUNT, 10) - number)
+        for number in range(1, scale.of(200, 3))
+    ]
+    asked = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)]
+    )
+    return Burden(
+        name="LIST_OFFSETS by time in compressed batches",
+        frame=frame_of(asked, 7),
+        before=[frame_of(produced, 9)],
+        times=1,
+    )
+
+
+def _tagged(frame: bytes, count: int) -> bytes:
+    """A request with tagged fields at its end that nobody knows."""
+    assert frame[-1] == 0, "a flexible version ends with the number of its tagged fields"
+    number = bytearray()
+    left = count
+    while left > 127:
+        number.append(left & 127 | 128)
+        left >>= 7
+    number.append(left)
+    body = frame[4:-1] + bytes(number) + b"\x7f\x00" * count
+    return len(body).to_bytes(4, "big") + body
