@@ -92,9 +92,17 @@ class Dispatcher:
             else:
                 self._scout.begin()
                 request, _ = route.read(frame, position, self._scout)
-            return self._answer(request, route, header, call, output)
+            if route.looks_into_logs and self._broker.has_pending:
+                self._broker.write_out()  # what a client has sent before, it must be able to read
+            answer = route.handle(request, call)
         except TurnsNeededError:
             return self._answer_in_turns(route, header, frame, position, peer)
+        if answer is None:
+            return None
+        if isinstance(answer, Later):
+            return self._begin(answer, header, output)
+        encode_response(header, answer, output)
+        return None
 
     def _answer_in_turns(
         self, route: Route, header: RequestHeader, frame: Buffer, position: int, peer: Peer
@@ -110,22 +118,16 @@ class Dispatcher:
         def work(output: Output) -> Later | None:
             request, _ = route.read(frame, position, output.turn)
             call.at = self._call.at
-            return self._answer(request, route, header, call, output)
+            if route.looks_into_logs and self._broker.has_pending:
+                self._broker.write_out()
+            answer = route.handle(request, call)
+            if isinstance(answer, Later):
+                return self._begin(answer, header, output)
+            if answer is not None:
+                encode_response(header, answer, output)
+            return None
 
         return self._long_requests.add(work, len(frame))
-
-    def _answer(
-        self, request: Any, route: Route, header: RequestHeader, call: Call, output: Output
-    ) -> Later | None:
-        if route.looks_into_logs and self._broker.has_pending:
-            self._broker.write_out()  # what a client has sent before, it must be able to read
-        answer = route.handle(request, call)
-        if answer is None:
-            return None
-        if isinstance(answer, Later):
-            return self._begin(answer, header, output)
-        encode_response(header, answer, output)
-        return None
 
     def finish(self, later: Later, output: Output) -> Later | None:
         """Encodes an answer that had to wait, or returns what it waits for now."""

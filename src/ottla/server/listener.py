@@ -139,7 +139,7 @@ class Server:
             with self._lock:
                 self._round(())  # the clock begins to run for the broker's jobs
             while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
-                is_busy = self._ready or self._long_requests
+                is_busy = self._ready or self._long_requests.has_work
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self._lock:
                     self._round(events)
@@ -165,7 +165,8 @@ class Server:
         self._monotonic_ms = at.monotonic_ms
         self._dispatcher.set_time(at)
         ready, self._ready = self._ready, []
-        self._share_s = ROUND_S / max(1, len(ready) + len(events))
+        count = len(ready) + len(events)
+        self._share_s = ROUND_S / count if count else ROUND_S
         for connection in ready:
             self._process(connection)
         for key, mask in events:
@@ -175,7 +176,7 @@ class Server:
                 self._drain_wake_ups()
             else:
                 self._accept(key.data)
-        if self._long_requests:
+        if self._long_requests.has_work:
             self._go_on(self._long_requests.take_next())
         self._settle(at)
         if self._broker.config is not self._config:
@@ -215,7 +216,7 @@ class Server:
         self._touch(connection)
         dispatch = self._dispatcher.dispatch
         output = connection.output
-        until_s = perf_counter() + self._share_s
+        until_s = 0.0
         try:
             for frame in connection.frames:
                 later = dispatch(frame, connection.peer, output)
@@ -226,7 +227,9 @@ class Server:
                     return
                 if len(output.data) > MAX_OUTPUT_SIZE or len(output.slices) > MAX_OUTPUT_SLICES:
                     return
-                if perf_counter() >= until_s:
+                if not until_s:
+                    until_s = perf_counter() + self._share_s
+                elif perf_counter() >= until_s:
                     return
             connection.frames = None
         except Exception as error:

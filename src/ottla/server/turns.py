@@ -163,20 +163,19 @@ def _nothing(_: object) -> Message:
 
 
 class LongRequests:
-    """All of them, in the order in which they came."""
+    """All of them, in the order in which they came. `has_work`: there are some."""
 
     def __init__(self, now_s: Callable[[], float] = perf_counter) -> None:
         self._now_s = now_s
         self._at_work: deque[LongRequest] = deque()
         self._waiting: deque[LongRequest] = deque()
         self._weight = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._at_work) or bool(self._waiting)
+        self.has_work = False
 
     def add(self, work: Callable[[Output], Later | None], frame_size: int) -> LongAnswer:
         request = LongRequest(work, frame_size, self._now_s)
         self._waiting.append(request)
+        self.has_work = True
         return LongAnswer(request)
 
     def take_next(self) -> LongRequest:
@@ -190,6 +189,7 @@ class LongRequests:
             self._at_work.append(request)
             return False
         self._weight -= request.weight
+        self._look_for_work()
         return True
 
     def remove(self, request: LongRequest) -> None:
@@ -199,7 +199,11 @@ class LongRequests:
             self._weight -= request.weight
         elif request in self._waiting:
             self._waiting.remove(request)
+        self._look_for_work()
         request.cancel()
+
+    def _look_for_work(self) -> None:
+        self.has_work = bool(self._at_work) or bool(self._waiting)
 
     def _admit(self) -> None:
         """Lets those begin that there is room for, and small ones before large ones."""

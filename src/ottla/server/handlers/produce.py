@@ -8,6 +8,7 @@ it is added here, and a log that does not know the producer takes only its first
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
@@ -68,9 +69,10 @@ _unpack_start = BATCH_START.unpack_from
 
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
-    response = ProduceResponse(
-        responses=[_append_topic(topic, request, call) for topic in in_turns(request.topic_data)]
-    )
+    topics: Iterable[TopicProduceData] = request.topic_data
+    if len(request.topic_data) > 1:
+        topics = in_turns(topics)
+    response = ProduceResponse(responses=[_append_topic(one, request, call) for one in topics])
     if request.acks == 0:
         _close_on_failure(response)
         return None
@@ -85,7 +87,10 @@ def _append_topic(
         known = call.broker.topics.find_by_id(topic.topic_id)
         name = known.name if known else None
     answers = []
-    for data in in_turns(topic.partition_data):
+    partitions: Iterable[PartitionProduceData] = topic.partition_data
+    if len(topic.partition_data) > 1:
+        partitions = in_turns(partitions)
+    for data in partitions:
         try:
             answers.append(_append(name, data, request, call))
         except ApiError as error:
