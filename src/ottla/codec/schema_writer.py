@@ -54,7 +54,6 @@ class WriterCompiler:
     def message(self, message: Any) -> Source:
         with self.source.block("def write(message, output):"):
             self.source.line("data = output.data")
-            self.source.line("turn = output.turn")
             self._struct(message, "message")
             self._flush()
         return self.source
@@ -209,8 +208,8 @@ class WriterCompiler:
                 source.line(f"data += pack({letters}, *{items})")
             return
         one = source.fresh("one")
-        in_turns = f"turn.written({loop}, data)"
-        with source.block(f"for {one} in {loop} if turn is None else {in_turns}:"):
+        in_turns = f"output.turn.written({loop}, data)"
+        with source.block(f"for {one} in {loop} if output.turn is None else {in_turns}:"):
             if element is not None:
                 self._field(element, one)
             else:
