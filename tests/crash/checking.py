@@ -83,12 +83,24 @@ def check_times(log: PartitionLog, expected: Expected) -> None:
     times = {record.timestamp_ms for record in records}
     for wanted in sorted({near for time in times for near in (time - 1, time, time + 1)}):
         found = log.find_timestamp(wanted)
-        first = next((one for one in records if one.timestamp_ms >= wanted), None)
+        # As Kafka, in the first segment whose largest timestamp is late enough, and in no other.
+        base, end = _bounds_by_time(log, wanted)
+        inside = (one for one in records if base <= one.offset < end)
+        first = next((one for one in inside if one.timestamp_ms >= wanted), None)
         if first is None:
             assert found is None
         else:
             assert found is not None
             assert (found.offset, found.timestamp_ms) == (first.offset, first.timestamp_ms)
+
+
+def _bounds_by_time(log: PartitionLog, timestamp_ms: int) -> tuple[int, int]:
+    """The offsets between which a log is searched for a time."""
+    bases = [segment.base_offset for segment in log.segments.values]
+    for number, segment in enumerate(log.segments.values):
+        if segment.largest_timestamp_ms() >= timestamp_ms:
+            return bases[number], [*bases, log.log_end_offset][number + 1]
+    return 0, 0
 
 
 def check_entries(log: PartitionLog, expected: Expected) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
+from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
@@ -43,7 +44,11 @@ def open_copy(case: str, data: Path, config: Any) -> LogDirectory:
     shutil.copytree(GOLDEN / case / "logdir", data)
     for path in data.rglob("*"):
         path.chmod(0o755)
-    options = OpenOptions(
+    return LogDirectory.open(str(data), FILES, options_of(config))
+
+
+def options_of(config: TopicConfig) -> OpenOptions:
+    return OpenOptions(
         now_ms=1_700_000_000_000,
         node_id=1,
         cluster_id="AAAAAAAAAAAAAAAAAAAAAQ",
@@ -51,7 +56,6 @@ def open_copy(case: str, data: Path, config: Any) -> LogDirectory:
         random_below=lambda bound: 0,
         topic_config=lambda topic: config,
     )
-    return LogDirectory.open(str(data), FILES, options)
 
 
 def clean(log: PartitionLog, *, cleaned_until: int | None, now_ms: int, sieve: Sieve) -> int:
@@ -161,3 +165,21 @@ def kept_records(directory: Path, until: int) -> list[tuple[int, bytes | None, b
         for record in read_records(batch)
         if record.offset < until
     ]
+
+
+@pytest.mark.parametrize(
+    "case", ["compaction-1-after", "compaction-3-horizon-set", "compaction-4-tombstones-removed"]
+)
+@pytest.mark.parametrize("was_clean_stop", [True, False])
+def test_what_compaction_left_is_no_damage_where_the_policy_is_not_known(
+    case: str, was_clean_stop: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cleaner's checkpoint says that there was a cleaner, whatever the settings say by now."""
+    caplog.set_level("WARNING")
+    data = tmp_path / "data"
+    open_copy(case, data, TopicConfig()).close()
+    if not was_clean_stop:
+        (data / ".kafka_cleanshutdown").unlink()
+    LogDirectory.open(str(data), FILES, options_of(TopicConfig())).close()
+    told = [line for line in caplog.messages if "began nothing" in line or "are missing" in line]
+    assert told == []

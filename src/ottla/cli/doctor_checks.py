@@ -27,12 +27,11 @@ from ottla.storage.filenames import (
 )
 from ottla.storage.inspection.directory_check import is_in_use
 from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory
-from ottla.storage.retention import Blocker
+from ottla.storage.retention import CLOCK_SLACK_MS, Blocker
 from ottla.storage.retention_reading import ExplainedLog, explain_log
 
 LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1
-CLOCK_SLACK_MS = 60_000
 EARLIEST_SANE_MS = 1_577_836_800_000
 """2020: no clock of a machine that runs this is right before it."""
 

@@ -25,6 +25,7 @@ from ottla.cli.retention_text import (
 from ottla.cli.topic_sources import Directories, read_directories, with_broker
 from ottla.client.connection import Connection
 from ottla.embedded.log import parse_address
+from ottla.storage.retention import CLOCK_SLACK_MS
 from ottla.storage.retention_reading import ExplainedLog, ExplainedSegment, explain_log
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _from_afar(
     return {
         "all_gone_by_ms": timestamp_ms + retention_ms + 1 if has_time else None,
         "bytes_over_limit": max(0, size - limit) if limit >= 0 else None,
-        "has_future_timestamp": timestamp_ms > now_ms,
+        "has_future_timestamp": timestamp_ms > now_ms + CLOCK_SLACK_MS,
     }
 
 

@@ -52,12 +52,27 @@ def find_timestamp(log: "PartitionLog", timestamp_ms: int) -> FoundOffset | None
         case -5 | -6:
             # Nothing is tiered, and nothing waits for it.
             return FoundOffset(-1, NO_TIMESTAMP, -1)
-    for segment in log.segments.from_offset(log.log_start_offset):
-        if segment.largest.timestamp_ms >= timestamp_ms:
-            record = _search(log, segment, timestamp_ms)
-            if record is not None and record.offset < log.high_watermark:
-                return _found(log, record.offset, record.timestamp_ms)
-    return None
+    return _find_time(log, timestamp_ms)
+
+
+def _find_time(log: "PartitionLog", timestamp_ms: int) -> FoundOffset | None:
+    """As Kafka, looks into one segment only: the first whose largest timestamp is late enough.
+
+    There the record may be before the log's start, and then the answer is none, though a later
+    segment has one: until retention takes that segment. A segment without records is as late as
+    its file (`LogSegment.largestTimestamp`), and so hides all after it.
+    """
+    for segment in log.segments.values:
+        if segment.largest_timestamp_ms() >= timestamp_ms:
+            break
+    else:
+        return None
+    if segment not in log.segments.from_offset(log.log_start_offset):
+        return None
+    record = _search(log, segment, timestamp_ms)
+    if record is None or record.offset >= log.high_watermark:
+        return None
+    return _found(log, record.offset, record.timestamp_ms)
 
 
 def _search(log: "PartitionLog", segment: "Segment", timestamp_ms: int) -> "Record | None":

@@ -268,12 +268,20 @@ class _Loader:
             if FileKind.TRANSACTION_INDEX in kinds:
                 segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
             segment.transaction_index.sanity_check()
-            may_have_gaps = self._request.config.is_compacted
+            may_have_gaps = self._may_have_gaps(segment.base_offset)
             check_transactions(segment, self._segments, may_have_gaps=may_have_gaps)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False
         return True
+
+    def _may_have_gaps(self, offset: int) -> bool:
+        """Whether compaction may have taken what lay at an offset.
+
+        A topic that is no longer compacted was until where the cleaner's checkpoint says, and so
+        was one whose settings are not known here.
+        """
+        return self._request.config.is_compacted or offset < self._request.cleaned_until
 
     # 4
 
@@ -373,7 +381,9 @@ class _Loader:
 
         following = bisect_right(self._base_offsets, segment.base_offset)
         limit = [*self._base_offsets, MAX_OFFSET][following]
-        valid = segment.recover(on_batch, limit, self._gapless_from(segment))
+        valid = segment.recover(
+            on_batch, limit, self._gapless_from(segment), self._request.cleaned_until
+        )
         if not is_of_known_epochs or segment.witness.found is not None:
             segment.forget_checks(segment.size)
         damaged = segment.size - valid

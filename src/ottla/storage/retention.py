@@ -22,6 +22,9 @@ from ottla.storage.partition_log import PartitionLog
 from ottla.storage.segment import Segment
 from ottla.storage.truncation import delete_records_before
 
+CLOCK_SLACK_MS = 60_000
+"""How far the clocks of a producer and of its broker may differ before a timestamp is odd."""
+
 
 class Rule(Enum):
     """Why a segment goes, in the order in which Kafka asks; values are words for people."""
@@ -45,7 +48,7 @@ class Blocker(Enum):
     NO_LIMIT = "no_limit"
     """Neither `retention.ms` nor `retention.bytes` limits the log."""
     FUTURE_TIMESTAMP = "future_timestamp"
-    """Its largest timestamp is later than now."""
+    """Its largest timestamp is later than now, by more than clocks differ."""
     NOT_YET = "not_yet"
     """The log is too small and the segment too young."""
     OLDER_SEGMENT = "older_segment"
@@ -189,7 +192,7 @@ def _why_no_rule(config: TopicConfig, time: SegmentTime | None, now_ms: int) -> 
         return Blocker.POLICY
     if time is None and config.retention_bytes < 0:
         return Blocker.NO_LIMIT
-    if time is not None and time.timestamp_ms > now_ms:
+    if time is not None and time.timestamp_ms > now_ms + CLOCK_SLACK_MS:
         return Blocker.FUTURE_TIMESTAMP
     return Blocker.NOT_YET
 

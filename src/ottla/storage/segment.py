@@ -305,12 +305,14 @@ class Segment:
         on_batch: Callable[[Batch], None],
         limit: int = MAX_OFFSET,
         gapless_from: int = MAX_OFFSET,
+        cleaned_until: int = 0,
     ) -> int:
         """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
 
         `on_batch` sees each valid batch in order (for producer state and epochs), all before
         `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
-        does not by one bit is given its offset back. What lies behind them is for the caller to cut
+        does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
+        whatever the topic's policy is by now. What lies behind them is for the caller to cut
         off, once the segments behind this one are gone. Raises `OffsetOverflowError`: it must be
         split. Kafka: `LogSegment.recover`.
         """
@@ -323,7 +325,7 @@ class Segment:
         self._first_timestamp_ms = None
         view = self.log.map()
         try:
-            valid = self._recover_batches(view, on_batch, limit, gapless_from)
+            valid = self._recover_batches(view, on_batch, limit, gapless_from, cleaned_until)
         finally:
             view.release()
         self.close_indexes_off()
@@ -336,7 +338,12 @@ class Segment:
         self.checked_ranges = CheckedRanges()
 
     def _recover_batches(
-        self, view: memoryview, on_batch: Callable[[Batch], None], limit: int, gapless_from: int
+        self,
+        view: memoryview,
+        on_batch: Callable[[Batch], None],
+        limit: int,
+        gapless_from: int,
+        cleaned_until: int,
     ) -> int:
         valid = last_entry = 0
         end = len(view)
@@ -362,7 +369,8 @@ class Segment:
                 break
             if is_gap and is_misplaced(batch, next_offset, limit, view):
                 break
-            if is_gap and valid + size == end and not may_have_gaps:
+            is_known = may_have_gaps or next_offset < cleaned_until
+            if is_gap and valid + size == end and not is_known:
                 warn_of_gap(self.log, valid, next_offset, batch.base_offset)
             if last_offset > max_offset:
                 raise OffsetOverflowError(self.log, self.base_offset, valid, last_offset)
