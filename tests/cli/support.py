@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,10 +47,12 @@ def _run(
 
 
 @contextmanager
-def serving(data_dir: Path | None, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(
+    data_dir: Path | None, *arguments: str, set_limits: Callable[[], None] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`ottla serve`: its address, where it may come back, and its process, stopped at the end.
 
-    Without a directory the arguments say all.
+    Without a directory the arguments say all. `set_limits` is called in the process before it is.
     """
     command = [sys.executable, "-m", "ottla", "serve"]
     if data_dir is not None:
@@ -63,6 +65,7 @@ def serving(data_dir: Path | None, *arguments: str) -> Iterator[tuple[str, subpr
             stderr=errors,
             text=True,
             env=ENVIRONMENT,
+            preexec_fn=set_limits,
         )
         assert process.stdout is not None
         try:

@@ -45,3 +45,10 @@ class StorageError(OttlaError):
         super().__init__(f"{directory}: {reason}")
         self.directory = directory
         self.reason = reason
+
+
+class ShortageError(StorageError):
+    """The process lacks descriptors or memory for a request; the directory stays online.
+
+    Nothing has been changed on the disk, and the same request may succeed later.
+    """

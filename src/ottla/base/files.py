@@ -16,8 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ottla.base.open_files import OpenFiles
+
 Buffer = bytes | bytearray | memoryview
 """Bytes to write; a `memoryview` must be contiguous and of single bytes."""
+
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors for want of descriptors or memory; see `is_shortage`."""
 
 IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
@@ -89,6 +94,10 @@ class File(Protocol):
 
 class FileSystem(Protocol):
     """What storage may do to a disk."""
+
+    @property
+    def open_files(self) -> OpenFiles:
+        """Who keeps files open that were opened here."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         """Opens a regular file; `create` makes it when it is missing (and implies `writable`).
@@ -228,6 +237,16 @@ def sync_file(file_system: FileSystem, path: str) -> None:
         file.close()
 
 
+def is_shortage(error: OSError) -> bool:
+    """Whether a call failed because the process or the system has too little to give it.
+
+    Out of descriptors or of memory: nothing was done, the disk is well, and the same call may
+    succeed later. Only of calls that name a file, which are those that open, make, rename or remove
+    one: after a write or a sync without memory nobody knows what reached the disk.
+    """
+    return error.errno in SHORTAGES and error.filename is not None
+
+
 def remove_if_present(file_system: FileSystem, path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         file_system.remove(path)
@@ -249,6 +268,9 @@ def base_name(path: str) -> str:
 
 class OsFileSystem:
     """The machine's own files."""
+
+    def __init__(self) -> None:
+        self.open_files = OpenFiles()
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "OsFile":
         flags = os.O_RDWR if writable or create else os.O_RDONLY
@@ -295,7 +317,7 @@ class OsFileSystem:
         os.rmdir(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _open_directory(path)
         try:
             os.fsync(descriptor)
         finally:
@@ -360,6 +382,34 @@ def _not_regular(path: str, kind: str) -> OSError:
     return OSError(errno.EINVAL, f"it is {kind} where a regular file belongs; move it away", path)
 
 
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SPARE: list[int] = []
+"""One descriptor in reserve, taken by the first use."""
+
+
+def _open_directory(path: str) -> int:
+    """Opens a directory to sync it, with the descriptor in reserve when there is no other.
+
+    What is to be synced has been done already: this must not fail for want of a descriptor.
+    """
+    try:
+        descriptor = os.open(path, _DIRECTORY_FLAGS)
+        if not _SPARE:
+            with contextlib.suppress(OSError):
+                _SPARE.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        return descriptor
+    except OSError as error:
+        if error.errno not in SHORTAGES:
+            raise
+    with contextlib.suppress(IndexError):
+        os.close(_SPARE.pop())
+    try:
+        return os.open(path, _DIRECTORY_FLAGS)
+    except OSError as error:
+        # Without its name: a rename may not be durable, which is no mere shortage any more.
+        raise OSError(error.errno, f"{error.strerror}: {path}") from error
+
+
 _LOCKED_HERE: dict[tuple[int, int], object] = {}
 """Device and inode of each file that this process has locked, and whose lock it is.
 
@@ -385,7 +435,10 @@ class OsFileLock:
 
 
 class OsFile:
-    """A descriptor with positional reads and writes that never stop half way."""
+    """A descriptor with positional reads and writes that never stop half way.
+
+    Who drops it closes it: an answer that quotes a file keeps that open until it is sent.
+    """
 
     __slots__ = ("_descriptor", "_path")
 
@@ -470,6 +523,9 @@ class OsFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 _sync_content = getattr(os, "fdatasync", os.fsync)

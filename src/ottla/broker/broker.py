@@ -18,6 +18,7 @@ from ottla.base.files import Buffer, FileSystem
 from ottla.base.moment import Moment
 from ottla.broker.admin import Admin
 from ottla.broker.adoption_store import AdoptionStore
+from ottla.broker.auto_creation import AutoCreation
 from ottla.broker.cleaner import Cleaner
 from ottla.broker.cluster_store import ClusterStore
 from ottla.broker.coordination import GroupCoordinator
@@ -88,6 +89,7 @@ class Broker:
         self.node_id = opened.node_id
         self.cluster_id = opened.cluster_id
         self._run_directories = options.run_directories
+        self.open_files = file_system.open_files
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
         self.pauses = Pauses()
@@ -99,6 +101,7 @@ class Broker:
             self.config.max_incremental_fetch_session_cache_slots,
             new_id=lambda: 1 + options.random_below(MAX_ID),
         )
+        self.auto_creation = AutoCreation(lambda: self.config)
         self._producer_ids = ProducerIds(
             opened.next_producer_id,
             lambda end: reserve_producer_ids(file_system, opened.directories, end),
@@ -231,6 +234,8 @@ class Broker:
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Appends batches; `records` may be changed, and must then stay until `write_out`."""
+        if self.open_files.is_over:
+            self.open_files.give_back()
         partition = self.topics.partition(topic, index)
         log = partition.log
         if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
@@ -312,6 +317,8 @@ class Broker:
     ) -> FetchData:
         if wanted.topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self.open_files.is_over:
+            self.open_files.give_back()
         partition = self.topics.partition(wanted.topic, wanted.index)
         if wanted.topic_id not in (None, self.topics.get(wanted.topic).topic_id):
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -449,7 +456,10 @@ class Broker:
         for directory in self.directories:
             if directory.is_offline:
                 continue
-            plans = (due_flush(log, monotonic_ms) for log in directory.logs.values())
+            plans = (
+                due_flush(log, monotonic_ms, is_short_of_files=self.open_files.is_short)
+                for log in directory.logs.values()
+            )
             due += [(directory, plan) for plan in plans if plan is not None]
             due += [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
         return due
@@ -457,6 +467,8 @@ class Broker:
     def run_due_jobs(self, at: Moment) -> None:
         """Ends the sessions of members and transactions that take too long, removes the files of
         deleted topics and segments, runs the jobs that are due, and moves partitions on."""
+        if self.open_files.is_over:
+            self.open_files.give_back()
         self.groups.advance(at)
         self.transactions.advance(at)
         monotonic_ms = at.monotonic_ms

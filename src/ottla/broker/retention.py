@@ -123,7 +123,7 @@ class Retention:
         return begun
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
-        with log.disk():
+        with log.health.guarding():
             plan = plan_retention(facts_of(log), now_ms, max_count)
         if plan.staying is not None:
             self._warn_of_future(log, plan.staying, now_ms)

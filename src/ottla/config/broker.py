@@ -257,6 +257,24 @@ class BrokerConfig(TransactionConfig):
         at_least=0,
         is_dynamic=False,
     )
+    max_auto_create_topics_per_minute: int = setting(
+        "max.auto.create.topics.per.minute",
+        "int",
+        1000,
+        "How many topics clients may make in a minute by asking for them; -1 is no limit. Kafka "
+        "has none.",
+        at_least=-1,
+        is_dynamic=False,
+    )
+    max_auto_create_topics_per_request: int = setting(
+        "max.auto.create.topics.per.request",
+        "int",
+        100,
+        "How many topics one request may make by asking for them; a client that asks for more "
+        "gets them by asking again. -1 is no limit. Kafka has none.",
+        at_least=-1,
+        is_dynamic=False,
+    )
     max_connections: int = setting(
         "max.connections",
         "int",

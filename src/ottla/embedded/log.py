@@ -18,6 +18,7 @@ from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
+from ottla.base.open_files import max_open_files
 from ottla.broker.broker import Broker
 from ottla.broker.cleaner import CleaningTask
 from ottla.broker.opening import BrokerOptions
@@ -341,6 +342,7 @@ class Log:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
         host, port = parse_address(address)
         allow_open_files()
+        self.broker.open_files.limit = max_open_files()
         advertised = client_listeners(self.broker.config)[0].advertised
         listener = Listener(name="PLAINTEXT", address=(host, port), advertised=advertised)
         server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)

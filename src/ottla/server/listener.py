@@ -22,6 +22,7 @@ from time import perf_counter
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, StorageError, UserError
 from ottla.base.moment import Moment
+from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
@@ -73,6 +74,7 @@ class Server:
         self._is_stopping = False
         self._connections: set[Connection] = set()
         self._config = broker.config
+        self._connection_share = max_connections()
         self._host_limits = HostLimits(broker.config)
         self._lost_clients = LostClients()
         self._touched: list[Connection] = []
@@ -376,7 +378,7 @@ class Server:
             self._listen(listener)
         for listener in changes.readvertised:
             self._readvertise(listener)
-        if len(self._connections) < self._config.max_connections:
+        if len(self._connections) < min(self._config.max_connections, self._connection_share):
             self._accept_again()
 
     def _listen(self, listener: Listener) -> None:
@@ -413,9 +415,18 @@ class Server:
 
     def _is_full(self) -> bool:
         """Whether no more may come; those who do wait in the system's queue, as in Kafka."""
-        if len(self._connections) < self._broker.config.max_connections:
+        count = len(self._connections)
+        max_count = self._config.max_connections
+        if count < min(max_count, self._connection_share):
             return False
-        logger.warning("max.connections=%d are open: more wait", len(self._connections))
+        if count < max_count:
+            logger.warning(
+                "%d connections are open: more wait, since of %d open files that the process may "
+                "have one half is for storage; let it have more (ulimit -n)",
+                count, descriptor_limit(),
+            )  # fmt: skip
+        else:
+            logger.warning("max.connections=%d are open: more wait", count)
         self._stop_accepting()
         return True
 

@@ -1,18 +1,19 @@
 """Whether a log directory may still be written: the first disk error takes it offline for good.
 
 After an error nobody knows what reached the disk (a failed fsync drops the pages it could not
-write and the next one succeeds), so nothing is tried again; a restart recovers. Kafka's
-counterpart: `LogDirFailureChannel`.
+write and the next one succeeds), so nothing is tried again; a restart recovers. A call that could
+not begin for want of descriptors or memory is no error of the disk: it refuses the one request.
+Kafka's counterpart: `LogDirFailureChannel`.
 """
 
 import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import EMFILE, ENFILE
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-from ottla.base.errors import StorageError
+from ottla.base.errors import ShortageError, StorageError
+from ottla.base.files import is_shortage
 
 logger = logging.getLogger(__name__)
 
@@ -20,30 +21,46 @@ logger = logging.getLogger(__name__)
 class DirectoryHealth:
     """Shared by a directory and its logs; `failure` is what took it offline."""
 
-    __slots__ = ("directory", "failure")
+    __slots__ = ("directory", "failure", "shortages")
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.failure: StorageError | None = None
+        self.shortages = 0
 
-    def fail(self, error: OSError) -> StorageError:
+    def fail(self, error: OSError, *, is_half_done: bool = False) -> StorageError:
+        """What to raise for an error, which takes the directory offline unless it is a shortage.
+
+        `is_half_done`: what failed had begun to change something, so that also a shortage leaves
+        it unsure what is on the disk.
+        """
+        reason = f"{error.strerror or error} ({error.filename or 'no file named'})"
+        if is_shortage(error) and not is_half_done:
+            reason += "; let the process have more open files (ulimit -n) or memory"
+            self.shortages += 1
+            if self.shortages.bit_count() == 1:  # clients try again: the 1st, 2nd, 4th, 8th, ...
+                logger.warning(
+                    "%s: a request is refused (%d in all): %s",
+                    self.directory, self.shortages, reason,
+                )  # fmt: skip
+            return ShortageError(self.directory, reason)
         if self.failure is None:
-            reason = f"{error.strerror or error} ({error.filename or 'no file named'})"
-            if error.errno in (EMFILE, ENFILE):
-                reason += "; let the process have more open files (ulimit -n)"
             self.failure = StorageError(self.directory, reason)
             logger.error("%s goes offline until a restart: %s", self.directory, reason)
         return self.failure
 
     @contextmanager
-    def guarding(self) -> Iterator[None]:
-        """Refuses work on an offline directory, and takes it offline at an `OSError`."""
+    def guarding(self, *, changes_files: bool = False) -> Iterator[None]:
+        """Refuses work on an offline directory, and takes it offline at an `OSError`.
+
+        `changes_files`: the work takes several steps that must all be done, see `fail`.
+        """
         if self.failure is not None:
             raise self.failure
         try:
             yield
         except OSError as error:
-            raise self.fail(error) from error
+            raise self.fail(error, is_half_done=changes_files) from error
 
 
 class HasHealth(Protocol):
@@ -61,7 +78,8 @@ def touches_disk(
 ) -> Callable[Concatenate[Owner, Parameters], Result]:
     """Refuses work on an offline directory, and takes it offline at an `OSError`.
 
-    The decorated method raises `StorageError` in both cases.
+    The decorated method raises `StorageError` in both cases. A shortage refuses only the work: what
+    was done before it must be of no harm, and done again by the next call.
     """
 
     @functools.wraps(method)
@@ -73,5 +91,21 @@ def touches_disk(
             return method(self, *args, **kwargs)
         except OSError as error:
             raise self.health.fail(error) from error
+
+    return cast(Callable[Concatenate[Owner, Parameters], Result], guarded)
+
+
+def changes_files(
+    method: Callable[Concatenate[Owner, Parameters], Result],
+) -> Callable[Concatenate[Owner, Parameters], Result]:
+    """As `touches_disk`, for what must be done wholly: also a shortage takes the directory offline.
+
+    A restart then brings the files to one end, which here would be known to nobody.
+    """
+
+    @functools.wraps(method)
+    def guarded(self: Owner, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        with self.health.guarding(changes_files=True):
+            return method(self, *args, **kwargs)
 
     return cast(Callable[Concatenate[Owner, Parameters], Result], guarded)

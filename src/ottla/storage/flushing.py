@@ -17,6 +17,7 @@ class FlushPlan:
     """Files that hold everything from the recovery point up to `until_offset`."""
 
     log: PartitionLog
+    flushed_from: int
     until_offset: int
     cut_count: int
     paths: tuple[str, ...]
@@ -37,20 +38,26 @@ def plan_flush(log: PartitionLog, until_offset: int) -> FlushPlan | None:
     paths += log.snapshots.paths(recovery_point, until_offset)
     return FlushPlan(
         log=log,
+        flushed_from=recovery_point - 1,
         until_offset=until_offset,
         cut_count=log.offsets.cut_count,
         paths=tuple(paths),
     )
 
 
-def due_flush(log: PartitionLog, monotonic_ms: float) -> FlushPlan | None:
-    """The flush that a roll or `flush.ms` has made due, if any."""
+def due_flush(
+    log: PartitionLog, monotonic_ms: float, *, is_short_of_files: bool = False
+) -> FlushPlan | None:
+    """The flush that a roll or `flush.ms` has made due, if any.
+
+    Where too many files are open, whatever was written is due: without it they may not be closed.
+    """
     # The log may have been cut since it rolled.
     rolled_until = min(log.rolled_until, log.log_end_offset)
     if rolled_until > log.offsets.recovery_point:
         return plan_flush(log, rolled_until)
     if log.high_watermark > log.offsets.recovery_point and (
-        monotonic_ms - log.last_flush_ms >= log.config.flush_ms
+        is_short_of_files or monotonic_ms - log.last_flush_ms >= log.config.flush_ms
     ):
         return plan_flush(log, log.high_watermark)
     return None
@@ -74,4 +81,9 @@ def finish(plan: FlushPlan, monotonic_ms: float) -> None:
     log = plan.log
     if log.offsets.cut_count == plan.cut_count:
         log.offsets.flushed(plan.until_offset)
+        active = log.segments.active
+        for segment in log.segments.from_offset(plan.flushed_from):
+            # What the active segment has taken since is not on the disk yet.
+            if segment is not active or log.log_end_offset == plan.until_offset:
+                segment.synced()
     log.last_flush_ms = monotonic_ms

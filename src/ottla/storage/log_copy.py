@@ -29,7 +29,7 @@ def start_of_copy(source: PartitionLog) -> int:
     data = source.read(start, 1, Isolation.HIGH_WATERMARK)
     if data.records is None:
         return start
-    with source.disk():
+    with source.health.guarding():
         return min(start, batch_at(data.records.read(), 0).base_offset)
 
 
@@ -79,7 +79,7 @@ class LogCopy:
         if data.records is None:
             self._skip_to(source.high_watermark, now_ms)
             return 0
-        with source.disk():
+        with source.health.guarding():
             region = data.records.read()
         batches = islice(iter_batches(region, allow_torn_tail=True), MAX_BATCHES)
         size = sum(one.size for one in batches)

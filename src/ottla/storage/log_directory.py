@@ -20,7 +20,7 @@ from ottla.storage.clean_shutdown import (
     write_clean_shutdown,
 )
 from ottla.storage.directory_claim import Claim, Identity, claim_directory
-from ottla.storage.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.directory_health import DirectoryHealth, changes_files, touches_disk
 from ottla.storage.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
@@ -294,6 +294,7 @@ class LogDirectory:
             random_below=self._options.random_below,
         )
         log.on_cut = self.checkpoint
+        log.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
         return log
 
     def log_path(self, topic: str, partition: int) -> str:
@@ -364,7 +365,7 @@ class LogDirectory:
             )
         )
 
-    @touches_disk
+    @changes_files
     def delete_log(self, topic: str, partition: int, unique_id: bytes | None = None) -> str:
         """Renames the directory out of the way, and returns its new path for `remove_deleted`.
 
@@ -377,7 +378,7 @@ class LogDirectory:
         log_renamed(log, path)
         return path
 
-    @touches_disk
+    @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
         """As `delete_log`, for a copy that nobody wants any more, and nobody reads."""
         log = self.futures.pop((topic, partition))
@@ -394,7 +395,7 @@ class LogDirectory:
             self.topic_ids.pop(key[0], None)
         return path
 
-    @touches_disk
+    @changes_files
     def adopt_future(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
         """Makes a copy the partition's log."""
         key = (topic, partition)

@@ -5,13 +5,14 @@ last batch, or nonsense where a block was never written; `recovery` cuts the fil
 batch that fails its check. Kafka's counterpart: `FileRecords`.
 """
 
+import errno
 import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, File, FileSlice, FileSystem
+from ottla.base.files import Buffer, File, FileSlice, FileSystem, is_shortage
 from ottla.record.batch import BASE_OFFSET, Batch, InvalidBatchError, batch_at
 
 logger = logging.getLogger(__name__)
@@ -43,13 +44,32 @@ class LogFile:
 
     `size` counts them; `written_size` does not. Buffers given to `append` must stay unchanged
     until `write_out` returns.
+
+    The file may be closed between two uses (`let_go`), and is opened again by the next: what is
+    called here may raise `OSError` for that. Only once it is synced: a write that the system could
+    not carry out is told to who has the file open, and may be forgotten with the last descriptor,
+    so that an fsync through another, later, would say that all is well.
     """
 
-    __slots__ = ("_file", "_file_system", "_pending", "size", "written_size")
+    __slots__ = (
+        "_file",
+        "_file_system",
+        "_is_closed",
+        "_is_unsynced",
+        "_is_used",
+        "_path",
+        "_pending",
+        "size",
+        "written_size",
+    )
 
     def __init__(self, file_system: FileSystem, file: File, size: int) -> None:
         self._file_system = file_system
-        self._file = file
+        self._file: File | None = file
+        self._path = file.path
+        self._is_used = False
+        self._is_closed = False
+        self._is_unsynced = False
         self._pending: list[Buffer] = []
         self.size = size
         self.written_size = size
@@ -63,11 +83,65 @@ class LogFile:
         size = file.size()
         if create and size == 0 and allocate:
             file.truncate(allocate)
-        return cls(file_system, file, size)
+        log = cls(file_system, file, size)
+        file_system.open_files.opened(log)
+        return log
 
     @property
     def path(self) -> str:
-        return self._file.path
+        return self._path
+
+    def _opened(self) -> File:
+        self._is_used = True
+        return self._file if self._file is not None else self._open_again()
+
+    def _open_again(self) -> File:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "the file is closed", self._path)
+        open_files = self._file_system.open_files
+        try:
+            file = self._file_system.open(self._path, writable=True)
+        except OSError as error:
+            if is_shortage(error):
+                open_files.ran_out()
+            raise
+        self._file = file
+        open_files.opened(self)
+        return file
+
+    def let_go(self) -> bool:
+        """Closes the file for now, unless it was used since the last time or is to be synced.
+
+        Answers that quote it keep it open until they are sent: it is dropped, not closed.
+        """
+        was_used, self._is_used = self._is_used, False
+        if was_used or self._is_unsynced or self._pending:
+            return False
+        self._file = None
+        return True
+
+    def let_go_at_once(self) -> None:
+        """As `let_go`, also when it has just been used, and no answer quotes it."""
+        self._is_used = False
+        file = self._file
+        if file is not None and self.let_go():
+            file.close()
+            self._file_system.open_files.closed(self)
+
+    def keep_open(self) -> None:
+        """Opens the file if need be, and keeps it until it is written to and synced.
+
+        Raises `OSError` (EMFILE) when too many are kept so already.
+        """
+        if not self._is_unsynced:
+            if self._file_system.open_files.is_full:
+                raise OSError(errno.EMFILE, "too many files wait for a sync", self._path)
+            self._opened()
+            self._is_unsynced = True
+
+    def synced(self) -> None:
+        """Takes note that all of the file was synced through another descriptor."""
+        self._is_unsynced = bool(self._pending)
 
     def append(self, buffer: Buffer) -> int:
         """Adds bytes behind the last; returns their position."""
@@ -81,10 +155,12 @@ class LogFile:
         pending = self._pending
         if not pending:
             return
+        file = self._opened()
+        self._is_unsynced = True
         if len(pending) == 1:
-            self._file.pwrite(pending[0], self.written_size)
+            file.pwrite(pending[0], self.written_size)
         else:
-            self._file.pwritev(pending, self.written_size)
+            file.pwritev(pending, self.written_size)
         self._pending = []
         self.written_size = self.size
 
@@ -94,21 +170,22 @@ class LogFile:
             "%s at byte %d: the base offset has changed on the disk; it is %d again",
             self.path, position, offset,
         )  # fmt: skip
-        self._file.pwrite(BASE_OFFSET.pack(offset), position)
+        self._opened().pwrite(BASE_OFFSET.pack(offset), position)
+        self._is_unsynced = True
 
     def slice(self, position: int, size: int) -> FileSlice:
-        return FileSlice(self._file, position, size)
+        return FileSlice(self._opened(), position, size)
 
     def read(self, position: int, size: int) -> bytes:
-        return self._file.pread(size, position)
+        return self._opened().pread(size, position)
 
     def reader(self) -> File:
         """The file itself, for those who only read it; it is not theirs to close."""
-        return self._file
+        return self._opened()
 
     def map(self) -> memoryview:
         """All that is written, read-only; release it before `truncate_to`."""
-        return self._file.map(self.written_size)
+        return self._opened().map(self.written_size)
 
     def batch(self, position: int) -> Batch:
         """The whole batch at a position, with its payload.
@@ -190,27 +267,35 @@ class LogFile:
         assert size <= self.size
         removed = self.size - size
         if removed:
-            self._file.truncate(size)
+            self._opened().truncate(size)
             self.size = self.written_size = size
         return removed
 
     def trim(self) -> None:
         """Gives back what was allocated beyond the last batch."""
         self.write_out()
-        if self._file.size() > self.written_size:
-            self._file.truncate(self.written_size)
+        file = self._opened()
+        if file.size() > self.written_size:
+            file.truncate(self.written_size)
 
     def sync(self) -> None:
         self.write_out()
-        self._file.sync()
+        self._opened().sync()
+        self._is_unsynced = False
 
     def renamed(self, path: str) -> None:
         """Takes note that a directory above the file was renamed."""
-        self._file.renamed(path)
+        self._path = path
+        if self._file is not None:
+            self._file.renamed(path)
 
     def rename(self, path: str) -> None:
         self._file_system.rename(self.path, path)
-        self._file.renamed(path)
+        self.renamed(path)
 
     def close(self) -> None:
-        self._file.close()
+        """Closes the file for good, also to who still reads it."""
+        self._is_closed = True
+        self._file_system.open_files.closed(self)
+        if self._file is not None:
+            self._file.close()

@@ -204,11 +204,16 @@ class PartitionLog:
         last_offset = batches[-1].last_offset
         largest = _largest_timestamp(batches)
         size = len(records)
+        # What must be opened is opened here: a shortage refuses the append before it has begun.
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
-        take_epochs(self.epochs, batches)
-        segment.append(records, last_offset, largest)
-        self.offsets.appended(last_offset + 1)
-        self._take_producers(batches, segment)
+        segment.log.keep_open()
+        try:
+            take_epochs(self.epochs, batches)
+            segment.append(records, last_offset, largest)
+            self.offsets.appended(last_offset + 1)
+            self._take_producers(batches, segment)
+        except OSError as error:
+            raise self.health.fail(error, is_half_done=True) from error
         if last_offset + 1 - self.offsets.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendInfo(
@@ -240,7 +245,7 @@ class PartitionLog:
         try:
             self.segments.active.log.write_out()
         except OSError as error:
-            raise self.health.fail(error) from error
+            raise self.health.fail(error, is_half_done=True) from error
         offsets, producers = self.offsets, self.producers
         offsets.move_high_watermark(offsets.log_end_offset)
         producers.high_watermark_moved(offsets.high_watermark)
@@ -336,8 +341,8 @@ class PartitionLog:
         return RetiredSegment(self._file_system, segment, snapshot)
 
     def disk(self) -> AbstractContextManager[None]:
-        """For work of other modules on this log's files: see `touches_disk`."""
-        return self.health.guarding()
+        """For work of other modules that changes this log's files: see `changes_files`."""
+        return self.health.guarding(changes_files=True)
 
     def _new_roll_limits(self) -> RollLimits:
         """Each segment draws its own jitter, so that logs made together roll apart."""
@@ -470,6 +475,11 @@ class PartitionLog:
         # After a clean stop nothing is recovered, so the indexes must be durable as well.
         self._sync_from_recovery_point()
         self.abandon()
+
+    def let_go_of_files(self) -> None:
+        """Closes what need not be open for now; the next use opens it again."""
+        for segment in self.segments.values:
+            segment.let_go_at_once()
 
     def abandon(self) -> None:
         """Closes the files without a word, as a crash would."""

@@ -7,7 +7,7 @@ behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegmen
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
@@ -41,6 +41,9 @@ from ottla.storage.transaction_index import TransactionIndex
 from ottla.storage.unindexed import UnindexedAppends
 
 logger = logging.getLogger(__name__)
+
+OPEN_INDEX_DESCRIPTORS: Final = 5
+"""Two indexes, of each a second descriptor that Python keeps with the map, and a third index."""
 
 
 @dataclass(slots=True, init=False)
@@ -77,6 +80,8 @@ class Segment:
         "_config",
         "_file_system",
         "_first_timestamp_ms",
+        "_index_rooms",
+        "_is_used",
         "_max",
         "_offset_index",
         "_time_index",
@@ -120,6 +125,9 @@ class Segment:
         )
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._is_used = False
+        # How long files without an entry shall be from the first one on, which they do not tell.
+        self._index_rooms = (0, 0)
         self.witness = WitnessOfSegment(
             file_system, join(directory, witness_file_name(base_offset))
         )
@@ -138,24 +146,34 @@ class Segment:
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
+            self._open_indexes()
             self._offset_index = OffsetIndex(
                 self._file_system,
                 self._path(FileKind.OFFSET_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
+            if self._index_rooms[0]:
+                self._offset_index.resize(self._index_rooms[0])
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
+            self._open_indexes()
             self._time_index = TimeIndex(
                 self._file_system,
                 self._path(FileKind.TIME_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
+            if self._index_rooms[1]:
+                self._time_index.resize(self._index_rooms[1])
         return self._time_index
+
+    def _open_indexes(self) -> None:
+        if not self.open_indexes:
+            self._file_system.open_files.opened(self, OPEN_INDEX_DESCRIPTORS)
 
     @property
     def is_offset_index_full(self) -> bool:
@@ -177,6 +195,7 @@ class Segment:
     def append(self, buffer: Buffer, last_offset: int, largest: TimestampOffset) -> None:
         """Adds batches whose last offset and largest timestamp are known; see `LogFile.append`."""
         assert 0 <= last_offset - self.base_offset <= INT32_MAX
+        self._is_used = True
         size = self.log.size
         if size == 0:
             self._first_timestamp_ms = largest.timestamp_ms
@@ -250,6 +269,7 @@ class Segment:
         unindexed = self._unindexed.position_of(offset)
         if unindexed is not None:
             return unindexed
+        self._is_used = True
         indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
         if position == 0 or self._is_batch_of(indexed_offset, position):
             return position
@@ -487,6 +507,39 @@ class Segment:
         names = segment_file_names(self.base_offset, self.SUFFIX)
         return [join(self.directory, name) for name in names]
 
+    def let_go(self) -> bool:
+        """Closes the indexes for now, unless they were used since the last time.
+
+        Other than the log they may be unsynced: what a failed write leaves in them is found, since
+        from now on what they say is compared with the log. The next use opens them.
+        """
+        was_used, self._is_used = self._is_used, False
+        if was_used:
+            return False
+        offset_room, time_room = self._index_rooms
+        self._index_rooms = (
+            _room_of(self._offset_index, offset_room),
+            _room_of(self._time_index, time_room),
+        )
+        for index in self.open_indexes:
+            index.abandon()
+        self._offset_index = self._time_index = None
+        self.transaction_index.let_go()
+        self.is_index_ours = False
+        return True
+
+    def let_go_at_once(self) -> None:
+        """Closes what may be closed of a segment that nobody is at work on."""
+        self._is_used = False
+        if self.open_indexes and self.let_go():
+            self._file_system.open_files.closed(self)
+        self.log.let_go_at_once()
+
+    def synced(self) -> None:
+        """Takes note that all files were synced through other descriptors, as they are now."""
+        self.log.synced()
+        self.transaction_index.synced()
+
     def close_files(self) -> None:
         """Lets go of every file as it is: of a directory that went offline, or before a delete."""
         self.close_indexes()
@@ -497,9 +550,16 @@ class Segment:
             index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.close()
+        self._file_system.open_files.closed(self)
 
     def delete(self) -> None:
         """Closes and removes the files, the log last: a crash between leaves a whole segment."""
         self.close_files()
         for path in self.files():
             remove_if_present(self._file_system, path)
+
+
+def _room_of(index: OffsetIndex | TimeIndex | None, known: int) -> int:
+    if index is None or not index.is_open:
+        return known
+    return 0 if index.entry_count else index.size

@@ -54,6 +54,7 @@ class TransactionIndex:
         "_file",
         "_file_system",
         "_is_absent",
+        "_is_unsynced",
         "_last_offset",
         "_path",
         "_size",
@@ -70,6 +71,7 @@ class TransactionIndex:
         self.base_offset = base_offset
         self._file: File | None = None
         self._is_absent = False
+        self._is_unsynced = False
         self._size = 0
         self._entry_count = 0
         self._last_offset = -1
@@ -109,6 +111,7 @@ class TransactionIndex:
             transaction.last_offset,
             transaction.last_stable_offset,
         )
+        self._is_unsynced = True
         file.pwrite(entry, self._entry_count * ENTRY.size)
         self._entry_count += 1
         self._size = self._entry_count * ENTRY.size
@@ -157,6 +160,16 @@ class TransactionIndex:
     def sync(self) -> None:
         if self._file is not None:
             self._file.sync()
+            self.synced()
+
+    def synced(self) -> None:
+        """Takes note that all of the file was synced through another descriptor."""
+        self._is_unsynced = False
+
+    def let_go(self) -> None:
+        """Closes the file for now, unless it is to be synced: see `LogFile`."""
+        if not self._is_unsynced:
+            self.close()
 
     def rename(self, path: str) -> None:
         """Gives the file, if there is one, another name; `sync_directory` is the caller's."""
@@ -179,7 +192,7 @@ class TransactionIndex:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._is_absent = False
+        self._is_absent = self._is_unsynced = False
         self._measure(0)
 
     def _opened(self) -> File | None:

@@ -31,6 +31,7 @@ from functools import lru_cache
 
 from ottla.base.clock import Clock
 from ottla.base.files import Buffer, DiskSpace, FileStatus
+from ottla.base.open_files import OpenFiles
 from ottla.testing.clock import FakeClock
 from ottla.testing.crash import CrashMode, crashed_disk
 from ottla.testing.disk import DirectoryNode, Disk, Edit, FileNode, Node, Resize, Write
@@ -48,6 +49,7 @@ class FakeFileSystem:
         self._clock = clock or FakeClock()
         self._disk = Disk(self._clock.now_ms())
         self._locked: set[int] = set()
+        self.open_files = OpenFiles()
         self._is_crashed = False
 
     def crash(self, mode: CrashMode = CrashMode.RANDOM, seed: int = 0) -> "FakeFileSystem":

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
 from ottla.base.files import Buffer, DiskSpace, File, FileLock, FileStatus, FileSystem
+from ottla.base.open_files import OpenFiles
 
 T = TypeVar("T")
 
@@ -52,6 +53,10 @@ class RecordingFileSystem:
     def __init__(self, inner: FileSystem) -> None:
         self.inner = inner
         self.calls: list[IoCall] = []
+
+    @property
+    def open_files(self) -> OpenFiles:
+        return self.inner.open_files
 
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None

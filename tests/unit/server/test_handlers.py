@@ -238,6 +238,20 @@ def test_a_missing_topic_is_made_only_if_both_sides_agree(asker: Asker) -> None:
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_request_makes_so_many_topics_and_the_next_one_goes_on() -> None:
+    asker = Asker(open_broker(disk("/d"), max_auto_create_topics_per_request="2"))
+    for made in (2, 4, 5):
+        codes = [topic.error_code for topic in metadata(asker, *"abcde").topics]
+        assert codes == [0] * made + [ErrorCode.LEADER_NOT_AVAILABLE] * (5 - made)
+
+
+def test_a_minute_makes_so_many_topics_whoever_asks() -> None:
+    broker = open_broker(disk("/d"), max_auto_create_topics_per_minute="2")
+    codes = [metadata(Asker(broker), name).topics[0].error_code for name in "abca"]
+    assert codes == [0, 0, ErrorCode.LEADER_NOT_AVAILABLE, 0]
+    assert broker.auto_creation.take(0, 60_000.0)
+
+
 def test_a_topic_that_cannot_be_made_says_so(asker: Asker) -> None:
     codes = [topic.error_code for topic in metadata(asker, "a b", "", "t").topics]
     assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_TOPIC_EXCEPTION, 0]

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from ottla.base.errors import ShortageError, StorageError
 from ottla.storage.directory_health import DirectoryHealth
 
 
@@ -17,9 +18,29 @@ def test_what_failed_is_named() -> None:
     assert refused(errno.EIO, "/d/t-0/0.log") == "/d: Input/output error (/d/t-0/0.log)"
 
 
-@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_too_few_open_files_are_no_matter_of_the_disk(code: int) -> None:
-    assert refused(code).endswith("let the process have more open files (ulimit -n)")
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_shortage_of_the_process_refuses_a_request_and_leaves_the_directory_online(
+    code: int,
+) -> None:
+    health = DirectoryHealth("/d")
+    with pytest.raises(ShortageError, match="ulimit -n"), health.guarding():
+        raise OSError(code, os.strerror(code), "/d/t-0/0.log")
+    with health.guarding():
+        pass
+
+
+def test_a_shortage_in_the_middle_of_a_change_takes_the_directory_offline() -> None:
+    health = DirectoryHealth("/d")
+    with pytest.raises(StorageError), health.guarding(changes_files=True):
+        raise OSError(errno.EMFILE, "too many open files", "/d/t-0/0.log")
+    assert health.failure is not None
+
+
+def test_a_write_without_memory_takes_the_directory_offline() -> None:
+    health = DirectoryHealth("/d")
+    with pytest.raises(StorageError), health.guarding():
+        raise OSError(errno.ENOMEM, "out of memory")  # of a write or a sync, which name no file
+    assert health.failure is not None
 
 
 def test_first_failure_counts() -> None:

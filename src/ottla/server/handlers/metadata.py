@@ -2,7 +2,8 @@
 
 The broker's address is the one that the client came to, unless `advertised.listeners` names one:
 whoever could connect can connect again. A missing topic is made when both the request and
-`auto.create.topics.enable` allow it, and then described at once rather than reported missing.
+`auto.create.topics.enable` allow it, and then described at once rather than reported missing; so
+many at a time (`broker/auto_creation.py`).
 Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
 """
 
@@ -10,7 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import PART_SIZE, in_turns
-from ottla.broker.topics import Topic
+from ottla.broker.topics import Topic, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -50,10 +51,11 @@ def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]
     if wanted is None or (call.api_version == 0 and not wanted):
         return [_describe(topic, call) for topic in in_turns(list(call.broker.topics))]
     answers = {}
+    wishes = _Wishes(request, call)
     for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
-            answers[key] = _describe_wanted(one, request, call)
+            answers[key] = _describe_wanted(one, wishes, call)
     return list(answers.values())
 
 
@@ -67,8 +69,30 @@ def _is_long(request: MetadataRequest, call: Call) -> bool:
     return topic is None or topic.partition_count > PART_SIZE
 
 
+class _Wishes:
+    """Finds topics by name, and makes those that are missing where request and broker allow."""
+
+    def __init__(self, request: MetadataRequest, call: Call) -> None:
+        self._call = call
+        enabled = call.broker.config.auto_create_topics_enable
+        self._may_make = request.allow_auto_topic_creation and enabled
+        self._made = 0
+
+    def topic(self, name: str) -> Topic:
+        """Raises `ApiError`."""
+        broker = self._call.broker
+        topic = broker.topics.find(name)
+        if topic is not None or not self._may_make:
+            return broker.topics.get(name)
+        check_name(name)
+        if not broker.auto_creation.take(self._made, self._call.at.monotonic_ms):
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        self._made += 1
+        return broker.ensure_topic(name)
+
+
 def _describe_wanted(
-    wanted: MetadataRequestTopic, request: MetadataRequest, call: Call
+    wanted: MetadataRequestTopic, wishes: _Wishes, call: Call
 ) -> MetadataResponseTopic:
     broker = call.broker
     name = wanted.name
@@ -83,9 +107,7 @@ def _describe_wanted(
             topic_id=wanted.topic_id,
         )
     try:
-        if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-            return _describe(broker.ensure_topic(name), call)
-        return _describe(broker.topics.get(name), call)
+        return _describe(wishes.topic(name), call)
     except ApiError as error:
         return MetadataResponseTopic(error_code=error.code, name=name, topic_id=ZERO_UUID)
 

@@ -1,0 +1,40 @@
+"""How many topics clients may have made by only asking for them.
+
+A request for Metadata may name 100,000 topics, and each is directories and files. Whoever asks for
+more than is allowed is told of the others that they have no leader yet, which every client takes
+for a reason to ask again. Kafka limits the rate by a client quota only (KIP-599), and not by
+default.
+"""
+
+from collections.abc import Callable
+
+from ottla.config.broker import BrokerConfig
+
+MINUTE_MS = 60_000.0
+UNLIMITED = -1
+
+
+class AutoCreation:
+    """Counts what is made in a request and in a minute."""
+
+    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
+        self._config = config
+        self._minute_began_ms = 0.0
+        self._made_in_minute = 0
+
+    def take(self, made_in_request: int, monotonic_ms: float) -> bool:
+        """Whether one more may be made; it then counts."""
+        config = self._config()
+        if monotonic_ms - self._minute_began_ms >= MINUTE_MS:
+            self._minute_began_ms = monotonic_ms
+            self._made_in_minute = 0
+        if not _is_below(made_in_request, config.max_auto_create_topics_per_request):
+            return False
+        if not _is_below(self._made_in_minute, config.max_auto_create_topics_per_minute):
+            return False
+        self._made_in_minute += 1
+        return True
+
+
+def _is_below(count: int, limit: int) -> bool:
+    return limit == UNLIMITED or count < limit
