@@ -4,12 +4,13 @@ Kafka's counterpart: none; there a controller's log goes with the directories.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.base.files import FileSystem
 from ottla.broker.adoption_file import Adoption, write_adoption_file
 from ottla.broker.foreign_settings import FoundSettings
+from ottla.broker.metadata_log import metadata_file_sizes
 from ottla.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,18 @@ class AdoptionStore:
             left = {name: one for name, one in self.unknown.items() if name != topic}
             self._state = replace(self._state, unknown=left)
             self._write()
+
+    def confirm(self, topics: Iterable[str]) -> None:
+        """A person has said what the topics' settings are; raises `StorageError`.
+
+        The metadata log that could not be read is not looked at again until it changes.
+        """
+        confirmed = set(topics)
+        left = {name: one for name, one in self.unknown.items() if name not in confirmed}
+        sizes = [metadata_file_sizes(self._file_system, path) for path in self._paths]
+        files = next((one for one in sizes if one is not None), self._state.metadata_files)
+        self._state = replace(self._state, unknown=left, metadata_files=files)
+        self._write()
 
     @property
     def _paths(self) -> list[str]:

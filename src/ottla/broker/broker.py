@@ -8,7 +8,7 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -177,6 +177,16 @@ class Broker:
                 self._cluster.replace(found.cluster)
                 self._producer_ids.reserve_below(found.next_producer_id)
             self.adoption.take_over(found, unknown)
+
+    def adopt(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Gives topics whose settings nobody knew those that a person has confirmed, durably.
+
+        Raises `ApiError` for settings that cannot be, and `StorageError`.
+        """
+        for name, overrides in settings.items():
+            self._store.configure(self.topics.get(name), overrides)
+        self._store.save()
+        self.adoption.confirm(settings)
 
     def _forget(self, key: TopicPartition) -> None:
         """The log is about to go."""

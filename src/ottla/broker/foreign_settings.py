@@ -123,10 +123,10 @@ def _reason_without_log(paths: Iterable[str], file_system: FileSystem) -> str:
         if properties is None:
             continue
         if properties.version == VERSION_ZOOKEEPER:
-            return "its settings are in the ZooKeeper of the cluster that wrote it"
+            return "the settings are in the ZooKeeper of the cluster that wrote the directory"
         break
     return (
-        f"its settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here "
+        f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here "
         "(metadata.log.dir)"
     )
 
@@ -139,7 +139,7 @@ def _with_metadata_log(
     sizes: Mapping[str, int],
 ) -> FoundSettings:
     folder = join(path, CLUSTER_METADATA_DIRECTORY)
-    found = replace(found, reason=f"the metadata log {folder} does not know it")
+    found = replace(found, reason=f"the metadata log {folder} has no settings of it")
     if sizes == found.adoption.metadata_files:
         return found
     try:
@@ -207,7 +207,7 @@ class _Import:
             refusals += [f"{name} of topic {topic.name}" for name in refused]
             if DECIDING & refused.keys():
                 named = ", ".join(f"{name}={text}" for name, text in sorted(refused.items()))
-                unknown[topic.name] = f"its setting {named} means nothing here"
+                unknown[topic.name] = f"{named} means nothing here"
         cluster, more = self._cluster()
         imported = ImportedState(
             topics={topic.name: topic.configs for topic in topics},

@@ -114,6 +114,7 @@ def check_directories(
             "--bootstrap",
             is_note=True,
         )
+    yield from _check_unknown(directories)
     for directory in directories.opened:
         if directory.path in damaged:
             continue  # where its logs begin nobody knows
@@ -128,6 +129,18 @@ def check_directories(
             )
             for index in indexes:
                 yield from check_log(place, topic, index)
+
+
+def _check_unknown(directories: Directories) -> Iterator[Complaint]:
+    """Topics of another Kafka whose settings stayed with it."""
+    for why in sorted(set(directories.unknown.values())):
+        topics = [name for name, reason in directories.unknown.items() if reason == why]
+        yield Complaint(
+            kind="settings_not_adopted",
+            where=f"topic {', '.join(topics)}",
+            what=f"nothing of it is deleted or compacted, since {why}",
+            mend=f"stop the broker, and run {directories.adopt_command}",
+        )
 
 
 def check_settings(

@@ -101,8 +101,9 @@ def _show(
     options: ExplainOptions,
 ) -> None:
     if options.as_json:
+        held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in explained:
-            click.echo(json.dumps(partition_fields(one, directories.settings_source)))
+            click.echo(json.dumps(partition_fields(one, directories.settings_source) | held))
             for segment in one.segments:
                 click.echo(json.dumps(segment_fields(segment, one, setting, options.now_ms)))
         return
@@ -116,6 +117,12 @@ def _show(
         f"settings from {directories.settings_source}; a running broker checks every "
         f"{check_ms / 1000:g} s"
     )
+    reason = directories.unknown.get(setting.topic)
+    if reason is not None:
+        console.print(
+            f"nothing of topic {setting.topic} is deleted or compacted, since {reason}: stop the "
+            f"broker and run {directories.adopt_command}; what follows would hold with the defaults"
+        )
     for one in explained:
         _show_log(console, one, setting, options)
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "table": ("ottla.cli.table:table_group", "Read a table, and keep its files in order."),
     "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
     "compact": ("ottla.cli.compact:compact_command", "Compact a topic now, here or on Spark."),
+    "adopt": ("ottla.cli.adopt:adopt_command", "Say what another Kafka's topics are to keep."),
     "mirror": ("ottla.cli.mirror:mirror_command", "Copy another log here, byte for byte."),
     "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),
     "explain": ("ottla.cli.explain:explain_group", "Say why data stays, or goes."),

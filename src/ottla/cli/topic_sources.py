@@ -1,23 +1,24 @@
 """Where a command finds a topic: in log directories, or through a broker that has them.
 
-A directory tells a topic's own settings if Ottla's broker wrote it; those of Kafka are in its
-controllers' log, and a broker's `server.properties` is with neither. So each answer says where its
-settings come from.
+A directory tells a topic's own settings if Ottla's broker wrote it, or if Kafka's metadata log is
+in it; a broker's `server.properties` is with neither. So each answer says where its settings come
+from.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
-from ottla.broker.cluster_store import read_cluster_state
-from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, merge_topic_files, read_topic_file
+from ottla.broker.foreign_settings import FoundSettings, find_settings
+from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.broker.topics import topic_config
 from ottla.cli.server_properties import given_settings
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
+from ottla.storage.filenames import CLUSTER_METADATA
 from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 
 
@@ -31,13 +32,29 @@ class Directories:
     opened: list[ReadOnlyLogDirectory]
     file_system: FileSystem
     broker: BrokerConfig
-    entries: Mapping[str, TopicEntry]
     is_ottlas: bool
     """Whether Ottla's broker wrote them: it is the only replica, and kept the topics' settings."""
     has_properties: bool
+    found: FoundSettings
+    """What the directories say of settings, those of another Kafka included."""
     topic_settings: Callable[[str], Mapping[str, str]] | None = None
     """What a running broker says of a topic's settings, all of them."""
     given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> Mapping[str, TopicEntry]:
+        return self.found.known.entries
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """The topics of which nothing is deleted or compacted, since nobody knows their settings,
+        each with the reason."""
+        reasons = {topic: self.found.why_unknown(topic, None) for topic in self.topics}
+        return {topic: reason for topic, reason in reasons.items() if reason is not None}
+
+    @property
+    def adopt_command(self) -> str:
+        return f"ottla adopt {' '.join(one.path for one in self.opened)}"
 
     @property
     def topics(self) -> list[str]:
@@ -87,6 +104,8 @@ class Directories:
         if self.topic_settings is not None:
             return "the running broker"
         parts = [TOPIC_FILE_NAME] if self.is_ottlas else []
+        if self.found.is_import or self.found.adoption.metadata_files is not None:
+            parts.append(f"Kafka's {CLUSTER_METADATA}")
         parts += ["the given server.properties"] if self.has_properties else []
         parts += [] if self.has_properties else ["Kafka's defaults (--config adds a server's own)"]
         return ", ".join(parts)
@@ -99,16 +118,13 @@ def read_directories(
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
     values = given_settings(config_file, ())
-    state = read_cluster_state(paths, file_system)
-    try:
-        entries = merge_topic_files(read_topic_file(file_system, path) for path in paths).entries
-    except CorruptionError as error:
-        raise UserError(f"{error}; restore the file, or move it away") from error
+    found = find_settings(paths, file_system)
+    state = found.cluster
     return Directories(
         opened=opened,
         file_system=file_system,
         broker=broker_config({**values, **state.default_configs, **state.broker_configs}),
-        entries=entries,
+        found=found,
         is_ottlas=any(file_system.status(join(path, TOPIC_FILE_NAME)) for path in paths),
         has_properties=config_file is not None,
         given=given or {},
