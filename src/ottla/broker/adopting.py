@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.broker.accepted_settings import DECIDING, accepted_topic_configs
 from ottla.broker.broker import Broker
-from ottla.broker.foreign_settings import DECIDING, accepted_topic_configs
 from ottla.broker.topics import Topic, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.partition_log import PartitionLog

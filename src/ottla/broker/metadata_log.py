@@ -5,17 +5,20 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterpart: `KafkaMetadat
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.log_files import MetadataFile, read_image
 from ottla.storage.clean_shutdown import read_clean_shutdown
 from ottla.storage.filenames import (
     BOOTSTRAP_CHECKPOINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA_DIRECTORY,
 )
+
+if TYPE_CHECKING:  # Most brokers have no such log, and need not load what reads one.
+    from ottla.metadata.image import MetadataImage
+    from ottla.metadata.log_files import MetadataFile
 
 SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 SEGMENT_NAME = re.compile(r"(\d{20})\.log")
@@ -40,8 +43,10 @@ def metadata_file_sizes(file_system: FileSystem, directory: str) -> dict[str, in
     return sizes
 
 
-def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes) -> MetadataImage:
+def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes) -> "MetadataImage":
     """The image at the log's end; raises `CorruptionError` naming the file, and `OSError`."""
+    from ottla.metadata.log_files import read_image
+
     folder = join(directory, CLUSTER_METADATA_DIRECTORY)
     was_clean = read_clean_shutdown(file_system, join(directory, CLEAN_SHUTDOWN)) is not None
     matches = [match for name in names if (match := SNAPSHOT_NAME.fullmatch(name))]
@@ -66,12 +71,14 @@ def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes)
 
 def _file(
     file_system: FileSystem, folder: str, name: str, offset: int, epoch: int = 0
-) -> MetadataFile:
+) -> "MetadataFile":
+    from ottla.metadata.log_files import MetadataFile
+
     path = join(folder, name)
     return MetadataFile(path=path, content=read_file(file_system, path), offset=offset, epoch=epoch)
 
 
-def _check_end(file_system: FileSystem, folder: str, image: MetadataImage) -> None:
+def _check_end(file_system: FileSystem, folder: str, image: "MetadataImage") -> None:
     """A clean stop leaves a producer snapshot at the log's end: whole batches may be missing."""
     names = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))
     known_end = max((int(match[1]) for match in names if match), default=0)

@@ -287,8 +287,8 @@ def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile
     witnessed = [one.path for some in found for one in some if one.witness is not None]
     if witnessed and not known.is_found:
         logger.warning(
-            "%s is missing: topics have the broker's defaults instead of their own settings; "
-            "restore it, or give them their settings again",
+            "%s is missing, which had the settings of topics: restore it, or say with ottla adopt "
+            "what they are",
             join(parent_directory(witnessed[0]), TOPIC_FILE_NAME),
         )
 

@@ -1,5 +1,6 @@
 """Directories of partitions that are swapped, renamed, doubled or gone: refused, and never anew."""
 
+import itertools
 import logging
 from collections.abc import Iterator
 
@@ -25,7 +26,8 @@ PARTITIONS = [("t", 0), ("t", 1), ("u", 0), (CONSUMER_OFFSETS, 0)]
 def stopped(*, is_killed: bool = False) -> FakeFileSystem:
     """A record in each partition, which tells whose it is."""
     files = disk("/d")
-    broker = open_broker(files)
+    # Ids that differ in one bit only would be taken for one that is damaged.
+    broker = open_broker(files, ids=itertools.count(1000, 7919))
     for topic, count in (("t", 2), ("u", 1), (CONSUMER_OFFSETS, 1)):
         broker.create_topic(NewTopic(name=topic, partition_count=count))
     for topic, index in PARTITIONS:
@@ -228,4 +230,4 @@ def test_topics_whose_settings_are_lost_are_named(caplog: pytest.LogCaptureFixtu
     files = stopped()
     files.remove(join("/d", TOPIC_FILE_NAME))
     assert refused(open_broker(files)) == set()
-    assert "/d/ottla-topics.json is missing: topics have the broker's defaults" in caplog.text
+    assert "/d/ottla-topics.json is missing, which had the settings of topics" in caplog.text
