@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.wire import WireClient, decode, frame_of
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.schema import Message
-from ottla.coordinator.group.consumer_protocol import (
+from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,

@@ -8,13 +8,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.consumer_group.group import ConsumerGroup
-from ottla.coordinator.consumer_group.member import Member
-from ottla.coordinator.consumer_group.partitions import Assignment
-from ottla.coordinator.consumer_group.requests import HeartbeatAnswer, HeartbeatRequest
-from ottla.coordinator.group.offsets import TopicPartition
-from ottla.coordinator.group.records import decode_key, decode_value
-from ottla.coordinator.group.requests import MemberClaim
+from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.member import Member
+from ottla.coordinator.consumer.partitions import Assignment
+from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.offsets.committed_offsets import TopicPartition
+from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from tests.group_support import GROUP, NO_DELAY, EncodedRecord, Runner
 

@@ -8,17 +8,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
-from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.group.consumer_protocol import (
+from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
-from ottla.coordinator.group.group import Group
-from ottla.coordinator.group.machine import GroupMachine
-from ottla.coordinator.group.offsets import CommittedOffsets, NewOffset, TopicPartition
-from ottla.coordinator.group.records import decode_key, decode_value, encode_key, encode_value
-from ottla.coordinator.group.requests import (
+from ottla.coordinator.classic.group import Group
+from ottla.coordinator.classic.machine import GroupMachine
+from ottla.coordinator.classic.requests import (
     Acknowledgement,
     JoinAnswer,
     JoinRequest,
@@ -28,7 +24,11 @@ from ottla.coordinator.group.requests import (
     SyncAnswer,
     SyncRequest,
 )
-from ottla.coordinator.group.state import GroupState
+from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
+from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
+from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, NewOffset, TopicPartition
+from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 
 START_MS = 1_700_000_000_000
 GROUP = "g"

@@ -24,7 +24,7 @@ from ottla.base.clock import SystemClock, read_clock
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from ottla.coordinator.consumer_group.requests import (
+from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     HeartbeatAnswer,
     HeartbeatRequest,

@@ -10,7 +10,7 @@ import pytest
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
 from ottla.broker.internal_topic import batches_of, latest_records
-from ottla.coordinator.group.requests import MemberClaim
+from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.placement import partition_for
 from tests.golden.directories import GOLDEN
 from tests.serving import open_broker

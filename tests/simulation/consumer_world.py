@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.consumer_group.partitions import NOTHING, Assignment, TopicIdPartition
-from ottla.coordinator.consumer_group.requests import HeartbeatAnswer, HeartbeatRequest
-from ottla.coordinator.group.commits import CommitRequest
-from ottla.coordinator.group.offsets import NewOffset
-from ottla.coordinator.group.requests import MemberClaim
+from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.consumer.partitions import NOTHING, Assignment, TopicIdPartition
+from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
 from tests.consumer_group_support import ConsumerRunner, FakeCatalog, image, topic_id
 from tests.group_support import GROUP, NO_DELAY
 from tests.simulation.consumer_client import ConsumerClient

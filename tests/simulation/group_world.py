@@ -12,10 +12,10 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.group.commits import CommitRequest
-from ottla.coordinator.group.offsets import NewOffset
-from ottla.coordinator.group.requests import JoinRequest, MemberClaim, SyncRequest
-from ottla.coordinator.group.state import GroupState
+from ottla.coordinator.classic.requests import JoinRequest, MemberClaim, SyncRequest
+from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
 from tests.group_support import GROUP, Runner
 from tests.simulation.group_client import PARTITION_COUNT, Client
 

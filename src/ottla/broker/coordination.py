@@ -18,17 +18,7 @@ from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.consumer_group.requests import (
-    ConsumerGroupDescription,
-    GroupConfigLookup,
-    HeartbeatAnswer,
-    HeartbeatRequest,
-)
-from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
-from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.group.offsets import FetchedOffset, TopicPartition
-from ottla.coordinator.group.records import decode_key, decode_value, encode_key, encode_value
-from ottla.coordinator.group.requests import (
+from ottla.coordinator.classic.requests import (
     Acknowledgement,
     GroupDescription,
     GroupListing,
@@ -40,6 +30,16 @@ from ottla.coordinator.group.requests import (
     SyncAnswer,
     SyncRequest,
 )
+from ottla.coordinator.consumer.requests import (
+    ConsumerGroupDescription,
+    GroupConfigLookup,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+)
+from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
+from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
+from ottla.coordinator.offsets.committed_offsets import FetchedOffset, TopicPartition
+from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 
 logger = logging.getLogger(__name__)

@@ -13,22 +13,9 @@ from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.consumer_group.machine import ConsumerGroupMachine
-from ottla.coordinator.consumer_group.member import JOIN_EPOCH
-from ottla.coordinator.consumer_group.requests import (
-    ConsumerGroupDescription,
-    GroupConfigLookup,
-    HeartbeatAnswer,
-    HeartbeatRequest,
-    TopicCatalog,
-)
-from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
-from ottla.coordinator.group.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.group.group import Group
-from ottla.coordinator.group.machine import GroupMachine
-from ottla.coordinator.group.offsets import CommittedOffsets, FetchedOffset, TopicPartition
-from ottla.coordinator.group.records import GroupMetadataKey
-from ottla.coordinator.group.requests import (
+from ottla.coordinator.classic.group import Group
+from ottla.coordinator.classic.machine import GroupMachine
+from ottla.coordinator.classic.requests import (
     Acknowledgement,
     GroupDescription,
     GroupListing,
@@ -40,7 +27,24 @@ from ottla.coordinator.group.requests import (
     SyncAnswer,
     SyncRequest,
 )
-from ottla.coordinator.group.state import GroupState
+from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.consumer.machine import ConsumerGroupMachine
+from ottla.coordinator.consumer.member import JOIN_EPOCH
+from ottla.coordinator.consumer.requests import (
+    ConsumerGroupDescription,
+    GroupConfigLookup,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    TopicCatalog,
+)
+from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
+from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
+from ottla.coordinator.offsets.committed_offsets import (
+    CommittedOffsets,
+    FetchedOffset,
+    TopicPartition,
+)
+from ottla.coordinator.offsets.records import GroupMetadataKey
 
 
 class GroupCoordinatorShard:

@@ -8,7 +8,7 @@ from ottla.broker.internal_topic import StoredRecord, latest_records
 from ottla.broker.topic_file import merge_topic_files, read_topic_file
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
-from ottla.coordinator.group.records import (
+from ottla.coordinator.offsets.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_key,

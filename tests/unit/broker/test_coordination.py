@@ -10,21 +10,21 @@ from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
-from ottla.coordinator.group.commits import CommitRequest
-from ottla.coordinator.group.offsets import NewOffset
-from ottla.coordinator.group.records import (
+from ottla.coordinator.classic.requests import (
+    JoinAnswer,
+    JoinRequest,
+    MemberClaim,
+    SyncRequest,
+)
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.offsets.records import (
     ConsumerGroupMetadataKey,
     GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,
     encode_key,
     encode_value,
-)
-from ottla.coordinator.group.requests import (
-    JoinAnswer,
-    JoinRequest,
-    MemberClaim,
-    SyncRequest,
 )
 from ottla.coordinator.placement import partition_for
 from ottla.record.builder import RecordBatchBuilder

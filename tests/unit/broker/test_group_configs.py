@@ -16,7 +16,7 @@ from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperatio
 from ottla.broker.quota_changes import QuotaAlteration
 from ottla.broker.settings import ConfigSource
 from ottla.config.group import GroupConfig
-from ottla.coordinator.consumer_group.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.brokers import at, disk, open_broker
 

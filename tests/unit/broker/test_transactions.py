@@ -13,9 +13,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.markers import Marker
 from ottla.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
-from ottla.coordinator.group.commits import CommitRequest
-from ottla.coordinator.group.offsets import FetchedOffset, NewOffset
-from ottla.coordinator.group.requests import MemberClaim
+from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, ProducerClaim
 from ottla.record.batch import RecordBatch, iter_batches

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.coordinator.group.requests import Leaving, MemberClaim
+from ottla.coordinator.classic.requests import Leaving, MemberClaim
 from tests.consumer_group_support import ConsumerRunner
 from tests.group_support import GROUP, NO_DELAY
 

@@ -7,8 +7,8 @@ Kafka's counterpart: `KafkaApis.handleDescribeGroupsRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.coordinator.group.requests import GroupDescription
-from ottla.coordinator.group.state import GroupState
+from ottla.coordinator.classic.requests import GroupDescription
+from ottla.coordinator.classic.state import GroupState
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

@@ -6,7 +6,7 @@ Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """
 
 from ottla.codec.schema import Message
-from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
+from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,

@@ -3,7 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 """
 
-from ottla.coordinator.group.requests import Leaving
+from ottla.coordinator.classic.requests import Leaving
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,

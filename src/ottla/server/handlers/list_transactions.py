@@ -6,7 +6,7 @@ Kafka's counterpart: `TransactionStateManager.listTransactionStates`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.coordinator.consumer_group.topic_regex import RegexError, TopicRegex
+from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.coordinator.transaction.state import TITLES
 from ottla.protocol.messages.list_transactions import (

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleOffsetDeleteRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns, parts_in_turns
-from ottla.coordinator.group.offsets import TopicPartition
+from ottla.coordinator.offsets.committed_offsets import TopicPartition
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

@@ -6,7 +6,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.schema import Message
-from ottla.coordinator.group.requests import MemberClaim, SyncAnswer, SyncRequest
+from ottla.coordinator.classic.requests import MemberClaim, SyncAnswer, SyncRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.server.call import Call, Later, respond
 

@@ -1,0 +1,164 @@
+"""The assignors of the new protocol: which member shall have which partitions, from values alone.
+
+*range* gives each member neighbouring partitions of every topic, the same ones in topics of one
+size. *uniform* balances the number of partitions and moves as few as that allows. Both go through
+members in a fixed order, where Kafka has that of a hash table: what differs is who gets the odd
+partition, never how many there are.
+
+Kafka's counterparts: `RangeAssignor`, `UniformAssignor`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.base.ids import Uuid
+from ottla.coordinator.consumer.partitions import NOTHING, Assignment, TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member as an assignor sees it: the topics it reads, and what it was to have so far."""
+
+    instance_id: str | None = None
+    topics: frozenset[Uuid]
+    target: Assignment = NOTHING
+
+
+Subscribers = Mapping[str, Subscriber]
+Assignor = Callable[[Subscribers, Mapping[Uuid, int]], dict[str, Assignment]]
+"""`assign(subscribers by member id, partition counts by topic)`: an assignment for each member.
+
+Every topic that a member subscribes to has a count.
+"""
+
+
+def assign_range(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
+    """Ranges of every topic in turn; static members come first, so that they keep theirs."""
+    order = sorted(subscribers, key=lambda one: _range_order(one, subscribers[one]))
+    assigned: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in order}
+    for topic_id in {topic for one in subscribers.values() for topic in one.topics}:
+        readers = [one for one in order if topic_id in subscribers[one].topics]
+        least, odd = divmod(counts[topic_id], len(readers))
+        start = 0
+        for number, member_id in enumerate(readers):
+            end = start + least + (number < odd)
+            assigned[member_id].update((topic_id, index) for index in range(start, end))
+            start = end
+    return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
+
+
+def _range_order(member_id: str, subscriber: Subscriber) -> tuple[bool, str]:
+    instance_id = subscriber.instance_id
+    return (True, member_id) if instance_id is None else (False, instance_id)
+
+
+def assign_uniform(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
+    """As many partitions for one as for another, as far as they read the same topics."""
+    topics = {one.topics for one in subscribers.values()}
+    if len(topics) <= 1:
+        return _deal(subscribers, _all_partitions(next(iter(topics), frozenset()), counts))
+    balance = _Balance(subscribers, counts)
+    balance.keep()
+    balance.fill()
+    balance.even_out()
+    return balance.assignment()
+
+
+def _all_partitions(
+    topics: Iterable[Uuid], counts: Mapping[Uuid, int]
+) -> dict[TopicIdPartition, None]:
+    """The partitions in order, as the keys of a dictionary."""
+    return {(topic, index): None for topic in sorted(topics) for index in range(counts[topic])}
+
+
+def _deal(subscribers: Subscribers, free: dict[TopicIdPartition, None]) -> dict[str, Assignment]:
+    """All read the same: who has more than its share gives up the rest, others are filled up."""
+    kept: dict[str, list[TopicIdPartition]] = {}
+    for member_id in sorted(subscribers):
+        target = sorted(subscribers[member_id].target)
+        kept[member_id] = [one for one in target if one in free]
+        for one in kept[member_id]:
+            del free[one]
+    least, odd = divmod(len(free) + sum(map(len, kept.values())), max(1, len(kept)))
+    # The odd partitions stay with those who have so many already.
+    order = sorted(kept, key=lambda member_id: -len(kept[member_id]))
+    shares = {member_id: least + (number < odd) for number, member_id in enumerate(order)}
+    for member_id, partitions in kept.items():
+        free.update(dict.fromkeys(partitions[shares[member_id] :]))
+        del partitions[shares[member_id] :]
+    rest = iter(free)
+    for member_id, partitions in kept.items():
+        missing = shares[member_id] - len(partitions)
+        partitions += [next(rest) for _ in range(missing)]
+    return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
+
+
+class _Balance:
+    """Members that read different topics: filled from the least loaded, then evened out."""
+
+    def __init__(self, subscribers: Subscribers, counts: Mapping[Uuid, int]) -> None:
+        self._subscribers = subscribers
+        self._readers: dict[Uuid, list[str]] = {}
+        for member_id in sorted(subscribers):
+            for topic in subscribers[member_id].topics:
+                self._readers.setdefault(topic, []).append(member_id)
+        self._partitions = sorted(
+            _all_partitions(self._readers, counts),
+            key=lambda one: self._order(one, counts[one[0]]),
+        )
+        self._owners: dict[TopicIdPartition, str] = {}
+        self._loads = dict.fromkeys(sorted(subscribers), 0)
+
+    def _order(self, partition: TopicIdPartition, count: int) -> tuple[float, int, int, Uuid]:
+        """Topics with many partitions for each reader first, since they are hardest to place."""
+        readers = len(self._readers[partition[0]])
+        return (-count / readers, readers, partition[1], partition[0])
+
+    def _give(self, partition: TopicIdPartition, member_id: str) -> None:
+        owner = self._owners.get(partition)
+        if owner is not None:
+            self._loads[owner] -= 1
+        self._owners[partition] = member_id
+        self._loads[member_id] += 1
+
+    def _least_loaded(self, topic: Uuid) -> str:
+        return min(self._readers[topic], key=lambda one: (self._loads[one], one))
+
+    def keep(self) -> None:
+        """Everybody keeps what they have and still read."""
+        known = frozenset(self._partitions)
+        for member_id in self._loads:
+            subscriber = self._subscribers[member_id]
+            for one in sorted(subscriber.target & known):
+                if one[0] in subscriber.topics and one not in self._owners:
+                    self._give(one, member_id)
+
+    def fill(self) -> None:
+        """What nobody has goes to whoever has least."""
+        for one in self._partitions:
+            if one not in self._owners:
+                self._give(one, self._least_loaded(one[0]))
+
+    def even_out(self) -> None:
+        """Moves partitions to those with two less, until there is none to move.
+
+        It ends, since every move makes the sum of the squared loads smaller.
+        """
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            for one in self._partitions:
+                least = self._least_loaded(one[0])
+                if self._loads[self._owners[one]] > self._loads[least] + 1:
+                    self._give(one, least)
+                    has_moved = True
+
+    def assignment(self) -> dict[str, Assignment]:
+        found: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in self._loads}
+        for one, owner in self._owners.items():
+            found[owner].add(one)
+        return {member_id: frozenset(partitions) for member_id, partitions in found.items()}
+
+
+ASSIGNORS: Final[dict[str, Assignor]] = {"range": assign_range, "uniform": assign_uniform}

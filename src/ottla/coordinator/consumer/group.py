@@ -1,0 +1,267 @@
+"""A group of the new protocol: exactly what its records say, in whatever order they come.
+
+A compacted log brings them in the order in which each was last written, so a member's assignment
+may come before the member. Kafka's counterpart: `ConsumerGroup`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.codec.schema import Message
+from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.consumer.member import Member
+from ottla.coordinator.consumer.partitions import (
+    NOTHING,
+    Assignment,
+    TopicIdPartition,
+    from_records,
+)
+from ottla.coordinator.offsets.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicMetadata,
+)
+
+
+class ConsumerGroupState(Enum):
+    """The values are the names that clients see."""
+
+    EMPTY = "Empty"
+    """No members."""
+
+    ASSIGNING = "Assigning"
+    """Something has changed, and the target is to be made anew."""
+
+    RECONCILING = "Reconciling"
+    """The target is made, and not all members have what it gives them."""
+
+    STABLE = "Stable"
+    """Everybody has what they shall have."""
+
+    DEAD = "Dead"
+    """Removed."""
+
+
+RECORD_KEYS = (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupRegularExpressionKey,
+)
+"""The kinds of record that make up a group."""
+
+
+@dataclass(slots=True, eq=False)
+class _Look:
+    """When a group's topics were last looked at: the catalog's revision, none to look again."""
+
+    revision: int | None = None
+
+
+class ConsumerGroup:
+    """`topics` are the subscribed ones as they were last seen, by name; `targets` by member id.
+
+    Changed by `replay` alone; `look` is no part of what a restart brings back.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.topics: dict[str, TopicMetadata] = {}
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.regexes: dict[str, frozenset[str]] = {}
+        self.static_ids: dict[str, str] = {}
+        self.owners: dict[TopicIdPartition, str] = {}
+        self.look = _Look()
+        self._early: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = {}
+
+    def copy(self) -> "ConsumerGroup":
+        """The group to plan on: what is replayed into it does not change this one."""
+        other = ConsumerGroup(self.group_id)
+        other.epoch = self.epoch
+        other.assignment_epoch = self.assignment_epoch
+        other.topics = self.topics
+        other.members = dict(self.members)
+        other.targets = dict(self.targets)
+        other.regexes = dict(self.regexes)
+        other.static_ids = dict(self.static_ids)
+        other.owners = dict(self.owners)
+        other.look = self.look
+        other._early = dict(self._early)
+        return other
+
+    # Replay
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        """Takes in one of its records; without a value, what the record said is forgotten."""
+        match key:
+            case ConsumerGroupMetadataKey():
+                assert isinstance(value, ConsumerGroupMetadataValue | None)
+                self.epoch = 0 if value is None else value.epoch
+            case ConsumerGroupPartitionMetadataKey():
+                assert isinstance(value, ConsumerGroupPartitionMetadataValue | None)
+                self.topics = {} if value is None else {one.topic_name: one for one in value.topics}
+            case ConsumerGroupMemberMetadataKey():
+                assert isinstance(value, ConsumerGroupMemberMetadataValue | None)
+                self._replay_member(key.member_id, value)
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                assert isinstance(value, ConsumerGroupTargetAssignmentMetadataValue | None)
+                self.assignment_epoch = 0 if value is None else value.assignment_epoch
+            case ConsumerGroupTargetAssignmentMemberKey():
+                assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue | None)
+                self._replay_target(key.member_id, value)
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue | None)
+                self._replay_current(key.member_id, value)
+            case ConsumerGroupRegularExpressionKey():
+                assert isinstance(value, ConsumerGroupRegularExpressionValue | None)
+                self._replay_regex(key.regular_expression, value)
+
+    def _replay_member(
+        self, member_id: str, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        old = self.members.get(member_id)
+        name = None if old is None else old.instance_id
+        if name is not None and self.static_ids.get(name) == member_id:
+            del self.static_ids[name]
+        if value is None:
+            self._release(member_id)
+            self.members.pop(member_id, None)
+            return
+        member = (old or Member(member_id=member_id)).take_metadata(value)
+        early = self._early.pop(member_id, None)
+        self.members[member_id] = member if early is None else member.take_current(early)
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member_id
+
+    def _replay_target(
+        self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = from_records(value.topic_partitions)
+
+    def _replay_current(
+        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        self._release(member_id)
+        member = self.members.get(member_id)
+        if member is not None:
+            self.members[member_id] = member = member.take_current(value)
+            held = member.holds
+        elif value is not None:
+            self._early[member_id] = value
+            held = Member(member_id=member_id).take_current(value).holds
+        else:
+            self._early.pop(member_id, None)
+            return
+        self.owners.update(dict.fromkeys(held, member_id))
+
+    def _release(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member is None and member_id in self._early:
+            member = Member(member_id=member_id).take_current(self._early[member_id])
+        for one in member.holds if member is not None else ():
+            if self.owners.get(one) == member_id:
+                del self.owners[one]
+
+    def _replay_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
+        if value is None:
+            self.regexes.pop(regex, None)
+        else:
+            self.regexes[regex] = frozenset(value.topics)
+
+    # Questions
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(one.is_reconciled_to(self.assignment_epoch) for one in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def member(self, member_id: str) -> Member:
+        """Raises `ApiError(UNKNOWN_MEMBER_ID)`."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def static_member(self, instance_id: str) -> Member | None:
+        member_id = self.static_ids.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NOTHING)
+
+    def is_free_for(self, member_id: str, partition: TopicIdPartition) -> bool:
+        """Whether nobody but a member holds a partition."""
+        return self.owners.get(partition, member_id) == member_id
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        """The names that a member subscribes to, those included that its expression matched."""
+        if not member.topic_regex:
+            return member.topic_names
+        return member.topic_names | self.regexes.get(member.topic_regex, frozenset())
+
+    def subscribed_topics(self) -> frozenset[str]:
+        return frozenset(name for one in self.members.values() for name in self.topics_of(one))
+
+    def used_regexes(self) -> frozenset[str]:
+        return frozenset(one.topic_regex for one in self.members.values() if one.topic_regex)
+
+    def assignor(self, known: Iterable[str]) -> str:
+        """What most members ask for, or else the first that is known."""
+        names = list(known)
+        votes = Counter(one.server_assignor for one in self.members.values())
+        wanted = [name for name in names if votes[name]]
+        return max(wanted, key=lambda name: votes[name], default=names[0])
+
+    def check_commit(self, claim: MemberClaim, *, is_transactional: bool = False) -> None:
+        """Raises `ApiError` unless somebody may commit; without members, anybody may.
+
+        In a transaction who does not say who they are may, too (KIP-447).
+        """
+        if claim.generation < 0 and not self.members:
+            return
+        is_simple = claim.generation < 0 and not claim.member_id and claim.instance_id is None
+        if is_transactional and is_simple:
+            return
+        self._check_epoch(claim)
+
+    def check_fetch(self, claim: MemberClaim) -> None:
+        """Raises `ApiError` unless somebody may see offsets; who does not say who they are, may."""
+        if claim.generation >= 0 or claim.member_id:
+            self._check_epoch(claim)
+
+    def _check_epoch(self, claim: MemberClaim) -> None:
+        if claim.generation != self.member(claim.member_id).epoch:
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)

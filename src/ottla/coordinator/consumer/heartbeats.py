@@ -1,0 +1,196 @@
+"""ConsumerGroupHeartbeat: a member is described, the target is made, and it takes its next step.
+
+Kafka's counterpart: `GroupMetadataManager.consumerGroupHeartbeat`.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid, uuid_text
+from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.coordinator.consumer.assignors import ASSIGNORS, Subscriber
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
+from ottla.coordinator.consumer.membership import Sessions
+from ottla.coordinator.consumer.plan import Plan
+from ottla.coordinator.consumer.reconciliation import reconcile
+from ottla.coordinator.consumer.requests import (
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    TopicCatalog,
+)
+from ottla.coordinator.consumer.subscriptions import compile_regex, refresh
+from ottla.coordinator.consumer.validation import (
+    check_epoch,
+    check_instance,
+    check_released,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    def __init__(
+        self,
+        config: GroupCoordinatorConfig,
+        catalog: TopicCatalog,
+        sessions: Sessions,
+        new_id: Callable[[], Uuid],
+    ) -> None:
+        self._config = config
+        self._catalog = catalog
+        self._sessions = sessions
+        self._new_id = new_id
+
+    def heartbeat(self, plan: Plan, request: HeartbeatRequest) -> HeartbeatAnswer:
+        """What a member is told; raises `ApiError`, and the plan is then to be thrown away."""
+        self._check_room(plan.group, request.member_id)
+        if not request.member_id:
+            request = replace(request, member_id=uuid_text(self._new_id()))
+        before = self._find(plan, request)
+        member = self._describe(plan, before, request)
+        self._follow_topics(plan, before, member)
+        if plan.group.epoch > plan.group.assignment_epoch:
+            make_target(plan, self._config.group_consumer_assignors)
+        after = self._move(plan, plan.group.members[request.member_id], request)
+        self._sessions.extend(plan.group, after, plan.draft.at.monotonic_ms)
+        has_moved = after.assigned != before.assigned
+        return HeartbeatAnswer(
+            member_id=after.member_id,
+            epoch=after.epoch,
+            heartbeat_interval_ms=self._sessions.heartbeat_interval_ms(plan.group),
+            assigned=after.assigned if request.is_full or has_moved else None,
+        )
+
+    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        most = self._config.group_consumer_max_size
+        if len(group.members) >= most and member_id not in group.members:
+            raise ApiError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {most} members.",
+            )
+
+    # Who it is
+
+    def _find(self, plan: Plan, request: HeartbeatRequest) -> Member:
+        """The member as it was, new if it enters."""
+        if request.instance_id is not None:
+            return self._find_static(plan, request, request.instance_id)
+        member = plan.group.members.get(request.member_id)
+        if member is None and request.epoch == JOIN_EPOCH:
+            return Member(member_id=request.member_id)
+        member = plan.group.member(request.member_id)
+        check_epoch(member, request)
+        return member
+
+    def _find_static(self, plan: Plan, request: HeartbeatRequest, instance_id: str) -> Member:
+        """Different from Kafka: who was fenced, or missed its first answer, may enter again.
+
+        There it is told that somebody else has its name, until its own session is over.
+        """
+        member = plan.group.static_member(instance_id)
+        if request.epoch != JOIN_EPOCH:
+            member = check_instance(member, request)
+            check_epoch(member, request)
+            return member
+        if member is None:
+            return plan.group.members.get(request.member_id) or Member(member_id=request.member_id)
+        if member.member_id == request.member_id and member.epoch != LEAVE_STATIC_EPOCH:
+            return member
+        check_released(member, request)
+        return self._replace(plan, member, request.member_id)
+
+    def _replace(self, plan: Plan, old: Member, member_id: str) -> Member:
+        """A static member comes back under a new id, to all that it had and was to have."""
+        target = plan.group.target_of(old.member_id)
+        new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+        plan.remove_member(old.member_id)
+        plan.describe_member(new)
+        plan.set_target(member_id, target)
+        plan.move_member(new)
+        self._sessions.drop(plan.group, old.member_id)
+        return new
+
+    # What it reads
+
+    def _describe(self, plan: Plan, before: Member, request: HeartbeatRequest) -> Member:
+        """Writes down what is new of what a member says of itself."""
+        member = _with_news(before, request)
+        if member.topic_regex and member.topic_regex != before.topic_regex:
+            compile_regex(member.topic_regex)
+        if member != before or member.member_id not in plan.group.members:
+            plan.describe_member(member)
+        return member
+
+    def _follow_topics(self, plan: Plan, before: Member, member: Member) -> None:
+        """Raises the group's epoch if what its members read is not what it was."""
+        group = plan.group
+        reads_other = (member.topic_names, member.topic_regex or "") != (
+            before.topic_names,
+            before.topic_regex or "",
+        )
+        has_changed = group.epoch == 0 or reads_other
+        if has_changed or group.look.revision != self._catalog.revision:
+            has_changed |= refresh(plan, self._catalog)
+            group.look.revision = self._catalog.revision
+        if has_changed:
+            plan.raise_epoch()
+            logger.info("group %s: epoch %d", group.group_id, plan.group.epoch)
+
+    # What it gets
+
+    def _move(self, plan: Plan, member: Member, request: HeartbeatRequest) -> Member:
+        group = plan.group
+        after = reconcile(
+            member,
+            group.target_of(member.member_id),
+            group.assignment_epoch,
+            owned=request.owned,
+            is_free=lambda one: group.is_free_for(member.member_id, one),
+        )
+        if after != member:
+            plan.move_member(after)
+            self._sessions.watch_revocation(group, after, plan.draft.at.monotonic_ms)
+        return after
+
+
+def _with_news(member: Member, request: HeartbeatRequest) -> Member:
+    timeout_ms = request.rebalance_timeout_ms
+    names, regex = request.topic_names, request.topic_regex
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor or member.server_assignor,
+        topic_names=member.topic_names if names is None else names,
+        topic_regex=member.topic_regex if regex is None else regex,
+        client_id=request.client_id,
+        client_host=request.client_host,
+    )
+
+
+def make_target(plan: Plan, assignors: tuple[str, ...]) -> None:
+    """What each member shall have from the group's epoch on; only what is new is written."""
+    group = plan.group
+    subscribers = {
+        member.member_id: Subscriber(
+            instance_id=member.instance_id,
+            topics=frozenset(
+                group.topics[name].topic_id
+                for name in group.topics_of(member)
+                if name in group.topics
+            ),
+            target=group.target_of(member.member_id),
+        )
+        for member in group.members.values()
+    }
+    counts = {one.topic_id: one.num_partitions for one in group.topics.values()}
+    targets = ASSIGNORS[group.assignor(assignors)](subscribers, counts)
+    for member_id, target in targets.items():
+        if group.targets.get(member_id) != target:
+            plan.set_target(member_id, target)
+    plan.set_assignment_epoch(group.epoch)

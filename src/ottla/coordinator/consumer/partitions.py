@@ -1,0 +1,31 @@
+"""Sets of partitions by topic id, as assignments have them, and as records list them."""
+
+from collections.abc import Iterable
+
+from ottla.base.ids import Uuid
+from ottla.coordinator.offsets.records import TopicPartitions
+
+TopicIdPartition = tuple[Uuid, int]
+
+Assignment = frozenset[TopicIdPartition]
+
+NOTHING: Assignment = frozenset()
+
+
+def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[Uuid, list[int]]:
+    """Partition indexes by topic, both in order."""
+    found: dict[Uuid, list[int]] = {}
+    for topic_id, index in sorted(partitions):
+        found.setdefault(topic_id, []).append(index)
+    return found
+
+
+def to_records(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=indexes)
+        for topic_id, indexes in by_topic(partitions).items()
+    ]
+
+
+def from_records(records: Iterable[TopicPartitions]) -> Assignment:
+    return frozenset((one.topic_id, index) for one in records for index in one.partitions)

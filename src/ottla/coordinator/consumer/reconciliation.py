@@ -1,0 +1,75 @@
+"""A member's next step from what it has to what it shall have. Pure.
+
+First it gives up what it is not to have any more, and stays in its epoch until it says that it did.
+Then it takes on the target's epoch with what is free, and comes for the rest as others let go of
+it. So a partition never has two owners. Kafka's counterpart: `CurrentAssignmentBuilder`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.coordinator.consumer.member import Member, MemberState
+from ottla.coordinator.consumer.partitions import NOTHING, Assignment, TopicIdPartition
+
+
+def reconcile(
+    member: Member,
+    target: Assignment,
+    target_epoch: int,
+    *,
+    owned: Assignment | None,
+    is_free: Callable[[TopicIdPartition], bool],
+) -> Member:
+    """The member one step further, or as it is when it has to wait.
+
+    `owned` is what the member says that it has, `None` when it says nothing. `is_free` tells
+    whether nobody else holds a partition. Raises `ApiError` for a state that nobody knows.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == target_epoch:
+                return member
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _still_owns(owned, member.pending_revocation):
+                return member
+        case MemberState.UNKNOWN:
+            if owned != NOTHING:
+                raise ApiError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    "The member's state is unknown. It must abandon all its partitions and rejoin.",
+                )
+    return _next_step(member, target, target_epoch, owned, is_free)
+
+
+def _still_owns(owned: Assignment | None, revoked: Assignment) -> bool:
+    """Who does not say what it owns may own everything."""
+    return owned is None or bool(owned & revoked)
+
+
+def _next_step(
+    member: Member,
+    target: Assignment,
+    target_epoch: int,
+    owned: Assignment | None,
+    is_free: Callable[[TopicIdPartition], bool],
+) -> Member:
+    kept = member.assigned & target
+    revoked = member.assigned - target
+    if revoked and _still_owns(owned, revoked):
+        return replace(
+            member.at_epoch(member.epoch),
+            state=MemberState.UNREVOKED_PARTITIONS,
+            assigned=kept,
+            pending_revocation=revoked,
+        )
+    wanted = target - kept
+    free = frozenset(one for one in wanted if is_free(one))
+    is_waiting = len(free) < len(wanted)
+    return replace(
+        member.at_epoch(target_epoch),
+        state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
+        assigned=kept | free,
+        pending_revocation=NOTHING,
+    )

@@ -1,0 +1,104 @@
+"""What members and administrators ask of groups of the new protocol, and what they are told."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
+from ottla.config.group import GroupConfig
+from ottla.coordinator.consumer.partitions import Assignment
+
+
+class CatalogTopic(Protocol):
+    """A topic as far as groups need to know it."""
+
+    name: str
+    topic_id: Uuid
+    partition_count: int
+
+
+class TopicCatalog(Protocol):
+    """The topics there are. `revision` rises whenever one comes, goes or grows."""
+
+    revision: int
+
+    def __iter__(self) -> Iterator[CatalogTopic]: ...
+
+    def find(self, name: str) -> CatalogTopic | None: ...
+
+
+GroupConfigLookup = Callable[[str], GroupConfig]
+"""What a group is told, by its id; asked for each heartbeat, since clients change it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatRequest:
+    """A sign of life. `None`, and -1 for the timeout, say that nothing has changed.
+
+    `epoch` is 0 to enter, -1 to leave, -2 to leave and come back as the same static member.
+    `owned` is what the member has. `must_bring_id`: the client makes up its own id (KIP-1082).
+    """
+
+    group_id: str
+    member_id: str = ""
+    epoch: int = 0
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: frozenset[str] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+    client_id: str = ""
+    client_host: str = ""
+    must_bring_id: bool = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything, as who enters does, and who missed an answer."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        return self.epoch == 0 or (
+            self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAnswer:
+    """`assigned` is `None` when the member knows it already."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assigned: Assignment | None = None
+
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMemberDescription:
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topic_names: Iterable[str]
+    topic_regex: str | None
+    assigned: Assignment
+    target: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescription:
+    """`state` is the state's name."""
+
+    group_id: str
+    state: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[ConsumerMemberDescription, ...]
