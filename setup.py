@@ -26,8 +26,6 @@ BROKER = {
     ),
     "codec": "crc32c primitives",
     "coordinator": "shard timers",
-    "coordinator/consumer": "machine",
-    "coordinator/classic": "machine",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch",

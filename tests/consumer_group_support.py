@@ -1,31 +1,20 @@
 """Groups of both protocols with a log, a clock and topics around them, in memory."""
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.ids import Uuid
-from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.offsets.committed_offsets import TopicPartition
-from ottla.coordinator.offsets.records import decode_key, decode_value
-from ottla.coordinator.shard import GroupCoordinatorShard
-from tests.group_support import GROUP, NO_DELAY, EncodedRecord, Runner
+from ottla.coordinator.requests import MemberClaim
+from tests.group_support import GROUP, NO_DELAY, EncodedRecord, FakeCatalog, Runner, topic_id
 
 SESSION_MS = 45_000
 REVOCATION_MS = 60_000
-SUFFIX = 15 * b"\0"
-
-
-def topic_id(name: str) -> Uuid:
-    """An id that shows the topic's name, of one letter."""
-    return Uuid(name.encode() + SUFFIX)
 
 
 def partitions(*places: str) -> Assignment:
@@ -38,42 +27,8 @@ def places(assignment: Assignment) -> set[str]:
     return {f"{uuid[:1].decode()}{index}" for uuid, index in assignment}
 
 
-@dataclasses.dataclass
-class FakeTopic:
-    name: str
-    topic_id: Uuid
-    partition_count: int
-
-
-class FakeCatalog:
-    """Topics of one letter each: `FakeCatalog(a=3)`."""
-
-    def __init__(self, **counts: int) -> None:
-        self.revision = 0
-        self._topics: dict[str, FakeTopic] = {}
-        for name, count in counts.items():
-            self.put(name, count)
-
-    def __iter__(self) -> Iterator[FakeTopic]:
-        return iter(self._topics.values())
-
-    def find(self, name: str) -> FakeTopic | None:
-        return self._topics.get(name)
-
-    def put(self, name: str, count: int) -> None:
-        self.revision += 1
-        self._topics[name] = FakeTopic(name, topic_id(name), count)
-
-    def remove(self, name: str) -> None:
-        self.revision += 1
-        del self._topics[name]
-
-
 class ConsumerRunner(Runner):
-    """`Runner` with both protocols. `told` is the last answer of each member without an error.
-
-    `group_configs` are the settings of groups that have some of their own.
-    """
+    """`Runner` with members that send heartbeats; `told` is each one's last good answer."""
 
     def __init__(
         self,
@@ -81,29 +36,14 @@ class ConsumerRunner(Runner):
         config: GroupCoordinatorConfig = NO_DELAY,
         log: list[EncodedRecord] | None = None,
     ) -> None:
-        self.group_configs: dict[str, GroupConfig] = {}
-        self.catalog = FakeCatalog(a=4) if catalog is None else catalog
         self.told: dict[str, HeartbeatAnswer] = {}
-        super().__init__(config, log)
-
-    def _boot(self) -> GroupCoordinatorShard:
-        machine = GroupCoordinatorShard(
-            self.config,
-            self.catalog,
-            lambda: Uuid(next(self._ids).to_bytes(16, "big")),
-            lambda group_id: self.group_configs.get(group_id, self.config.group_defaults),
-        )
-        for offset, (encoded_key, encoded_value) in enumerate(self.log):
-            key = decode_key(encoded_key)
-            assert key is not None
-            value = None if encoded_value is None else decode_value(key, encoded_value)
-            machine.replay(key, value, offset)
-        machine.loaded(self.at)
-        return machine
+        super().__init__(config, log, FakeCatalog(a=4) if catalog is None else catalog)
 
     @property
     def group(self) -> ConsumerGroup:
-        return self.machine.consumer.groups[GROUP]
+        group = self.machine.groups[GROUP]
+        assert isinstance(group, ConsumerGroup)
+        return group
 
     @property
     def state(self) -> str:
@@ -165,9 +105,7 @@ class ConsumerRunner(Runner):
         return MemberClaim(group_id=GROUP, member_id=member_id, generation=epoch)
 
     def committed(self, where: TopicPartition = ("a", 0), group_id: str = GROUP) -> int | None:
-        claim = MemberClaim(group_id=group_id)
-        found = self.machine.fetch_offsets(claim, [where])[where].committed
-        return None if found is None else found.offset
+        return super().committed(where, group_id)
 
 
 def image(group: ConsumerGroup) -> dict[str, Any]:

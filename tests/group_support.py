@@ -1,34 +1,36 @@
 """A group machine with a log and a clock around it: decide, append, replay, answer, in memory."""
 
-from collections.abc import Hashable, Mapping
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import count
 from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
+from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
-from ottla.coordinator.classic.group import Group
-from ottla.coordinator.classic.machine import GroupMachine
+from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.classic.requests import (
-    Acknowledgement,
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,
     Leaving,
-    MemberClaim,
     SyncAnswer,
     SyncRequest,
 )
 from ottla.coordinator.classic.state import GroupState
-from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
+from ottla.coordinator.consumer.requests import TopicCatalog
+from ottla.coordinator.decision import Answer, Decision
 from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, NewOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NewOffset, TopicPartition
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
+from ottla.coordinator.requests import Acknowledgement, MemberClaim
+from ottla.coordinator.shard import GroupCoordinatorShard
 
 START_MS = 1_700_000_000_000
 GROUP = "g"
@@ -42,17 +44,61 @@ RANGE = {"range": SUBSCRIPTION}
 EncodedRecord = tuple[bytes, bytes | None]
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
+SUFFIX = 15 * b"\0"
+
+
+def topic_id(name: str) -> Uuid:
+    """An id that shows the topic's name, of one letter."""
+    return Uuid(name.encode() + SUFFIX)
+
+
+@dataclasses.dataclass
+class FakeTopic:
+    name: str
+    topic_id: Uuid
+    partition_count: int
+
+
+class FakeCatalog:
+    """Topics of one letter each: `FakeCatalog(a=3)`."""
+
+    def __init__(self, **counts: int) -> None:
+        self.revision = 0
+        self._topics: dict[str, FakeTopic] = {}
+        for name, partition_count in counts.items():
+            self.put(name, partition_count)
+
+    def __iter__(self) -> Iterator[FakeTopic]:
+        return iter(self._topics.values())
+
+    def find(self, name: str) -> FakeTopic | None:
+        return self._topics.get(name)
+
+    def put(self, name: str, partition_count: int) -> None:
+        self.revision += 1
+        self._topics[name] = FakeTopic(name, topic_id(name), partition_count)
+
+    def remove(self, name: str) -> None:
+        self.revision += 1
+        del self._topics[name]
+
 
 class Runner:
     """`answers` are the replies to tickets; `log` is what a restart reads.
 
-    With `refuses` set, the log takes no more records.
+    With `refuses` set, the log takes no more records. `group_configs` are the settings of groups
+    that have some of their own.
     """
 
     def __init__(
-        self, config: GroupCoordinatorConfig = NO_DELAY, log: list[EncodedRecord] | None = None
+        self,
+        config: GroupCoordinatorConfig = NO_DELAY,
+        log: list[EncodedRecord] | None = None,
+        catalog: TopicCatalog | None = None,
     ):
         self.config = config
+        self.catalog = FakeCatalog() if catalog is None else catalog
+        self.group_configs: dict[str, GroupConfig] = {}
         self.elapsed_ms = 0
         self.log = [] if log is None else log
         self.answers: dict[Hashable, Any] = {}
@@ -60,9 +106,12 @@ class Runner:
         self._ids = count(1)
         self.machine = self._boot()
 
-    def _boot(self) -> GroupMachine:
-        machine = GroupMachine(
-            self.config, CommittedOffsets(), lambda: Uuid(next(self._ids).to_bytes(16, "big"))
+    def _boot(self) -> GroupCoordinatorShard:
+        machine = GroupCoordinatorShard(
+            self.config,
+            self.catalog,
+            lambda: Uuid(next(self._ids).to_bytes(16, "big")),
+            lambda group_id: self.group_configs.get(group_id, self.config.group_defaults),
         )
         for offset, (encoded_key, encoded_value) in enumerate(self.log):
             key = decode_key(encoded_key)
@@ -83,19 +132,14 @@ class Runner:
 
     def run(self, decision: Decision[AnswerT]) -> AnswerT | None:
         if self.refuses is not None and decision.records:
-            refused = self.machine.refused(decision, self.refuses, self.at)
-            self._deliver(refused)
-            return refused.answer
+            decision = self.machine.refused(decision, self.refuses, self.at)
+        first_offset = len(self.log)
         for record in decision.records:
-            self._append(record)
+            value = None if record.value is None else encode_value(record.value)
+            self.log.append((encode_key(record.key), value))
+        self.machine.adopt(decision, first_offset)
         self._deliver(decision)
         return decision.answer
-
-    def _append(self, record: CoordinatorRecord) -> None:
-        offset = len(self.log)
-        value = None if record.value is None else encode_value(record.value)
-        self.log.append((encode_key(record.key), value))
-        self.machine.replay(record.key, record.value, offset)
 
     def _deliver(self, decision: Decision[Any]) -> None:
         for reply in decision.replies:
@@ -182,19 +226,25 @@ class Runner:
         return answer.partitions[where]
 
     def committed(self, where: TopicPartition = ("t", 0), group_id: str = GROUP) -> int | None:
-        found = self.machine.fetch_offsets(group_id, [where])[where].committed
+        claim = MemberClaim(group_id=group_id)
+        found = self.machine.fetch_offsets(claim, [where])[where].committed
         return None if found is None else found.offset
 
     # Where the group stands
 
     @property
-    def group(self) -> Group:
-        return self.machine.groups[GROUP]
+    def group(self) -> ClassicGroup:
+        group = self.machine.groups[GROUP]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     @property
     def state(self) -> GroupState:
         group = self.machine.groups.get(GROUP)
-        return GroupState.DEAD if group is None else group.state
+        if group is None:
+            return GroupState.DEAD
+        assert isinstance(group, ClassicGroup)
+        return group.state
 
     def stable(self, size: int = 1, **options: Any) -> list[JoinAnswer]:
         """A stable group of so many members, the leader first; assignments are their ids."""

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.consumer.partitions import NOTHING, Assignment
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import GROUP
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.consumer.partitions import NOTHING, Assignment, TopicIdPartition
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from tests.consumer_group_support import ConsumerRunner, FakeCatalog, image, topic_id
 from tests.group_support import GROUP, NO_DELAY
 from tests.simulation.consumer_client import ConsumerClient
@@ -110,7 +110,7 @@ class ConsumerWorld(World):
     # What is known from outside, and must hold
 
     def _forget_who_is_out(self) -> None:
-        group = self.runner.machine.consumer.groups.get(GROUP)
+        group = self.runner.machine.groups.get(GROUP)
         members = {} if group is None else group.members
         for member_id in self.may_read.keys() - members.keys():
             del self.may_read[member_id]
@@ -161,16 +161,16 @@ class ConsumerWorld(World):
     def check_restart(self) -> None:
         """What the log makes of the group is what the machine holds of it."""
         booted = ConsumerRunner(self.catalog, self.runner.config, list(self.runner.log)).machine
-        running = self.runner.machine.consumer.groups
-        assert booted.consumer.groups.keys() == running.keys()
+        running = self.runner.machine.groups
+        assert booted.groups.keys() == running.keys()
         for group_id, group in running.items():
-            assert image(booted.consumer.groups[group_id]) == image(group)
+            assert image(booted.groups[group_id]) == image(group)
         self.check_committed()
 
     def check_settled(self) -> None:
         """Everybody who lives is in the group and reads what it shall, and nobody else is."""
         living = {one.member_id: one for one in self.clients.values() if one.is_alive}
-        group = self.runner.machine.consumer.groups.get(GROUP)
+        group = self.runner.machine.groups.get(GROUP)
         assert group is not None
         assert set(group.members) == set(living)
         assert group.state.value == ("Stable" if living else "Empty")

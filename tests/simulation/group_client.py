@@ -4,7 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import JoinAnswer, MemberClaim, SyncAnswer
+from ottla.coordinator.classic.requests import JoinAnswer, SyncAnswer
+from ottla.coordinator.requests import MemberClaim
 
 if TYPE_CHECKING:
     from tests.simulation.group_world import World

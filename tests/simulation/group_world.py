@@ -12,10 +12,11 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.classic.requests import JoinRequest, MemberClaim, SyncRequest
+from ottla.coordinator.classic.requests import JoinRequest, SyncRequest
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import GROUP, Runner
 from tests.simulation.group_client import PARTITION_COUNT, Client
 
@@ -227,7 +228,7 @@ class World:
         self.newest_generation = max(self.newest_generation, generation)
 
     def check_committed(self) -> None:
-        found = self.runner.machine.fetch_offsets(GROUP, None)
+        found = self.runner.machine.fetch_offsets(MemberClaim(group_id=GROUP), None)
         offsets = {index: one.committed for (_, index), one in found.items()}
         assert {index: one and one.offset for index, one in offsets.items()} == self.committed
 

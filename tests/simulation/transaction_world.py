@@ -18,9 +18,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.markers import FIRST_EPOCH_BUMP_VERSION
 from ottla.broker.topics import NewTopic
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder

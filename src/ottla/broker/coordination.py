@@ -1,11 +1,11 @@
-"""Runs the machine of groups: decide, append to `__consumer_offsets`, replay, and only then answer.
+"""Runs the machine of groups: decide, append to `__consumer_offsets`, adopt, and only then answer.
 
 Whether the records reach the disk shows when the round is written out; the server lets no answer go
 before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,14 +19,11 @@ from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.requests import (
-    Acknowledgement,
     GroupDescription,
-    GroupListing,
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,
     Leaving,
-    MemberClaim,
     SyncAnswer,
     SyncRequest,
 )
@@ -36,10 +33,11 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
     HeartbeatRequest,
 )
-from ottla.coordinator.decision import Answer, CoordinatorRecord, Decision
+from ottla.coordinator.decision import Answer, Decision
 from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.offsets.committed_offsets import FetchedOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NO_OFFSET, FetchedOffset, TopicPartition
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
+from ottla.coordinator.requests import Acknowledgement, GroupListing, MemberClaim
 from ottla.coordinator.shard import GroupCoordinatorShard
 
 logger = logging.getLogger(__name__)
@@ -124,9 +122,6 @@ class GroupCoordinator:
     def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
         self.load(at)
         waiting: Waiting[JoinAnswer] = Waiting()
-        room = self.machine.make_room(request.group_id, at)
-        if room is not None and (done := self._run_now(room, at)).error:
-            return JoinAnswer(error=done.error, member_id=request.member_id)
         answer = self._run(self.machine.join(request, waiting, at), at)
         return waiting if answer is None else answer
 
@@ -239,16 +234,17 @@ class GroupCoordinator:
         self, decision: Decision[AnswerT], at: Moment, writing: _Writing | None = None
     ) -> AnswerT | None:
         writing = writing or _Writing()
+        first_offset, producer_id = NO_OFFSET, None
         if decision.records:
             try:
                 first_offset = self._append(decision, at, writing.producer)
+                producer_id = writing.producer and writing.producer[0]
             except ApiError as error:
                 logger.error("group %s: cannot write: %s", decision.key, error)
                 code = writing.too_large if error.code in TOO_LARGE else REFUSALS.get(error.code)
                 refusal = code or ErrorCode.UNKNOWN_SERVER_ERROR
                 decision = self.machine.refused(decision, refusal, at)
-            else:
-                self._replay(decision.records, first_offset, writing.producer)
+        self.machine.adopt(decision, first_offset, producer_id=producer_id)
         for reply in decision.replies:
             assert isinstance(reply.ticket, Waiting)
             reply.ticket.result = reply.answer
@@ -264,16 +260,6 @@ class GroupCoordinator:
             for record in decision.records
         ]
         return self._topic.append(decision.key, encoded, now_ms=at.now_ms, producer=producer)
-
-    def _replay(
-        self,
-        records: Sequence[CoordinatorRecord],
-        first_offset: int,
-        producer: tuple[int, int] | None,
-    ) -> None:
-        producer_id = None if producer is None else producer[0]
-        for offset, record in enumerate(records, first_offset):
-            self.machine.replay(record.key, record.value, offset, producer_id=producer_id)
 
 
 def offsets_topic(config: GroupCoordinatorConfig) -> NewTopic:

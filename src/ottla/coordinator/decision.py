@@ -1,12 +1,13 @@
-"""What an operation of a coordinator decides: records to append, and who is told what.
+"""What an operation of a coordinator decides: records to append, and who is answered what.
 
-An operation changes nothing that must survive: whoever runs it appends the records, replays them
-into the machine, and only then answers. Kafka's counterpart: `CoordinatorResult`.
+An operation changes nothing. Its caller appends the records, replays them, and only then lets the
+rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, Self, TypeVar
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.moment import Moment
@@ -14,10 +15,10 @@ from ottla.codec.schema import Message
 
 
 class Answer(Protocol):
-    """What somebody is told."""
+    """The answer to a request."""
 
     def refused(self, code: ErrorCode) -> Self:
-        """What they are told instead when the records cannot be appended."""
+        """The answer in its place when the records cannot be appended."""
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -33,23 +34,30 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer for somebody who has waited; the ticket is what they left at the door."""
+    """The answer to a request that has waited; the ticket is the one that came with it."""
 
     ticket: Hashable
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision(Generic[AnswerT]):
+Deadlines = Mapping[Hashable, float | None]
+"""Deadlines to set, on the monotonic clock, and with `None` to cancel, by key."""
+
+
+class Decision(NamedTuple, Generic[AnswerT]):
     """`key` chooses the partition of the internal topic: the id of the group or transaction.
 
-    `answer` is for whoever asked; `None` means that it comes later, under the ticket they gave.
+    `answer` is for the request at hand; `None` means that it comes later, under its ticket.
+    `deadlines` and `group`, the group as the decision leaves it, take effect once the records are
+    appended. `None` leaves the group as the records do.
     """
 
     key: str
     records: tuple[CoordinatorRecord, ...] = ()
     answer: AnswerT | None = None
     replies: tuple[Reply, ...] = ()
+    deadlines: Deadlines = MappingProxyType({})
+    group: object | None = None
 
 
 @dataclass(slots=True)
@@ -60,19 +68,24 @@ class Draft:
     at: Moment
     records: list[CoordinatorRecord] = field(default_factory=list)
     replies: dict[Hashable, Answer] = field(default_factory=dict)
+    deadlines: dict[Hashable, float | None] = field(default_factory=dict)
 
     def record(self, key: Message, value: Message | None) -> None:
         self.records.append(CoordinatorRecord(key, value))
 
     def reply(self, ticket: Hashable, answer: Answer) -> None:
-        """Answers a ticket; nobody is answered twice."""
+        """Answers a ticket; none is answered twice."""
         assert ticket not in self.replies
         self.replies[ticket] = answer
 
-    def decide(self, answer: AnswerT | None = None) -> Decision[AnswerT]:
+    def decide(
+        self, answer: AnswerT | None = None, group: object | None = None
+    ) -> Decision[AnswerT]:
         return Decision(
             key=self.key,
             records=tuple(self.records),
             answer=answer,
-            replies=tuple(Reply(ticket, one) for ticket, one in self.replies.items()),
+            replies=tuple([Reply(ticket, one) for ticket, one in self.replies.items()]),
+            deadlines=self.deadlines,
+            group=group,
         )

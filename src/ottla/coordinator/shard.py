@@ -1,35 +1,41 @@
-"""All groups of both protocols, over the same committed offsets and the same group ids.
+"""All groups of both protocols over the same group ids and committed offsets: a machine.
 
-An id belongs to one protocol at a time. A group without members goes over to the other protocol
-with the first member that speaks it, and keeps its offsets; one with members does not, and whoever
-speaks the other protocol is refused. Kafka's counterpart: `GroupCoordinatorShard`.
+Operations take values and a moment, and return a `Decision`, which has changed nothing yet. The
+caller appends its records to `__consumer_offsets`, hands the decision to `adopt`, also where it has
+no records, and only then answers. A decision whose records cannot be appended goes to `refused`,
+and what that returns takes its place. At start the caller replays the log and calls `loaded`.
+
+A group id belongs to one protocol at a time. A group without members goes over to the other
+protocol with the first member that speaks it, and keeps its offsets; a group with members does not.
+Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.classic.group import Group
-from ottla.coordinator.classic.machine import GroupMachine
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.rebalance import Rebalance, waiting
 from ottla.coordinator.classic.requests import (
-    Acknowledgement,
     GroupDescription,
-    GroupListing,
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,
     Leaving,
-    MemberClaim,
     SyncAnswer,
     SyncRequest,
 )
 from ottla.coordinator.classic.state import GroupState
-from ottla.coordinator.consumer.machine import ConsumerGroupMachine
+from ottla.coordinator.consumer.group import RECORD_KEYS, ConsumerGroup
+from ottla.coordinator.consumer.heartbeats import Heartbeats
 from ottla.coordinator.consumer.member import JOIN_EPOCH
+from ottla.coordinator.consumer.membership import Membership, Sessions
+from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     GroupConfigLookup,
@@ -37,18 +43,37 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatRequest,
     TopicCatalog,
 )
-from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
-from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
+from ottla.coordinator.consumer.validation import check_heartbeat, is_leaving
+from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft
+from ottla.coordinator.offsets.commits import (
+    CommitRequest,
+    Commits,
+    PartitionErrors,
+    write_tombstones,
+)
 from ottla.coordinator.offsets.committed_offsets import (
+    NO_OFFSET,
     CommittedOffsets,
     FetchedOffset,
     TopicPartition,
 )
-from ottla.coordinator.offsets.records import GroupMetadataKey
+from ottla.coordinator.offsets.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from ottla.coordinator.requests import (
+    UNKNOWN_MEMBER,
+    Acknowledgement,
+    GroupListing,
+    MemberClaim,
+)
+from ottla.coordinator.timers import Due, TimerKey, Timers
+
+AnyGroup = ClassicGroup | ConsumerGroup
+
+RETRY_MS = 500
+"""How soon a deadline comes again whose decision could not be appended, as in Kafka."""
 
 
 class GroupCoordinatorShard:
-    """A machine made of two: `classic`, and `consumer` for the new protocol (KIP-848)."""
+    """`groups` is for looking at; tickets are the caller's, and hashable."""
 
     def __init__(
         self,
@@ -57,13 +82,18 @@ class GroupCoordinatorShard:
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
     ) -> None:
+        self.groups: dict[str, AnyGroup] = {}
         self.offsets = CommittedOffsets()
-        self.consumer = ConsumerGroupMachine(config, self.offsets, catalog, new_id, group_configs)
-        self.classic = GroupMachine(
-            config, self.offsets, new_id, is_elsewhere=self.consumer.groups.__contains__
-        )
+        self._config = config
+        self._new_id = new_id
+        self._timers: Timers[Hashable] = Timers()
+        self._commits = Commits(config, self.offsets)
+        self._sessions = Sessions(group_configs)
+        self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
+        self._membership = Membership(catalog, self._sessions)
+        self._to_look_through: deque[str] = deque()
 
-    # Replay
+    # Records
 
     def replay(
         self,
@@ -73,137 +103,349 @@ class GroupCoordinatorShard:
         *,
         producer_id: int | None = None,
     ) -> None:
-        """Takes in a record of `__consumer_offsets`."""
-        self.classic.replay(key, value, record_offset, producer_id=producer_id)
-        self.consumer.replay(key, value)
+        """Takes in a record of `__consumer_offsets`.
+
+        `producer_id` is for records of a transaction that is still open.
+        """
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            self.offsets.replay(key, value, record_offset, producer_id=producer_id)
+        elif isinstance(key, GroupMetadataKey):
+            self._replay_classic(key, value)
+        elif isinstance(key, RECORD_KEYS):
+            self._replay_consumer(key, value)
+
+    def _replay_classic(self, key: GroupMetadataKey, value: Message | None) -> None:
+        group = self.groups.get(key.group)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                self._remove(group)
+            return
+        if not isinstance(group, ClassicGroup):
+            group = self.groups[key.group] = ClassicGroup(key.group)
+        group.replay(key, value)
+
+    def _replay_consumer(self, key: Message, value: Message | None) -> None:
+        assert isinstance(key, RECORD_KEYS)
+        group = self.groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            group = self.groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.replay(key, value)
+        if group.is_removed_by(key, value):
+            self._remove(group)
 
     def loaded(self, at: Moment) -> None:
-        self.classic.loaded(at)
-        self.consumer.loaded(at)
+        """Everything is replayed: the members have a session from now on to show up."""
+        for group in list(self.groups.values()):
+            draft = Draft(group.group_id, at)
+            plan = self._plan(group, draft)
+            if isinstance(plan, Rebalance):
+                plan.watch()
+            else:
+                self._sessions.watch(plan)
+            self.adopt(plan.decide())
+        self._set_expiry_timer(at)
+
+    def _plan(self, group: AnyGroup, draft: Draft) -> Rebalance | ConsumerPlan:
+        if isinstance(group, ClassicGroup):
+            return Rebalance(group, draft, self._config)
+        return ConsumerPlan(group, draft)
+
+    def adopt(
+        self,
+        decision: Decision[AnswerT],
+        first_offset: int = NO_OFFSET,
+        *,
+        producer_id: int | None = None,
+    ) -> None:
+        """The decision takes effect; its records, if it has any, are at `first_offset`.
+
+        The plan has replayed the records of a group already that it brings.
+        """
+        group = decision.group
+        assert group is None or isinstance(group, AnyGroup)
+        for offset, record in enumerate(decision.records, first_offset):
+            if group is None or isinstance(record.key, OffsetCommitKey):
+                self.replay(record.key, record.value, offset, producer_id=producer_id)
+        if group is not None:
+            self._replace(group)
+        for key, deadline_ms in decision.deadlines.items():
+            if deadline_ms is None:
+                self._timers.cancel(key)
+            else:
+                self._timers.set(key, deadline_ms)
+
+    def _replace(self, group: AnyGroup) -> None:
+        known = self.groups.get(group.group_id)
+        if known is not None and (group.is_vacant or type(group) is not type(known)):
+            self._remove(known)
+        if not group.is_vacant:
+            self.groups[group.group_id] = group
+
+    def _remove(self, group: AnyGroup) -> None:
+        for key in group.timer_keys():
+            self._timers.cancel(key)
+        if isinstance(group, ClassicGroup):
+            group.transition_to(GroupState.DEAD)
+        del self.groups[group.group_id]
+
+    def refused(
+        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
+    ) -> Decision[AnswerT]:
+        """The decision in the place of one whose records could not be appended.
+
+        A classic generation that cannot be written down is given up, and its members join again.
+        """
+        draft = Draft(decision.key, at)
+        for reply in decision.replies:
+            draft.reply(reply.ticket, reply.answer.refused(code))
+        for key in decision.deadlines:
+            deadline_ms = self._timers.deadline(key)
+            if deadline_ms is not None and deadline_ms <= at.monotonic_ms:
+                draft.deadlines[key] = at.monotonic_ms + RETRY_MS
+        group = self.groups.get(decision.key)
+        known = waiting(group) if isinstance(group, ClassicGroup) else {}
+        if isinstance(decision.group, ClassicGroup):
+            for ticket, blank in waiting(decision.group).items():
+                if ticket not in known:
+                    draft.reply(ticket, blank.refused(code))
+        answer = None if decision.answer is None else decision.answer.refused(code)
+        if not isinstance(group, ClassicGroup):
+            return draft.decide(answer)
+        plan = Rebalance(group, draft, self._config)
+        plan.give_up(draft.replies.keys())
+        assert not draft.records
+        return plan.decide(answer)
 
     # Members of classic groups
 
-    def make_room(self, group_id: str, at: Moment) -> Decision[Acknowledgement] | None:
-        """What must be done before somebody may join a classic group of that id, if anything."""
-        group = self.consumer.groups.get(group_id)
-        if group is None or group.members:
-            return None
-        return self.consumer.give_up_group(group_id, at)
-
     def join(self, request: JoinRequest, ticket: Hashable, at: Moment) -> Decision[JoinAnswer]:
-        """`make_room` is to come before."""
-        if request.group_id in self.consumer.groups:
-            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            answer = JoinAnswer(error=code, member_id=request.member_id)
-            return Decision(key=request.group_id, answer=answer)
-        return self.classic.join(request, ticket, at)
+        """Enters a group, or joins it again; the answer comes when all others have joined."""
+        draft = Draft(request.group_id, at)
+        try:
+            self._check_session(request)
+            plan = Rebalance(self._group_to_join(request, draft), draft, self._config)
+            return plan.decide(plan.join(request, ticket, self._new_id))
+        except ApiError as error:
+            answer = JoinAnswer(error=error.code, member_id=request.member_id)
+            return Draft(request.group_id, at).decide(answer)
+
+    def _check_session(self, request: JoinRequest) -> None:
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        low = self._config.group_min_session_timeout_ms
+        high = self._config.group_max_session_timeout_ms
+        if not low <= request.session_timeout_ms <= high:
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+    def _group_to_join(self, request: JoinRequest, draft: Draft) -> ClassicGroup:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return group
+        if group is not None and not group.is_empty:
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id != UNKNOWN_MEMBER:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if group is not None:
+            write_tombstones(group, draft)
+        return ClassicGroup(request.group_id)
 
     def sync(self, request: SyncRequest, ticket: Hashable, at: Moment) -> Decision[SyncAnswer]:
-        return self.classic.sync(request, ticket, at)
+        """Fetches an assignment; the answer comes when the leader has made it."""
+        draft = Draft(request.claim.group_id, at)
+        try:
+            plan = Rebalance(self._classic_group(request.claim.group_id), draft, self._config)
+            return plan.decide(plan.sync(request, ticket))
+        except ApiError as error:
+            return draft.decide(SyncAnswer(error=error.code))
 
     def heartbeat(self, claim: MemberClaim, at: Moment) -> Decision[Acknowledgement]:
-        return self.classic.heartbeat(claim, at)
+        draft = Draft(claim.group_id, at)
+        try:
+            plan = Rebalance(self._classic_group(claim.group_id), draft, self._config)
+            return plan.decide(plan.heartbeat(claim))
+        except ApiError as error:
+            return draft.decide(Acknowledgement(error=error.code))
 
     def leave(
         self, group_id: str, leaving: tuple[Leaving, ...], at: Moment
     ) -> Decision[LeaveAnswer]:
-        """Members of the other protocol do not leave so: each is unknown."""
-        if group_id in self.consumer.groups:
+        """Members of a consumer group do not leave in this way: each is unknown."""
+        draft = Draft(group_id, at)
+        if isinstance(self.groups.get(group_id), ConsumerGroup):
             errors = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)
-            return Decision(key=group_id, answer=LeaveAnswer(errors=errors))
-        return self.classic.leave(group_id, leaving, at)
+            return draft.decide(LeaveAnswer(errors=errors))
+        try:
+            plan = Rebalance(self._classic_group(group_id), draft, self._config)
+            return plan.decide(LeaveAnswer(errors=tuple(plan.leave(leaving))))
+        except ApiError as error:
+            return draft.decide(LeaveAnswer(error=error.code))
 
-    # Members of the new protocol
+    def _classic_group(self, group_id: str) -> ClassicGroup:
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    # Members of consumer groups
 
     def consumer_heartbeat(
         self, request: HeartbeatRequest, at: Moment
     ) -> Decision[HeartbeatAnswer]:
-        classic = self.classic.groups.get(request.group_id)
-        if classic is None:
-            return self.consumer.heartbeat(request, at)
-        if request.epoch != JOIN_EPOCH or classic.state is not GroupState.EMPTY:
-            return self.consumer.heartbeat(request, at, _refusal(classic, request))
-        decision = self.consumer.heartbeat(request, at)
-        if not decision.records:
-            return decision
-        tombstone = CoordinatorRecord(GroupMetadataKey(group=request.group_id), None)
-        return replace(decision, records=(tombstone, *decision.records))
+        """Enters, stays in or leaves a group."""
+        draft = Draft(request.group_id, at)
+        try:
+            check_heartbeat(request, self._config.group_consumer_assignors)
+            plan = ConsumerPlan(self._consumer_group(request, draft), draft)
+            if is_leaving(request):
+                return plan.decide(self._membership.leave(plan, request))
+            return plan.decide(self._heartbeats.heartbeat(plan, request))
+        except ApiError as error:
+            answer = HeartbeatAnswer(error=error.code, message=error.message)
+            return Draft(request.group_id, at).decide(answer)
+
+    def _consumer_group(self, request: HeartbeatRequest, draft: Draft) -> ConsumerGroup:
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if request.epoch != JOIN_EPOCH:
+            text = (
+                f"Consumer group {request.group_id} not found."
+                if group is None
+                else f"Group {request.group_id} is not a consumer group."
+            )
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if group is not None and not group.is_empty:
+            raise ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade classic group {group.group_id} to consumer group because online "
+                "upgrade is disabled.",
+            )
+        if group is not None:
+            draft.record(GroupMetadataKey(group=group.group_id), None)
+        return ConsumerGroup(request.group_id)
 
     # Offsets
 
     def commit(self, request: CommitRequest, at: Moment) -> Decision[PartitionErrors]:
-        if request.claim.group_id in self.consumer.groups:
-            return self.consumer.commit(request, at)
-        return self.classic.commit(request, at)
+        group_id = request.claim.group_id
+        draft = Draft(group_id, at)
+        try:
+            errors = self._commits.commit(self.groups.get(group_id), request, draft)
+        except ApiError as error:
+            errors = dict.fromkeys(request.offsets, error.code)
+        return draft.decide(PartitionErrors(partitions=errors))
 
     def fetch_offsets(
         self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """What was committed for some partitions, or with `None` for all that the group has.
+        """The committed offsets of some partitions, or with `None` of all that the group has.
 
-        Raises `ApiError` for somebody who is no member any more of a group of the new protocol.
+        Raises `ApiError` for a client that is no longer a member of a consumer group.
         """
-        if claim.group_id in self.consumer.groups:
-            self.consumer.check_fetch(claim)
+        group = self.groups.get(claim.group_id)
+        if group is not None:
+            group.check_fetch(claim)
         return self.offsets.fetch(claim.group_id, wanted)
 
     def delete_offsets(
         self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
     ) -> Decision[PartitionErrors]:
-        if group_id in self.consumer.groups:
-            return self.consumer.delete_offsets(group_id, wanted, at)
-        return self.classic.delete_offsets(group_id, wanted, at)
+        draft = Draft(group_id, at)
+        try:
+            errors = self._commits.delete(self.groups.get(group_id), group_id, wanted, draft)
+        except ApiError as error:
+            return draft.decide(PartitionErrors(error=error.code))
+        return draft.decide(PartitionErrors(partitions=errors))
 
     def forget_topics(self, topics: Iterable[str], at: Moment) -> list[Decision[Answer]]:
-        """Topics were deleted, and with them the offsets that any group has committed there."""
-        return self.classic.forget_topics(topics, at)
+        """The topics were deleted, and with them the offsets that any group has committed there."""
+        gone = frozenset(topics)
+        decisions: list[Decision[Answer]] = []
+        for group_id in self.offsets.group_ids():
+            draft = Draft(group_id, at)
+            self._commits.forget_topics(group_id, gone, draft)
+            if draft.records:
+                decisions.append(draft.decide())
+        return decisions
 
     # Groups
 
     def describe(self, group_id: str) -> GroupDescription | None:
         """A classic group as administrators see it; `None` when there is none of that id."""
-        return None if group_id in self.consumer.groups else self.classic.describe(group_id)
+        group = self.groups.get(group_id)
+        if group is None and group_id in self.offsets:
+            group = ClassicGroup(group_id)
+        return group.describe() if isinstance(group, ClassicGroup) else None
 
     def describe_consumer(self, group_id: str) -> ConsumerGroupDescription | None:
-        """A group of the new protocol; `None` when there is none of that id."""
-        return self.consumer.describe(group_id)
+        """A consumer group as administrators see it; `None` when there is none of that id."""
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return None
+        return group.describe(self._config.group_consumer_assignors)
 
     def list_groups(self) -> list[GroupListing]:
-        return [*self.classic.list_groups(), *self.consumer.list_groups()]
+        """All groups, those included that have only committed offsets."""
+        return [
+            (self.groups.get(group_id) or ClassicGroup(group_id)).listing()
+            for group_id in self._group_ids()
+        ]
+
+    def _group_ids(self) -> Iterable[str]:
+        return dict.fromkeys((*self.groups, *self.offsets.group_ids()))
 
     def delete_group(self, group_id: str, at: Moment) -> Decision[Acknowledgement]:
-        if group_id in self.consumer.groups:
-            return self.consumer.delete_group(group_id, at)
-        return self.classic.delete_group(group_id, at)
+        draft = Draft(group_id, at)
+        group = self.groups.get(group_id)
+        try:
+            self._commits.delete_group(group, group_id, draft)
+        except ApiError as error:
+            return draft.decide(Acknowledgement(error=error.code))
+        vacant = None if group is None else type(group)(group_id)
+        return draft.decide(Acknowledgement(), vacant)
 
     # Time
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` will next have something to do, on the monotonic clock."""
-        deadlines = (self.classic.next_deadline_ms, self.consumer.next_deadline_ms)
-        return min((one for one in deadlines if one is not None), default=None)
+        return self._timers.next_deadline_ms
 
     def advance(self, at: Moment) -> Decision[Answer] | None:
-        """What time has brought about in one group; to be called until it returns `None`."""
-        return self.classic.advance(at) or self.consumer.advance(at)
+        """The effect of time on one group; to be called until it returns `None`.
 
-    # When the log takes no records
+        One at a time, since each must be adopted before the next can be decided.
+        """
+        if self._to_look_through:
+            group_id = self._to_look_through.popleft()
+            draft = Draft(group_id, at)
+            self._commits.expire(self.groups.get(group_id), group_id, draft)
+            return draft.decide()
+        key = self._timers.first_due(at.monotonic_ms)
+        if key is None:
+            return None
+        assert isinstance(key, TimerKey)
+        if key.due is Due.EXPIRY:
+            self._to_look_through.extend(self._group_ids())
+            self._set_expiry_timer(at)
+            return self.advance(at)
+        draft = Draft(key.group_id, at)
+        draft.deadlines[key] = None
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return draft.decide()
+        plan = self._plan(group, draft)
+        if isinstance(plan, Rebalance):
+            plan.come_due(key)
+        else:
+            self._membership.come_due(plan, key)
+        return plan.decide()
 
-    def refused(
-        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
-    ) -> Decision[AnswerT]:
-        """What to answer in place of a decision whose records could not be appended."""
-        if decision.key in self.consumer.groups:
-            return self.consumer.refused(decision, code, at)
-        return self.classic.refused(decision, code, at)
-
-
-def _refusal(group: Group, request: HeartbeatRequest) -> str:
-    """Why a group that is not empty stays what it is, in Kafka's words."""
-    if request.epoch != JOIN_EPOCH:
-        return f"Group {group.group_id} is not a consumer group."
-    return (
-        f"Cannot upgrade classic group {group.group_id} to consumer group because online upgrade "
-        "is disabled."
-    )
+    def _set_expiry_timer(self, at: Moment) -> None:
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._timers.set(TimerKey(Due.EXPIRY), at.monotonic_ms + interval_ms)

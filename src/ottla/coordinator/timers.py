@@ -5,11 +5,28 @@ one, and looks again when that has come.
 """
 
 from collections.abc import Hashable
+from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+class Due(Enum):
+    """What a deadline of a group is for."""
+
+    SESSION = "a member's session"
+    REVOCATION = "a member's giving up of partitions"
+    JOIN = "the joining of a group's members"
+    SYNC = "their syncing"
+    EXPIRY = "looking for expired offsets"
+
+
+class TimerKey(NamedTuple):
+    due: Due
+    group_id: str = ""
+    member_id: str = ""
 
 
 class Timers(Generic[Key]):
@@ -62,16 +79,23 @@ class Timers(Generic[Key]):
                     self._queue(key, deadline_ms)
         return None
 
-    def take_due(self, monotonic_ms: float) -> Key | None:
-        """The key that is due first, and no longer has a deadline; `None` when none is."""
+    def deadline(self, key: Key) -> float | None:
+        return self._deadlines.get(key)
+
+    def first_due(self, monotonic_ms: float) -> Key | None:
+        """The key that is due first; it stays so until it is set or cancelled."""
         if not self._heap or self._heap[0][0] > monotonic_ms:
             return None  # a queued deadline is never later than the one that holds
         next_ms = self.next_deadline_ms
         if next_ms is None or next_ms > monotonic_ms:
             return None
-        self._is_next_known = False
-        key = heappop(self._heap)[2]
-        del self._deadlines[key], self._queued[key]
+        return self._heap[0][2]
+
+    def take_due(self, monotonic_ms: float) -> Key | None:
+        """The key that is due first, and no longer has a deadline; `None` when none is."""
+        key = self.first_due(monotonic_ms)
+        if key is not None:
+            self.cancel(key)
         return key
 
     def _queue(self, key: Key, deadline_ms: float) -> None:

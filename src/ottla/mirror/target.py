@@ -19,9 +19,9 @@ from ottla.client.groups import Committed
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from ottla.embedded.log import open_broker
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic

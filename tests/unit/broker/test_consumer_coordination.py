@@ -6,10 +6,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
-from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, MemberClaim
+from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.brokers import at, disk, open_broker
 

@@ -10,12 +10,7 @@ from ottla.broker.coordination import GroupCoordinator
 from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
-from ottla.coordinator.classic.requests import (
-    JoinAnswer,
-    JoinRequest,
-    MemberClaim,
-    SyncRequest,
-)
+from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.offsets.records import (
@@ -27,6 +22,7 @@ from ottla.coordinator.offsets.records import (
     encode_value,
 )
 from ottla.coordinator.placement import partition_for
+from ottla.coordinator.requests import MemberClaim
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.producer_state import AppendOrigin
@@ -257,8 +253,8 @@ def test_a_group_of_the_new_protocol_is_read_from_the_log(
     builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\7\0", NOW_MS)
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
-    listed = [(one.group_id, one.group_type) for one in after.groups.list_groups(at(0))]
-    assert listed == [("g", "classic"), ("new", "consumer")]
+    listed = {one.group_id: one.group_type for one in after.groups.list_groups(at(0))}
+    assert listed == {"g": "classic", "new": "consumer"}
     described = after.groups.describe_consumer("new", at(0))
     assert described is not None
     assert described.epoch == 7

@@ -13,10 +13,10 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.markers import Marker
 from ottla.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
+from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, ProducerClaim
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder

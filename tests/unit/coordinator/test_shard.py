@@ -7,7 +7,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.coordinator.classic.requests import Leaving, MemberClaim
+from ottla.coordinator.classic.requests import Leaving
+from ottla.coordinator.requests import MemberClaim
 from tests.consumer_group_support import ConsumerRunner
 from tests.group_support import GROUP, NO_DELAY
 
@@ -20,9 +21,6 @@ def runner() -> ConsumerRunner:
 
 
 def join(runner: ConsumerRunner, **options: Any) -> Any:
-    room = runner.machine.make_room(GROUP, runner.at)
-    if room is not None:
-        runner.run(room)
     return runner.join(object(), **options)
 
 
@@ -126,7 +124,7 @@ def test_a_group_that_cannot_be_given_up_stays(runner: ConsumerRunner) -> None:
     runner.enter("m")
     runner.leave("m")
     runner.refuses = ErrorCode.NOT_COORDINATOR
-    refused = runner.run(runner.machine.make_room(GROUP, runner.at))
+    refused = join(runner)
     assert refused.error is ErrorCode.NOT_COORDINATOR
     assert types(runner) == [(GROUP, "consumer", "Empty")]
 

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.broker.topics import CONSUMER_OFFSETS
-from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle

@@ -134,7 +134,7 @@ def configure(broker: Broker) -> None:
 
 
 def commit_otherwise(broker: Broker) -> None:
-    from ottla.coordinator.classic.requests import MemberClaim
+    from ottla.coordinator.requests import MemberClaim
 
     broker.groups.delete_offsets("g", [("t", 0)], at(0))
     assert broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0)) == {}

@@ -10,7 +10,7 @@ from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
-from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -121,7 +121,7 @@ def test_a_second_member_waits_for_the_first(asker: Asker, version: int) -> None
 
 def test_the_session_is_also_the_rebalance_timeout_in_version_0(asker: Asker) -> None:
     asker.ask(join_request(), 0)
-    member = next(iter(asker.broker.groups.machine.classic.groups["g"].members.values()))
+    member = next(iter(asker.broker.groups.machine.groups["g"].members.values()))
     assert member.rebalance_timeout_ms == 10_000
 
 

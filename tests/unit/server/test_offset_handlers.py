@@ -7,9 +7,9 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.broker import Broker
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.committed_offsets import CommittedOffsets
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -1,24 +1,35 @@
 """A classic group: its members and where they stand in a rebalance.
 
-`stored` is the group as its last record has it, and changes by `take` alone. Everything else runs
-ahead of it while a rebalance is on, and is caught up with by the next record; after a crash the
-group is what the record says. Kafka's counterpart: `ClassicGroup`.
+`stored` is the group as its last record has it. Everything else runs ahead of it during a
+rebalance, and the next record catches up; after a crash the group is what the record says.
+Kafka's counterpart: `ClassicGroup`.
 """
 
+import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla.coordinator.classic.member import Member
-from ottla.coordinator.classic.requests import JoinedMember, MemberClaim
+from ottla.coordinator.classic.requests import GroupDescription, JoinedMember, MemberDescription
 from ottla.coordinator.classic.state import GroupState, may_follow
-from ottla.coordinator.offsets.records import GroupMetadataValue
+from ottla.coordinator.decision import Draft
+from ottla.coordinator.offsets.committed_offsets import Expiry
+from ottla.coordinator.offsets.records import GroupMetadataKey, GroupMetadataValue
+from ottla.coordinator.requests import UNKNOWN_MEMBER, GroupListing, MemberClaim
+from ottla.coordinator.timers import Due, TimerKey
 
 
-class Group:
-    """`initial_wait_ms`: what is left of the time that the first rebalance may be put off."""
+class ClassicGroup:
+    """Members are values: a change puts another one in the place of the old.
+
+    `initial_wait_ms`: the rest of the time for which the first rebalance may be put off.
+    """
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -30,55 +41,64 @@ class Group:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
-        self.arriving: Member | None = None
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()
         self.initial_wait_ms: int | None = None
         self.has_newcomer = False
 
+    def copy(self) -> "ClassicGroup":
+        other = copy.copy(self)
+        other.members = dict(self.members)
+        other.static_ids = dict(self.static_ids)
+        other.pending_joins = set(self.pending_joins)
+        other.pending_syncs = set(self.pending_syncs)
+        return other
+
     def transition_to(self, state: GroupState) -> None:
         assert may_follow(state, self.state), f"{state} does not follow {self.state}"
         self.state = state
 
-    # What is written down
+    # Records
 
-    def take(self, value: GroupMetadataValue) -> None:
+    def replay(self, key: Message, value: Message | None) -> None:
         """The group is what its record says; members that stay keep what only they have said."""
-        known = dict(self.members)
-        if self.arriving is not None:
-            known[self.arriving.member_id] = self.arriving
+        assert isinstance(key, GroupMetadataKey)
+        assert isinstance(value, GroupMetadataValue)
         self.stored = value
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
         self.leader = value.leader
+        known = self.members
         self.members = {}
         for record in value.members:
             member = known.get(record.member_id)
             if member is None or member.protocols.get(value.protocol or "") != record.subscription:
                 member = Member.from_record(record, value)
-            member.assignment = bytes(record.assignment)
-            self.members[record.member_id] = member
+            self.put(replace(member, assignment=bytes(record.assignment)))
         self.static_ids = {
             member.instance_id: member.member_id
             for member in self.members.values()
             if member.instance_id is not None
         }
-        self.arriving = None
         self.pending_syncs &= self.members.keys()
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def to_record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataValue:
-        """The generation at hand with what the leader has assigned."""
-        return self._record(self.members.values(), self.leader, assignments, now_ms)
-
-    def to_record_with(self, member: Member, replaced: Member, now_ms: int) -> GroupMetadataValue:
-        """The group with one member in the place of another, whose assignment it gets."""
-        members = self.members_with(member, replaced)
-        assignments = {one.member_id: one.assignment for one in self.members.values()}
-        assignments[member.member_id] = replaced.assignment
-        leader = member.member_id if self.leader == replaced.member_id else self.leader
-        return self._record(members, leader, assignments, now_ms)
+        """The present generation with what its members are assigned, by member id."""
+        protocol = self.protocol
+        assert protocol is not None
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=protocol,
+            leader=self.leader,
+            current_state_timestamp_ms=now_ms,
+            members=[
+                one.to_record(protocol, assignments.get(one.member_id, b""))
+                for one in self.members.values()
+            ],
+        )
 
     def to_empty_record(self, now_ms: int) -> GroupMetadataValue:
         """The next generation, without members."""
@@ -90,36 +110,62 @@ class Group:
             current_state_timestamp_ms=now_ms,
         )
 
-    def _record(
-        self,
-        members: Iterable[Member],
-        leader: str | None,
-        assignments: Mapping[str, bytes],
-        now_ms: int,
-    ) -> GroupMetadataValue:
-        protocol = self.protocol
-        assert protocol is not None
-        return GroupMetadataValue(
-            protocol_type=self.protocol_type or "",
-            generation=self.generation,
-            protocol=protocol,
-            leader=leader,
-            current_state_timestamp_ms=now_ms,
-            members=[
-                one.to_record(protocol, assignments.get(one.member_id, b"")) for one in members
-            ],
-        )
+    def tombstones(self) -> Iterator[Message]:
+        assert self.is_empty
+        if self.stored is not None:
+            yield GroupMetadataKey(group=self.group_id)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether its consumers read a topic; yes as long as that cannot be told."""
-        if self.protocol_type != PROTOCOL_TYPE or self.state is GroupState.EMPTY:
-            return False
-        topics = self.subscribed_topics()
-        return topics is None or topic in topics
+    # As any group
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_vacant(self) -> bool:
+        return self.is_empty and self.stored is None and not self.pending_joins
+
+    def timer_keys(self) -> Iterator[TimerKey]:
+        for member_id in chain(self.members, self.pending_joins):
+            yield TimerKey(Due.SESSION, self.group_id, member_id)
+        yield TimerKey(Due.JOIN, self.group_id)
+        yield TimerKey(Due.SYNC, self.group_id)
+
+    def admit_commit(self, claim: MemberClaim, draft: Draft, *, is_transactional: bool) -> None:
+        """A simple consumer, without a member id, may commit while the group has no members.
+
+        In a transaction it always may: old producers do not say for which member (KIP-447).
+        """
+        if self.is_empty and claim.generation < 0:
+            return
+        is_simple = (
+            claim.generation < 0 and claim.member_id == UNKNOWN_MEMBER and claim.instance_id is None
+        )
+        if is_simple:
+            if is_transactional:
+                return
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member = self.check_claim(claim)
+        if is_transactional:
+            return
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            # The member knows of the generation; its partitions are about to change.
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+        key = TimerKey(Due.SESSION, self.group_id, member.member_id)
+        draft.deadlines[key] = draft.at.monotonic_ms + member.session_timeout_ms
+
+    def check_fetch(self, claim: MemberClaim) -> None:
+        """Any client may see the offsets of a classic group."""
+
+    def check_offset_deletion(self) -> None:
+        """Only of consumers is it known what they read."""
+        if self.members and self.protocol_type != PROTOCOL_TYPE:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What its consumers read, as far as it is written down; `None` when nobody can tell."""
-        if self.stored is None or self.protocol_type != PROTOCOL_TYPE:
+        if self.protocol_type != PROTOCOL_TYPE or self.is_empty:
+            return frozenset()
+        if self.stored is None:
             return None
         try:
             found = [decode_subscription(one.subscription) for one in self.stored.members]
@@ -127,19 +173,62 @@ class Group:
             return None  # a client's own format under the consumers' name
         return frozenset(topic for one in found for topic in one.topics)
 
+    def expiry(self, now_ms: int, retention_ms: int) -> Expiry | None:
+        """An empty group keeps its offsets from when its last member left (KIP-211)."""
+        if self.is_empty and self.protocol_type is not None and self.stored is not None:
+            since_ms = self.stored.current_state_timestamp_ms
+            base_ms = None if since_ms == -1 else since_ms
+            return Expiry(now_ms=now_ms, retention_ms=retention_ms, base_ms=base_ms)
+        is_settled = self.state is GroupState.STABLE and self.protocol_type == PROTOCOL_TYPE
+        if self.is_empty or self.protocol_type is None or is_settled:
+            return Expiry(now_ms=now_ms, retention_ms=retention_ms)
+        return None
+
+    def listing(self) -> GroupListing:
+        return GroupListing(
+            group_id=self.group_id,
+            state=self.state.value,
+            protocol_type=self.protocol_type or "",
+        )
+
+    def describe(self) -> GroupDescription:
+        """The group as administrators see it; what members read shows only while it is stable."""
+        protocol = self.protocol if self.state is GroupState.STABLE else None
+        return GroupDescription(
+            group_id=self.group_id,
+            state=self.state.value,
+            protocol_type=self.protocol_type or "",
+            protocol=protocol or "",
+            members=tuple(
+                MemberDescription(
+                    member_id=one.member_id,
+                    instance_id=one.instance_id,
+                    client_id=one.client_id,
+                    client_host=one.client_host,
+                    metadata=b"" if protocol is None else one.protocols[protocol],
+                    assignment=b"" if protocol is None else one.assignment,
+                )
+                for one in self.members.values()
+            ),
+        )
+
     # Members
+
+    def put(self, member: Member) -> None:
+        """A member as it is now."""
+        self.members[member.member_id] = member
 
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
             self.leader = member.member_id
             self.protocol_type = protocol_type
-        self.members[member.member_id] = member
+        self.put(member)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member: Member) -> None:
-        """Takes a member out; the one who has been there longest leads after a leader."""
+        """Takes a member out; after a leader the member leads that has been there longest."""
         del self.members[member.member_id]
         self.pending_syncs.discard(member.member_id)
         if member.instance_id is not None:
@@ -147,13 +236,10 @@ class Group:
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 
-    def members_with(self, new: Member, old: Member) -> list[Member]:
-        """All members, one in the place of another."""
-        return [new if one is old else one for one in self.members.values()]
-
     def replace(self, old: Member, new: Member) -> None:
-        """Puts a member that has come back under a new id in its own place."""
-        self.members = {one.member_id: one for one in self.members_with(new, old)}
+        """Puts a static member that has come back under a new id in its own place."""
+        members = (new if one is old else one for one in self.members.values())
+        self.members = {one.member_id: one for one in members}
         self.pending_syncs.discard(old.member_id)
         if self.leader == old.member_id:
             self.leader = new.member_id
@@ -174,7 +260,7 @@ class Group:
         return member
 
     def check_claim(self, claim: MemberClaim) -> Member:
-        """The member who claims to be in this generation; raises `ApiError`."""
+        """The member that a client claims to be, in this generation; raises `ApiError`."""
         member = self.check_member(claim.member_id, claim.instance_id)
         if claim.generation != self.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -191,11 +277,11 @@ class Group:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all who are to join have."""
+        """Whether all members have joined that are to."""
         return not self.pending_joins and all(one.has_joined for one in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Has somebody lead who has joined; `False` when nobody has."""
+        """Makes a member lead that has joined; `False` when none has."""
         if self.leader is None:
             return False
         if self.members[self.leader].has_joined:
@@ -207,7 +293,7 @@ class Group:
         self.leader = elected
         return True
 
-    def joined_members(self, members: Iterable[Member] | None = None) -> tuple[JoinedMember, ...]:
+    def joined_members(self) -> tuple[JoinedMember, ...]:
         """What the leader needs to assign."""
         assert self.protocol is not None
         return tuple(
@@ -216,13 +302,13 @@ class Group:
                 instance_id=one.instance_id,
                 metadata=one.protocols[self.protocol],
             )
-            for one in (self.members.values() if members is None else members)
+            for one in self.members.values()
         )
 
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Mapping[str, bytes]) -> bool:
-        """Whether somebody with these protocols can be a member."""
+        """Whether a client with these protocols can be a member."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:

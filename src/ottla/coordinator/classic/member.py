@@ -1,14 +1,15 @@
 """One member of a classic group. Kafka's counterpart: `ClassicGroupMember`."""
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ottla.coordinator.classic.requests import JoinRequest
 from ottla.coordinator.offsets.records import GroupMetadataValue, MemberMetadata
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """`protocols` are what it can use with its metadata for each, the preferred one first.
+    """`protocols` are the ones it can use with its metadata for each, the preferred one first.
 
     `is_new`: it has not been through a rebalance yet, and so knows no id to send heartbeats with.
     The tickets are those of its join and its sync that wait for an answer.
@@ -27,6 +28,18 @@ class Member:
     sync_ticket: Hashable | None = None
 
     @classmethod
+    def from_request(cls, member_id: str, request: JoinRequest) -> "Member":
+        return cls(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=dict(request.protocols),
+        )
+
+    @classmethod
     def from_record(cls, record: MemberMetadata, group: GroupMetadataValue) -> "Member":
         """A member as its group was written down; only the chosen protocol is known."""
         rebalance_timeout_ms = record.rebalance_timeout_ms
@@ -41,6 +54,16 @@ class Member:
             session_timeout_ms=record.session_timeout_ms,
             protocols={group.protocol or "": bytes(record.subscription)},
             assignment=bytes(record.assignment),
+        )
+
+    def with_request(self, request: JoinRequest, ticket: Hashable) -> "Member":
+        """The member as its new join describes it."""
+        return replace(
+            self,
+            protocols=dict(request.protocols),
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            join_ticket=ticket,
         )
 
     def to_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
@@ -61,14 +84,14 @@ class Member:
 
     @property
     def has_joined(self) -> bool:
-        """Whether it is in the rebalance that is going on."""
+        """Whether it takes part in the present rebalance."""
         return self.join_ticket is not None
 
     @property
     def is_excused(self) -> bool:
-        """Whether it need send no heartbeat, since it waits for us.
+        """Whether it need send no heartbeat, since it waits for the coordinator.
 
-        A new member is not: should its client have gone, nobody would ever notice.
+        A new member must: nothing else would show that its client has gone.
         """
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 

@@ -1,123 +1,357 @@
-"""A rebalance of a classic group: members join, a generation begins, and time may run out.
+"""A rebalance of a classic group: members join, a generation begins, they sync, time may run out.
 
-Sessions live here too, since a member whose session ends sets off a rebalance. Kafka's counterpart:
-the classic half of `GroupMetadataManager`.
+Each operation is decided on a copy of the group. Only two of its steps write a record: the leader's
+assignment, and the loss of the last member. Kafka's counterparts: the classic half of
+`GroupMetadataManager`, `classicGroupJoin` and what it calls.
 """
 
 import logging
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import replace
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.classic.group import Group, select_protocol
+from ottla.coordinator.classic.group import ClassicGroup, select_protocol
 from ottla.coordinator.classic.member import Member
-from ottla.coordinator.classic.requests import JoinAnswer, SyncAnswer
+from ottla.coordinator.classic.requests import (
+    JoinAnswer,
+    JoinRequest,
+    Leaving,
+    SyncAnswer,
+    SyncRequest,
+)
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.records import GroupMetadataKey
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.plan import Plan
+from ottla.coordinator.requests import UNKNOWN_MEMBER, Acknowledgement, MemberClaim
+from ottla.coordinator.timers import Due, TimerKey
 
 logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long the join of a new member may wait. It has no session yet, and a client that has given
-up must not haunt the group for ever."""
+"""How long the join of a new member may wait. The member sends no heartbeats yet, so without a
+bound a client that has gone would stay in the group for ever."""
 
 
-class Due(Enum):
-    """What a deadline is for."""
+class Rebalance(Plan[ClassicGroup]):
+    """One decision about a classic group."""
 
-    SESSION = "a member's session"
-    JOIN = "the joining of a group's members"
-    SYNC = "their syncing"
-    EXPIRY = "looking for expired offsets"
-
-
-class TimerKey(NamedTuple):
-    due: Due
-    group_id: str = ""
-    member_id: str = ""
-
-
-GroupTimers = Timers[TimerKey]
-
-
-class Rebalances:
-    """All methods write what follows into a `Draft`, and set timers."""
-
-    def __init__(self, config: GroupCoordinatorConfig, timers: GroupTimers) -> None:
+    def __init__(self, group: ClassicGroup, draft: Draft, config: GroupCoordinatorConfig) -> None:
+        super().__init__(group, draft)
         self._config = config
-        self._timers = timers
 
-    # Sessions
+    # JoinGroup
 
-    def extend_session(self, group: Group, member: Member, monotonic_ms: float) -> None:
-        """A sign of life: the session starts anew."""
-        key = TimerKey(Due.SESSION, group.group_id, member.member_id)
-        self._timers.set(key, monotonic_ms + member.session_timeout_ms)
+    def join(
+        self, request: JoinRequest, ticket: Hashable, new_id: Callable[[], Uuid]
+    ) -> JoinAnswer | None:
+        """The answer, or `None` when it comes with the new generation; raises `ApiError`."""
+        self.change()
+        if not self._has_room(request.member_id):
+            return self._turn_away(request.member_id)
+        if not self.group.supports(request.protocol_type, request.protocols):
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id == UNKNOWN_MEMBER:
+            self._join_first(request, ticket, _new_member_id(request, new_id()))
+        else:
+            self._join_again(request, ticket)
+        answer = self.draft.replies.pop(ticket, None)
+        assert answer is None or isinstance(answer, JoinAnswer)
+        return answer
 
-    def await_new_member(self, group: Group, member: Member, monotonic_ms: float) -> None:
-        key = TimerKey(Due.SESSION, group.group_id, member.member_id)
-        self._timers.set(key, monotonic_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+    def _has_room(self, member_id: str) -> bool:
+        """Whether a member can come in, or come back, under `group.max.size`.
 
-    def await_pending_member(
-        self, group: Group, member_id: str, session_timeout_ms: int, draft: Draft
+        During a rebalance only members count that have joined: the last to come are left out should
+        the limit have been lowered.
+        """
+        group, limit = self.group, self._config.group_max_size
+        known = group.members.get(member_id)
+        match group.state:
+            case GroupState.EMPTY | GroupState.DEAD:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                return (known is not None and known.has_joined) or group.joined_count < limit
+            case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+                return known is not None or len(group.members) < limit
+
+    def _turn_away(self, member_id: str) -> JoinAnswer:
+        known = self.group.members.get(member_id)
+        if known is not None:
+            self._remove(known)
+        elif member_id in self.group.pending_joins:
+            self._remove_pending(member_id)
+        self._complete_if_joined()
+        return JoinAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def _join_first(self, request: JoinRequest, ticket: Hashable, member_id: str) -> None:
+        known_id = self.group.static_ids.get(request.instance_id or "")
+        if known_id is not None:
+            self._replace_static(self.group.members[known_id], member_id, request, ticket)
+        elif request.instance_id is None and request.requires_member_id:
+            self.group.pending_joins.add(member_id)
+            self.set_timer(Due.SESSION, request.session_timeout_ms, member_id)
+            code = ErrorCode.MEMBER_ID_REQUIRED
+            self.draft.reply(ticket, JoinAnswer(error=code, member_id=member_id))
+        else:
+            self._add(member_id, request, ticket)
+
+    def _add(self, member_id: str, request: JoinRequest, ticket: Hashable) -> None:
+        member = replace(Member.from_request(member_id, request), join_ticket=ticket, is_new=True)
+        self.group.has_newcomer = True
+        self.group.add(member, request.protocol_type)
+        self.set_timer(Due.SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, member_id)
+        self._go_on(f"{member_id} has come: {_reason(request)}")
+
+    def _join_again(self, request: JoinRequest, ticket: Hashable) -> None:
+        member_id = request.member_id
+        if member_id in self.group.pending_joins:
+            self._add(member_id, request, ticket)
+            return
+        member = self.group.check_member(member_id, request.instance_id)
+        if self._knows_all(member, request):
+            self.draft.reply(ticket, self._join_answer(member))
+            return
+        # A join that the client has given up on is answered first.
+        member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
+        self.group.put(member.with_request(request, ticket))
+        self._go_on(f"{member_id} joins again: {_reason(request)}")
+
+    def _knows_all(self, member: Member, request: JoinRequest) -> bool:
+        """Whether a member only missed the answer to its last join, and can have it once more.
+
+        A leader that joins a stable group again wants a rebalance: the topics may have changed.
+        """
+        match self.group.state:
+            case GroupState.COMPLETING_REBALANCE:
+                return member.offers(request.protocols)
+            case GroupState.STABLE:
+                return self.group.leader != member.member_id and member.offers(request.protocols)
+            case _:
+                return False
+
+    def _replace_static(
+        self, old: Member, member_id: str, request: JoinRequest, ticket: Hashable
     ) -> None:
-        """Somebody was given a member id, and is to come back with it."""
-        group.pending_joins.add(member_id)
-        key = TimerKey(Due.SESSION, group.group_id, member_id)
-        self._timers.set(key, draft.at.monotonic_ms + session_timeout_ms)
+        """A static member has restarted: it gets a new id, and the old one is fenced (KIP-345)."""
+        group = self.group
+        new = replace(Member.from_request(member_id, request), assignment=old.assignment)
+        former_leader = group.leader
+        old = self._dismiss(old, ErrorCode.FENCED_INSTANCE_ID)
+        self.cancel_timer(Due.SESSION, old.member_id)
+        group.replace(old, new)
+        self._extend_session(new)
+        if group.state is GroupState.STABLE and (
+            select_protocol(group.members.values()) == group.protocol
+        ):
+            self._take_over(new, former_leader or "", request, ticket)
+            return
+        group.put(replace(new, assignment=b"", join_ticket=ticket))
+        self._go_on(f"{member_id} is back: {_reason(request)}")
 
-    def end_session(self, group: Group, member_id: str, draft: Draft) -> None:
-        """Nothing was heard of a member in time."""
+    def _take_over(
+        self, new: Member, former_leader: str, request: JoinRequest, ticket: Hashable
+    ) -> None:
+        """The assignment stays as it is, so no other member need know.
+
+        A leader that does not understand `skip_assignment` is told its former id as the leader's,
+        so that it does not assign with what little it knows.
+        """
+        group = self.group
+        shows_leader = group.leader == new.member_id and request.can_skip_assignment
+        assignments = {one.member_id: one.assignment for one in group.members.values()}
+        key = GroupMetadataKey(group=group.group_id)
+        self.record(key, group.to_record(assignments, self.draft.at.now_ms))
+        answer = JoinAnswer(
+            member_id=new.member_id,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            leader=new.member_id if shows_leader else former_leader,
+            skip_assignment=shows_leader,
+            members=group.joined_members() if shows_leader else (),
+        )
+        self.draft.reply(ticket, answer)
+
+    # SyncGroup
+
+    def sync(self, request: SyncRequest, ticket: Hashable) -> SyncAnswer | None:
+        """The answer, or `None` when it comes with the leader's assignment; raises `ApiError`."""
+        member = self.group.check_claim(request.claim)
+        _check_protocol(self.group, request)
+        match self.group.state:
+            case GroupState.PREPARING_REBALANCE:
+                raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+            case GroupState.COMPLETING_REBALANCE:
+                self.change()
+                member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
+                self.group.put(replace(member, sync_ticket=ticket))
+                self._synced(member)
+                if self.group.leader == member.member_id:
+                    self._assign(request)
+            case GroupState.STABLE:
+                self._synced(member)
+                self._extend_session(member)
+                self.draft.reply(ticket, self._sync_answer(member))
+            case _:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        answer = self.draft.replies.pop(ticket, None)
+        assert answer is None or isinstance(answer, SyncAnswer)
+        return answer
+
+    def _assign(self, request: SyncRequest) -> None:
+        group = self.group
+        logger.info("group %s: generation %d is assigned", group.group_id, group.generation)
+        key = GroupMetadataKey(group=group.group_id)
+        self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
+        for member in list(group.members.values()):
+            if member.sync_ticket is not None:
+                self.draft.reply(member.sync_ticket, self._sync_answer(member))
+                group.put(replace(member, sync_ticket=None))
+                self._extend_session(member)
+
+    def _synced(self, member: Member) -> None:
+        """A member has asked for its assignment."""
+        if member.member_id in self.group.pending_syncs:
+            self.change().pending_syncs.discard(member.member_id)
+        if not self.group.pending_syncs:
+            self.cancel_timer(Due.SYNC)
+
+    def _sync_answer(self, member: Member) -> SyncAnswer:
+        return SyncAnswer(
+            protocol_type=self.group.protocol_type,
+            protocol=self.group.protocol,
+            assignment=member.assignment,
+        )
+
+    # Heartbeat and LeaveGroup
+
+    def heartbeat(self, claim: MemberClaim) -> Acknowledgement:
+        """A sign of life, answered with REBALANCE_IN_PROGRESS when the member is to join again.
+
+        Raises `ApiError`.
+        """
+        self._extend_session(self.group.check_claim(claim))
+        if self.group.state is GroupState.PREPARING_REBALANCE:
+            return Acknowledgement(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        return Acknowledgement()
+
+    def leave(self, leaving: tuple[Leaving, ...]) -> list[ErrorCode]:
+        """One error code for each leaving member; the others rebalance once for all of them.
+
+        Different from Kafka: a client that was given a member id and never joined leaves without
+        disturbing a stable group.
+        """
+        self.change()
+        member_count = len(self.group.members)
+        errors = [self._leave(one) for one in leaving]
+        if len(self.group.members) < member_count:
+            reasons = ", ".join(one.reason for one in leaving if one.reason) or "not specified"
+            self._go_on(f"members leave: {reasons}")
+        else:
+            self._complete_if_joined()
+        return errors
+
+    def _leave(self, one: Leaving) -> ErrorCode:
+        member_id = one.member_id
+        if member_id in self.group.pending_joins:
+            self._remove_pending(member_id)
+            return ErrorCode.NONE
+        if member_id == UNKNOWN_MEMBER:
+            member_id = self.group.static_ids.get(one.instance_id or "", UNKNOWN_MEMBER)
+        try:
+            member = self.group.check_member(member_id, one.instance_id)
+        except ApiError as error:
+            return error.code
+        self._remove(member)
+        return ErrorCode.NONE
+
+    # Time
+
+    def watch(self) -> None:
+        """After a start the members have a session from now on to show up."""
+        for member in self.group.members.values():
+            self._extend_session(member)
+        if len(self.group.members) > self._config.group_max_size:
+            self._prepare("group.max.size is less")
+
+    def come_due(self, key: TimerKey) -> None:
+        """A deadline has passed."""
+        self.change()
+        match key.due:
+            case Due.SESSION:
+                self._end_session(key.member_id)
+            case Due.JOIN:
+                self._end_joining()
+            case Due.SYNC:
+                self._end_syncing()
+            case _:
+                raise AssertionError(f"a classic group has no deadline for {key.due.value}")
+
+    def _end_session(self, member_id: str) -> None:
+        group = self.group
         if member_id in group.pending_joins:
             logger.info("group %s: %s was to join, and did not", group.group_id, member_id)
-            self.remove_pending(group, member_id)
-            self.complete_if_joined(group, draft)
+            self._remove_pending(member_id)
+            self._complete_if_joined()
             return
         member = group.members.get(member_id)
         if member is None or member.is_excused:
             return
         logger.info("group %s: the session of %s is over", group.group_id, member_id)
-        self.remove(group, member, draft)
-        self.go_on(group, draft, f"the session of {member_id} is over")
+        self._remove(member)
+        self._go_on(f"the session of {member_id} is over")
 
-    def drop_session(self, group: Group, member_id: str) -> None:
-        """Nobody waits for a sign of life any more."""
-        self._timers.cancel(TimerKey(Due.SESSION, group.group_id, member_id))
-
-    def remove_pending(self, group: Group, member_id: str) -> None:
-        """Somebody does not come back; `complete_if_joined` is to follow."""
-        group.pending_joins.discard(member_id)
-        self.drop_session(group, member_id)
-
-    def remove(self, group: Group, member: Member, draft: Draft) -> None:
-        """Takes a member out, and tells it so should it be waiting; `go_on` is to follow."""
-        self.drop_session(group, member.member_id)
-        self.dismiss(member, draft, ErrorCode.UNKNOWN_MEMBER_ID)
-        group.remove(member)
-
-    def dismiss(self, member: Member, draft: Draft, code: ErrorCode) -> None:
-        """Ends the waits of a member in an error."""
-        if member.join_ticket is not None:
-            draft.reply(member.join_ticket, JoinAnswer(error=code, member_id=member.member_id))
-            member.join_ticket = None
-        if member.sync_ticket is not None:
-            draft.reply(member.sync_ticket, SyncAnswer(error=code))
-            member.sync_ticket = None
-
-    # Joining
-
-    def go_on(self, group: Group, draft: Draft, reason: str) -> None:
-        """The members have changed: rebalance, or see whether a rebalance can now be completed."""
-        if group.state in (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self.prepare(group, draft, reason)
+    def _end_joining(self) -> None:
+        group = self.group
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            return
+        if group.initial_wait_ms and group.has_newcomer:
+            group.has_newcomer = False
+            self._put_off(self._config.group_initial_rebalance_delay_ms)
         else:
-            self.complete_if_joined(group, draft)
+            self._complete()
 
-    def prepare(self, group: Group, draft: Draft, reason: str) -> None:
-        """Calls all members together. Those who wait for an assignment are told to come again."""
+    def _end_syncing(self) -> None:
+        """Members that have not fetched their assignment in time are out."""
+        group = self.group
+        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return
+        late = [group.members[member_id] for member_id in sorted(group.pending_syncs)]
+        for member in late:
+            logger.info("group %s: %s did not sync", group.group_id, member.member_id)
+            self._remove(member)
+        if late:
+            self._prepare(f"{len(late)} members did not sync")
+
+    # When the log takes no records
+
+    def give_up(self, answered: Collection[Hashable]) -> None:
+        """A generation that cannot be written down: its members join again.
+
+        The members whose tickets are `answered` know already.
+        """
+        for member in list(self.change().members.values()):
+            if member.join_ticket in answered or member.sync_ticket in answered:
+                self.group.put(replace(member, join_ticket=None, sync_ticket=None))
+        if self.group.state is GroupState.COMPLETING_REBALANCE:
+            self._prepare("the assignment could not be written")
+
+    # From one generation to the next
+
+    def _go_on(self, reason: str) -> None:
+        """The members have changed: rebalance, or see whether a rebalance can be completed."""
+        if self.group.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_joined()
+        else:
+            self._prepare(reason)
+
+    def _prepare(self, reason: str) -> None:
+        """Calls all members together. Members that wait for an assignment must join again."""
+        group = self.change()
         logger.info(
             "group %s: rebalancing generation %d with %d members: %s",
             group.group_id,
@@ -126,77 +360,63 @@ class Rebalances:
             reason,
         )
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self._interrupt_syncs(group, draft)
-        self._timers.cancel(TimerKey(Due.SYNC, group.group_id))
+            self._interrupt_syncs()
+        self.cancel_timer(Due.SYNC)
         is_first = group.state is GroupState.EMPTY
         group.transition_to(GroupState.PREPARING_REBALANCE)
         if is_first:
-            delay_ms = self._config.group_initial_rebalance_delay_ms
             group.initial_wait_ms = group.rebalance_timeout_ms
             group.has_newcomer = False
-            self._put_off(group, delay_ms, draft)
+            self._put_off(self._config.group_initial_rebalance_delay_ms)
         elif group.is_complete:
-            self.complete(group, draft)
+            self._complete()
         else:
-            self._set_join_timer(group, group.rebalance_timeout_ms, draft)
+            self.set_timer(Due.JOIN, group.rebalance_timeout_ms)
 
-    def _interrupt_syncs(self, group: Group, draft: Draft) -> None:
-        for member in group.members.values():
+    def _interrupt_syncs(self) -> None:
+        for member in list(self.group.members.values()):
             if member.sync_ticket is not None:
-                self.dismiss(member, draft, ErrorCode.REBALANCE_IN_PROGRESS)
-                self.extend_session(group, member, draft.at.monotonic_ms)
+                self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
+                self._extend_session(member)
 
-    def _put_off(self, group: Group, delay_ms: int, draft: Draft) -> None:
+    def _put_off(self, delay_ms: int) -> None:
         """Lets the first members wait for more, but no longer than they are ready to."""
+        group = self.group
         assert group.initial_wait_ms is not None
         delay_ms = min(delay_ms, group.initial_wait_ms)
         group.initial_wait_ms -= delay_ms
         if delay_ms == 0:
-            self.complete(group, draft)
+            self._complete()
         else:
-            self._set_join_timer(group, delay_ms, draft)
+            self.set_timer(Due.JOIN, delay_ms)
 
-    def _set_join_timer(self, group: Group, delay_ms: int, draft: Draft) -> None:
-        key = TimerKey(Due.JOIN, group.group_id)
-        self._timers.set(key, draft.at.monotonic_ms + delay_ms)
-
-    def complete_if_joined(self, group: Group, draft: Draft) -> None:
+    def _complete_if_joined(self) -> None:
         """The first rebalance of a group waits for its time; others only for their members."""
-        if (
-            group.state is GroupState.PREPARING_REBALANCE
-            and group.initial_wait_ms is None
-            and group.is_complete
-        ):
-            self.complete(group, draft)
+        group = self.group
+        is_first = group.initial_wait_ms is not None
+        if group.state is GroupState.PREPARING_REBALANCE and not is_first and group.is_complete:
+            self._complete()
 
-    def end_joining(self, group: Group, draft: Draft) -> None:
-        """The time to join is over."""
-        if group.state is not GroupState.PREPARING_REBALANCE:
-            return
-        if group.initial_wait_ms and group.has_newcomer:
-            group.has_newcomer = False
-            self._put_off(group, self._config.group_initial_rebalance_delay_ms, draft)
-        else:
-            self.complete(group, draft)
-
-    def complete(self, group: Group, draft: Draft) -> None:
-        """Begins a generation with those who have joined; static members keep their place."""
-        self._timers.cancel(TimerKey(Due.JOIN, group.group_id))
+    def _complete(self) -> None:
+        """Begins a generation with the members that have joined; static ones keep their place."""
+        group = self.group
+        self.cancel_timer(Due.JOIN)
         group.initial_wait_ms = None
         for member in list(group.members.values()):
             if not member.has_joined and not member.is_static:
                 logger.info("group %s: %s did not join again", group.group_id, member.member_id)
-                self.remove(group, member, draft)
+                self._remove(member)
         if not group.members:
-            record = group.to_empty_record(draft.at.now_ms)
-            draft.record(GroupMetadataKey(group=group.group_id), record)
+            record = group.to_empty_record(self.draft.at.now_ms)
+            self.record(GroupMetadataKey(group=group.group_id), record)
         elif not group.elect_joined_leader():
             # Only static members are left, and all of them are away: they may have their time.
-            self._set_join_timer(group, group.rebalance_timeout_ms, draft)
+            self.set_timer(Due.JOIN, group.rebalance_timeout_ms)
         else:
-            self._begin_generation(group, draft)
+            self._begin_generation()
 
-    def _begin_generation(self, group: Group, draft: Draft) -> None:
+    def _begin_generation(self) -> None:
+        group = self.group
         group.generation += 1
         group.protocol = select_protocol(group.members.values())
         group.transition_to(GroupState.COMPLETING_REBALANCE)
@@ -207,50 +427,83 @@ class Rebalances:
             group.generation,
             len(group.members),
         )
-        for member in group.members.values():
-            member.is_new = False
-            self.extend_session(group, member, draft.at.monotonic_ms)
+        for member in list(group.members.values()):
+            self._extend_session(member)
             if member.join_ticket is not None:
-                draft.reply(member.join_ticket, join_answer(group, member))
-                member.join_ticket = None
-        key = TimerKey(Due.SYNC, group.group_id)
-        self._timers.set(key, draft.at.monotonic_ms + group.rebalance_timeout_ms)
+                self.draft.reply(member.join_ticket, self._join_answer(member))
+            group.put(replace(member, is_new=False, join_ticket=None))
+        self.set_timer(Due.SYNC, group.rebalance_timeout_ms)
 
-    # Syncing
+    def _join_answer(self, member: Member) -> JoinAnswer:
+        """The answer to a member of the present generation."""
+        group = self.group
+        is_leader = group.leader == member.member_id
+        return JoinAnswer(
+            member_id=member.member_id,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol=group.protocol,
+            leader=group.leader or "",
+            members=group.joined_members() if is_leader else (),
+        )
 
-    def synced(self, group: Group, member: Member) -> None:
-        """A member has asked for its assignment."""
-        group.pending_syncs.discard(member.member_id)
-        if not group.pending_syncs:
-            self._timers.cancel(TimerKey(Due.SYNC, group.group_id))
+    # Members
 
-    def end_syncing(self, group: Group, draft: Draft) -> None:
-        """The time to fetch assignments is over: who has not is out."""
-        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-            return
-        late = [group.members[member_id] for member_id in sorted(group.pending_syncs)]
-        for member in late:
-            logger.info("group %s: %s did not sync", group.group_id, member.member_id)
-            self.remove(group, member, draft)
-        if late:
-            self.prepare(group, draft, f"{len(late)} members did not sync")
+    def _extend_session(self, member: Member) -> None:
+        """A sign of life: the session begins again."""
+        self.set_timer(Due.SESSION, member.session_timeout_ms, member.member_id)
 
-    def forget(self, group: Group) -> None:
-        """No timer of a group that is gone comes due."""
-        for member_id in (*group.members, *group.pending_joins):
-            self.drop_session(group, member_id)
-        self._timers.cancel(TimerKey(Due.JOIN, group.group_id))
-        self._timers.cancel(TimerKey(Due.SYNC, group.group_id))
+    def _remove_pending(self, member_id: str) -> None:
+        """A client does not come back with the member id it was given."""
+        self.group.pending_joins.discard(member_id)
+        self.cancel_timer(Due.SESSION, member_id)
+
+    def _remove(self, member: Member) -> None:
+        """Takes a member out, with an answer should it be waiting; `_go_on` is to follow."""
+        self.cancel_timer(Due.SESSION, member.member_id)
+        self.group.remove(self._dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def _dismiss(self, member: Member, code: ErrorCode) -> Member:
+        """Ends the waits of a member in an error; the member without them."""
+        if not (member.has_joined or member.sync_ticket is not None):
+            return member
+        if member.join_ticket is not None:
+            answer = JoinAnswer(error=code, member_id=member.member_id)
+            self.draft.reply(member.join_ticket, answer)
+        if member.sync_ticket is not None:
+            self.draft.reply(member.sync_ticket, SyncAnswer(error=code))
+        member = replace(member, join_ticket=None, sync_ticket=None)
+        self.group.put(member)
+        return member
 
 
-def join_answer(group: Group, member: Member) -> JoinAnswer:
-    """What a member of the current generation is told."""
-    is_leader = group.leader == member.member_id
-    return JoinAnswer(
-        member_id=member.member_id,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol,
-        leader=group.leader or "",
-        members=group.joined_members() if is_leader else (),
-    )
+def waiting(group: ClassicGroup) -> dict[Hashable, JoinAnswer | SyncAnswer]:
+    """The tickets that the group has yet to answer, each with a blank answer."""
+    found: dict[Hashable, JoinAnswer | SyncAnswer] = {}
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            found[member.join_ticket] = JoinAnswer(member_id=member.member_id)
+        if member.sync_ticket is not None:
+            found[member.sync_ticket] = SyncAnswer()
+    return found
+
+
+def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
+    """A member's idea of the protocol must be right, if it says so (KIP-559)."""
+    for claimed, known in (
+        (request.protocol_type, group.protocol_type),
+        (request.protocol, group.protocol),
+    ):
+        if claimed is not None and known is not None and claimed != known:
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _new_member_id(request: JoinRequest, uuid: Uuid) -> str:
+    """With an id in the shape of Java's `UUID.randomUUID` at its end, as Kafka's member ids."""
+    digits = uuid.hex()
+    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+    return f"{request.instance_id or request.client_id}-{'-'.join(parts)}"
+
+
+def _reason(request: JoinRequest) -> str:
+    return request.reason or "not specified"

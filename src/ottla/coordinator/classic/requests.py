@@ -5,42 +5,10 @@ Handlers make them from requests of the wire and back; nothing here knows versio
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Self
 
 from ottla.base.error_codes import ErrorCode
-
-UNKNOWN_MEMBER: Final = ""
-"""The member id of somebody who has none yet."""
-
-NO_GENERATION: Final = -1
-
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
-"""The protocols by the names that settings and clients have for them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledgement:
-    """Done, or why not."""
-
-    error: ErrorCode = ErrorCode.NONE
-
-    def refused(self, code: ErrorCode) -> Self:
-        return type(self)(error=code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberClaim:
-    """Who somebody says to be, in which generation of which group.
-
-    `instance_id` is the name of a static member (KIP-345). In the new protocol the generation is
-    the member's epoch.
-    """
-
-    group_id: str
-    member_id: str = UNKNOWN_MEMBER
-    generation: int = NO_GENERATION
-    instance_id: str | None = None
+from ottla.coordinator.requests import NO_GENERATION, UNKNOWN_MEMBER, MemberClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +122,3 @@ class GroupDescription:
     protocol_type: str
     protocol: str = ""
     members: tuple[MemberDescription, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupListing:
-    """One line of the list of all groups; `group_type` is the protocol's name."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    group_type: str = CLASSIC

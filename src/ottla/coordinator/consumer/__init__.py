@@ -1,5 +1,5 @@
-"""Groups of the new protocol (KIP-848): the coordinator assigns, and members follow step by step.
+"""Consumer groups (KIP-848): the coordinator assigns, and members follow step by step.
 
-May import what `coordinator` may, and of `group` the records, the offsets and the requests that
-both protocols share. Start at `group.py`, then `heartbeats.py`; `machine.py` is the way in.
+May import what `coordinator` may, `offsets`, and of `classic` the consumers' protocol. Start at
+`group.py`, then `heartbeats.py`.
 """

@@ -1,18 +1,18 @@
-"""A group of the new protocol: exactly what its records say, in whatever order they come.
+"""A consumer group (KIP-848): exactly what its records say, in whatever order they come.
 
 A compacted log brings them in the order in which each was last written, so a member's assignment
 may come before the member. Kafka's counterpart: `ConsumerGroup`.
 """
 
+import copy
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
-from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.consumer.partitions import (
     NOTHING,
@@ -20,6 +20,9 @@ from ottla.coordinator.consumer.partitions import (
     TopicIdPartition,
     from_records,
 )
+from ottla.coordinator.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
+from ottla.coordinator.decision import Draft
+from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.offsets.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -37,6 +40,8 @@ from ottla.coordinator.offsets.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TopicMetadata,
 )
+from ottla.coordinator.requests import CONSUMER, GroupListing, MemberClaim
+from ottla.coordinator.timers import Due, TimerKey
 
 
 class ConsumerGroupState(Enum):
@@ -46,7 +51,7 @@ class ConsumerGroupState(Enum):
     """No members."""
 
     ASSIGNING = "Assigning"
-    """Something has changed, and the target is to be made anew."""
+    """Something has changed, and a new target is to be made."""
 
     RECONCILING = "Reconciling"
     """The target is made, and not all members have what it gives them."""
@@ -70,17 +75,11 @@ RECORD_KEYS = (
 """The kinds of record that make up a group."""
 
 
-@dataclass(slots=True, eq=False)
-class _Look:
-    """When a group's topics were last looked at: the catalog's revision, none to look again."""
-
-    revision: int | None = None
-
-
 class ConsumerGroup:
     """`topics` are the subscribed ones as they were last seen, by name; `targets` by member id.
 
-    Changed by `replay` alone; `look` is no part of what a restart brings back.
+    Changed by `replay` alone, but for `revision`: that of the catalog when the topics were last
+    looked at, which a restart does not bring back.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -93,21 +92,16 @@ class ConsumerGroup:
         self.regexes: dict[str, frozenset[str]] = {}
         self.static_ids: dict[str, str] = {}
         self.owners: dict[TopicIdPartition, str] = {}
-        self.look = _Look()
+        self.revision: int | None = None
         self._early: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = {}
 
     def copy(self) -> "ConsumerGroup":
-        """The group to plan on: what is replayed into it does not change this one."""
-        other = ConsumerGroup(self.group_id)
-        other.epoch = self.epoch
-        other.assignment_epoch = self.assignment_epoch
-        other.topics = self.topics
+        other = copy.copy(self)  # `topics` is replaced as a whole
         other.members = dict(self.members)
         other.targets = dict(self.targets)
         other.regexes = dict(self.regexes)
         other.static_ids = dict(self.static_ids)
         other.owners = dict(self.owners)
-        other.look = self.look
         other._early = dict(self._early)
         return other
 
@@ -193,6 +187,97 @@ class ConsumerGroup:
         else:
             self.regexes[regex] = frozenset(value.topics)
 
+    def is_removed_by(self, key: Message, value: Message | None) -> bool:
+        """Whether a record is the tombstone of the group itself."""
+        return value is None and isinstance(key, ConsumerGroupMetadataKey)
+
+    def tombstones(self) -> Iterator[Message]:
+        assert self.is_empty
+        for regex in self.regexes:
+            yield ConsumerGroupRegularExpressionKey(
+                group_id=self.group_id, regular_expression=regex
+            )
+        yield ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id)
+        yield ConsumerGroupPartitionMetadataKey(group_id=self.group_id)
+        yield ConsumerGroupMetadataKey(group_id=self.group_id)
+
+    # As any group
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_vacant(self) -> bool:
+        return self.epoch == 0
+
+    def timer_keys(self) -> Iterator[TimerKey]:
+        for member_id in self.members:
+            yield TimerKey(Due.SESSION, self.group_id, member_id)
+            yield TimerKey(Due.REVOCATION, self.group_id, member_id)
+
+    def admit_commit(self, claim: MemberClaim, draft: Draft, *, is_transactional: bool) -> None:
+        """Without members any client may commit; in a transaction also one that is anonymous.
+
+        Old producers do not say for which member they commit (KIP-447).
+        """
+        if claim.generation < 0 and not self.members:
+            return
+        is_simple = claim.generation < 0 and not claim.member_id and claim.instance_id is None
+        if not (is_transactional and is_simple):
+            self._check_epoch(claim)
+
+    def check_fetch(self, claim: MemberClaim) -> None:
+        """A client that does not say who it is may see all offsets."""
+        if claim.generation >= 0 or claim.member_id:
+            self._check_epoch(claim)
+
+    def _check_epoch(self, claim: MemberClaim) -> None:
+        if claim.generation != self.member(claim.member_id).epoch:
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    def check_offset_deletion(self) -> None:
+        """It is always known what the members read."""
+
+    def subscribed_topics(self) -> frozenset[str]:
+        return frozenset(name for one in self.members.values() for name in self.topics_of(one))
+
+    def expiry(self, now_ms: int, retention_ms: int) -> Expiry:
+        return Expiry(now_ms=now_ms, retention_ms=retention_ms)
+
+    def listing(self) -> GroupListing:
+        return GroupListing(
+            group_id=self.group_id,
+            state=self.state.value,
+            protocol_type=PROTOCOL_TYPE,
+            group_type=CONSUMER,
+        )
+
+    def describe(self, assignors: tuple[str, ...]) -> ConsumerGroupDescription:
+        """The group as administrators see it; `assignors` are those that the broker knows."""
+        return ConsumerGroupDescription(
+            group_id=self.group_id,
+            state=self.state.value,
+            epoch=self.epoch,
+            assignment_epoch=self.assignment_epoch,
+            assignor=self.assignor(assignors),
+            members=tuple(
+                ConsumerMemberDescription(
+                    member_id=one.member_id,
+                    instance_id=one.instance_id,
+                    rack_id=one.rack_id,
+                    epoch=one.epoch,
+                    client_id=one.client_id,
+                    client_host=one.client_host,
+                    topic_names=sorted(one.topic_names),
+                    topic_regex=one.topic_regex or None,
+                    assigned=one.assigned,
+                    target=self.target_of(one.member_id),
+                )
+                for one in self.members.values()
+            ),
+        )
+
     # Questions
 
     @property
@@ -232,9 +317,6 @@ class ConsumerGroup:
             return member.topic_names
         return member.topic_names | self.regexes.get(member.topic_regex, frozenset())
 
-    def subscribed_topics(self) -> frozenset[str]:
-        return frozenset(name for one in self.members.values() for name in self.topics_of(one))
-
     def used_regexes(self) -> frozenset[str]:
         return frozenset(one.topic_regex for one in self.members.values() if one.topic_regex)
 
@@ -244,24 +326,3 @@ class ConsumerGroup:
         votes = Counter(one.server_assignor for one in self.members.values())
         wanted = [name for name in names if votes[name]]
         return max(wanted, key=lambda name: votes[name], default=names[0])
-
-    def check_commit(self, claim: MemberClaim, *, is_transactional: bool = False) -> None:
-        """Raises `ApiError` unless somebody may commit; without members, anybody may.
-
-        In a transaction who does not say who they are may, too (KIP-447).
-        """
-        if claim.generation < 0 and not self.members:
-            return
-        is_simple = claim.generation < 0 and not claim.member_id and claim.instance_id is None
-        if is_transactional and is_simple:
-            return
-        self._check_epoch(claim)
-
-    def check_fetch(self, claim: MemberClaim) -> None:
-        """Raises `ApiError` unless somebody may see offsets; who does not say who they are, may."""
-        if claim.generation >= 0 or claim.member_id:
-            self._check_epoch(claim)
-
-    def _check_epoch(self, claim: MemberClaim) -> None:
-        if claim.generation != self.member(claim.member_id).epoch:
-            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)

@@ -15,7 +15,7 @@ from ottla.coordinator.consumer.assignors import ASSIGNORS, Subscriber
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member
 from ottla.coordinator.consumer.membership import Sessions
-from ottla.coordinator.consumer.plan import Plan
+from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.reconciliation import reconcile
 from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
@@ -45,7 +45,7 @@ class Heartbeats:
         self._sessions = sessions
         self._new_id = new_id
 
-    def heartbeat(self, plan: Plan, request: HeartbeatRequest) -> HeartbeatAnswer:
+    def heartbeat(self, plan: ConsumerPlan, request: HeartbeatRequest) -> HeartbeatAnswer:
         """What a member is told; raises `ApiError`, and the plan is then to be thrown away."""
         self._check_room(plan.group, request.member_id)
         if not request.member_id:
@@ -56,7 +56,7 @@ class Heartbeats:
         if plan.group.epoch > plan.group.assignment_epoch:
             make_target(plan, self._config.group_consumer_assignors)
         after = self._move(plan, plan.group.members[request.member_id], request)
-        self._sessions.extend(plan.group, after, plan.draft.at.monotonic_ms)
+        self._sessions.extend(plan, after)
         has_moved = after.assigned != before.assigned
         return HeartbeatAnswer(
             member_id=after.member_id,
@@ -75,7 +75,7 @@ class Heartbeats:
 
     # Who it is
 
-    def _find(self, plan: Plan, request: HeartbeatRequest) -> Member:
+    def _find(self, plan: ConsumerPlan, request: HeartbeatRequest) -> Member:
         """The member as it was, new if it enters."""
         if request.instance_id is not None:
             return self._find_static(plan, request, request.instance_id)
@@ -86,7 +86,9 @@ class Heartbeats:
         check_epoch(member, request)
         return member
 
-    def _find_static(self, plan: Plan, request: HeartbeatRequest, instance_id: str) -> Member:
+    def _find_static(
+        self, plan: ConsumerPlan, request: HeartbeatRequest, instance_id: str
+    ) -> Member:
         """Different from Kafka: who was fenced, or missed its first answer, may enter again.
 
         There it is told that somebody else has its name, until its own session is over.
@@ -103,7 +105,7 @@ class Heartbeats:
         check_released(member, request)
         return self._replace(plan, member, request.member_id)
 
-    def _replace(self, plan: Plan, old: Member, member_id: str) -> Member:
+    def _replace(self, plan: ConsumerPlan, old: Member, member_id: str) -> Member:
         """A static member comes back under a new id, to all that it had and was to have."""
         target = plan.group.target_of(old.member_id)
         new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
@@ -111,12 +113,12 @@ class Heartbeats:
         plan.describe_member(new)
         plan.set_target(member_id, target)
         plan.move_member(new)
-        self._sessions.drop(plan.group, old.member_id)
+        self._sessions.drop(plan, old.member_id)
         return new
 
     # What it reads
 
-    def _describe(self, plan: Plan, before: Member, request: HeartbeatRequest) -> Member:
+    def _describe(self, plan: ConsumerPlan, before: Member, request: HeartbeatRequest) -> Member:
         """Writes down what is new of what a member says of itself."""
         member = _with_news(before, request)
         if member.topic_regex and member.topic_regex != before.topic_regex:
@@ -125,7 +127,7 @@ class Heartbeats:
             plan.describe_member(member)
         return member
 
-    def _follow_topics(self, plan: Plan, before: Member, member: Member) -> None:
+    def _follow_topics(self, plan: ConsumerPlan, before: Member, member: Member) -> None:
         """Raises the group's epoch if what its members read is not what it was."""
         group = plan.group
         reads_other = (member.topic_names, member.topic_regex or "") != (
@@ -133,16 +135,16 @@ class Heartbeats:
             before.topic_regex or "",
         )
         has_changed = group.epoch == 0 or reads_other
-        if has_changed or group.look.revision != self._catalog.revision:
+        if has_changed or group.revision != self._catalog.revision:
             has_changed |= refresh(plan, self._catalog)
-            group.look.revision = self._catalog.revision
+            plan.look(self._catalog.revision)
         if has_changed:
             plan.raise_epoch()
             logger.info("group %s: epoch %d", group.group_id, plan.group.epoch)
 
     # What it gets
 
-    def _move(self, plan: Plan, member: Member, request: HeartbeatRequest) -> Member:
+    def _move(self, plan: ConsumerPlan, member: Member, request: HeartbeatRequest) -> Member:
         group = plan.group
         after = reconcile(
             member,
@@ -153,7 +155,7 @@ class Heartbeats:
         )
         if after != member:
             plan.move_member(after)
-            self._sessions.watch_revocation(group, after, plan.draft.at.monotonic_ms)
+            self._sessions.watch_revocation(plan, after)
         return after
 
 
@@ -173,7 +175,7 @@ def _with_news(member: Member, request: HeartbeatRequest) -> Member:
     )
 
 
-def make_target(plan: Plan, assignors: tuple[str, ...]) -> None:
+def make_target(plan: ConsumerPlan, assignors: tuple[str, ...]) -> None:
     """What each member shall have from the group's epoch on; only what is new is written."""
     group = plan.group
     subscribers = {

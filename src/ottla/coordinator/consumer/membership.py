@@ -1,4 +1,4 @@
-"""Who goes, by their own word or because nothing was heard of them in time.
+"""Members that leave, by their own word or because nothing was heard of them in time.
 
 Kafka's counterparts: `GroupMetadataManager.consumerGroupLeave`, `consumerGroupFenceMember` and the
 timers there.
@@ -6,13 +6,11 @@ timers there.
 
 import logging
 from dataclasses import replace
-from enum import Enum
-from typing import NamedTuple
 
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import LEAVE_STATIC_EPOCH, Member, MemberState
 from ottla.coordinator.consumer.partitions import NOTHING
-from ottla.coordinator.consumer.plan import Plan
+from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
     GroupConfigLookup,
     HeartbeatAnswer,
@@ -21,60 +19,41 @@ from ottla.coordinator.consumer.requests import (
 )
 from ottla.coordinator.consumer.subscriptions import refresh
 from ottla.coordinator.consumer.validation import check_instance
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.timers import Due, TimerKey
 
 logger = logging.getLogger(__name__)
 
 
-class Due(Enum):
-    """What a deadline is for."""
-
-    SESSION = "a member's next heartbeat"
-    REVOCATION = "a member's giving up of partitions"
-    EXPIRY = "looking for expired offsets"
-
-
-class TimerKey(NamedTuple):
-    due: Due
-    group_id: str = ""
-    member_id: str = ""
-
-
 class Sessions:
-    """The deadlines of members."""
+    """The deadlines of members, as long as each group's settings say."""
 
-    def __init__(self, configs: GroupConfigLookup, timers: Timers[TimerKey]) -> None:
+    def __init__(self, configs: GroupConfigLookup) -> None:
         self._configs = configs
-        self._timers = timers
 
     def heartbeat_interval_ms(self, group: ConsumerGroup) -> int:
         """How often members are to extend their session."""
         return self._configs(group.group_id).consumer_heartbeat_interval_ms
 
-    def extend(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
-        key = TimerKey(Due.SESSION, group.group_id, member.member_id)
-        timeout_ms = self._configs(group.group_id).consumer_session_timeout_ms
-        self._timers.set(key, monotonic_ms + timeout_ms)
+    def extend(self, plan: ConsumerPlan, member: Member) -> None:
+        timeout_ms = self._configs(plan.group.group_id).consumer_session_timeout_ms
+        plan.set_timer(Due.SESSION, timeout_ms, member.member_id)
 
-    def watch_revocation(self, group: ConsumerGroup, member: Member, monotonic_ms: float) -> None:
+    def watch_revocation(self, plan: ConsumerPlan, member: Member) -> None:
         """A member that is to give up partitions has its rebalance timeout for that."""
-        key = TimerKey(Due.REVOCATION, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
-            self._timers.set(key, monotonic_ms + member.rebalance_timeout_ms)
+            plan.set_timer(Due.REVOCATION, member.rebalance_timeout_ms, member.member_id)
         else:
-            self._timers.cancel(key)
+            plan.cancel_timer(Due.REVOCATION, member.member_id)
 
-    def drop(self, group: ConsumerGroup, member_id: str) -> None:
+    def drop(self, plan: ConsumerPlan, member_id: str) -> None:
         for due in (Due.SESSION, Due.REVOCATION):
-            self._timers.cancel(TimerKey(due, group.group_id, member_id))
+            plan.cancel_timer(due, member_id)
 
-    def watch(self, group: ConsumerGroup, monotonic_ms: float) -> None:
-        """Sets the deadlines that are missing, after a start or when nothing could be written."""
-        for member in group.members.values():
-            if TimerKey(Due.SESSION, group.group_id, member.member_id) not in self._timers:
-                self.extend(group, member, monotonic_ms)
-            if TimerKey(Due.REVOCATION, group.group_id, member.member_id) not in self._timers:
-                self.watch_revocation(group, member, monotonic_ms)
+    def watch(self, plan: ConsumerPlan) -> None:
+        """Sets all deadlines of a group after a start."""
+        for member in plan.group.members.values():
+            self.extend(plan, member)
+            self.watch_revocation(plan, member)
 
 
 class Membership:
@@ -82,7 +61,7 @@ class Membership:
         self._catalog = catalog
         self._sessions = sessions
 
-    def leave(self, plan: Plan, request: HeartbeatRequest) -> HeartbeatAnswer:
+    def leave(self, plan: ConsumerPlan, request: HeartbeatRequest) -> HeartbeatAnswer:
         """Raises `ApiError`. A static member may say that it will be back, and keeps its part."""
         group = plan.group
         if request.instance_id is None:
@@ -97,20 +76,20 @@ class Membership:
             self._remove(plan, member)
         return HeartbeatAnswer(member_id=request.member_id, epoch=request.epoch)
 
-    def end(self, plan: Plan, member_id: str, due: Due) -> None:
-        """A deadline has come."""
-        member = plan.group.members.get(member_id)
+    def come_due(self, plan: ConsumerPlan, key: TimerKey) -> None:
+        """A deadline has passed."""
+        member = plan.group.members.get(key.member_id)
         if member is None:
             return
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
-        if due is Due.REVOCATION and not is_revoking:
+        if key.due is Due.REVOCATION and not is_revoking:
             return
-        logger.info("group %s: %s is out: %s", plan.group.group_id, member_id, due.value)
+        logger.info("group %s: %s is out: %s", key.group_id, key.member_id, key.due.value)
         self._remove(plan, member)
 
-    def _remove(self, plan: Plan, member: Member) -> None:
+    def _remove(self, plan: ConsumerPlan, member: Member) -> None:
         plan.remove_member(member.member_id)
-        self._sessions.drop(plan.group, member.member_id)
+        self._sessions.drop(plan, member.member_id)
         refresh(plan, self._catalog)
-        plan.group.look.revision = self._catalog.revision
+        plan.look(self._catalog.revision)
         plan.raise_epoch()

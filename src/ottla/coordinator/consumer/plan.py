@@ -1,15 +1,8 @@
-"""What a decision about a group comes to, while it is being made.
+"""A decision about a consumer group: its records, each replayed into a copy at once."""
 
-Every record that is written into the draft is replayed into a copy of the group at once, so each
-step sees what those before it have decided, and the group itself stays as it is. A heartbeat that
-decides nothing copies nothing.
-"""
-
-from ottla.codec.schema import Message
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.consumer.partitions import Assignment, to_records
-from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
@@ -25,35 +18,25 @@ from ottla.coordinator.offsets.records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TopicMetadata,
 )
+from ottla.coordinator.plan import Plan
 
 
-class Plan:
-    """`group` is the group as it will be."""
-
-    def __init__(self, group: ConsumerGroup, draft: Draft) -> None:
-        self.group = group
-        self.draft = draft
-        self._group_id = group.group_id
-        self._is_copy = False
-
-    def _record(self, key: Message, value: Message | None) -> None:
-        if not self._is_copy:
-            self.group = self.group.copy()
-            self._is_copy = True
-        self.draft.record(key, value)
-        self.group.replay(key, value)
+class ConsumerPlan(Plan[ConsumerGroup]):
+    """The records of a consumer group, by what they are for."""
 
     def describe_member(self, member: Member) -> None:
         """What it has said of itself."""
-        key = ConsumerGroupMemberMetadataKey(group_id=self._group_id, member_id=member.member_id)
-        self._record(key, member.metadata_record())
+        key = ConsumerGroupMemberMetadataKey(
+            group_id=self.group.group_id, member_id=member.member_id
+        )
+        self.record(key, member.metadata_record())
 
     def move_member(self, member: Member) -> None:
         """How far it has come."""
         key = ConsumerGroupCurrentMemberAssignmentKey(
-            group_id=self._group_id, member_id=member.member_id
+            group_id=self.group.group_id, member_id=member.member_id
         )
-        self._record(key, member.current_record())
+        self.record(key, member.current_record())
 
     def remove_member(self, member_id: str) -> None:
         for kind in (
@@ -61,46 +44,44 @@ class Plan:
             ConsumerGroupTargetAssignmentMemberKey,
             ConsumerGroupMemberMetadataKey,
         ):
-            self._record(kind(group_id=self._group_id, member_id=member_id), None)
+            self.record(kind(group_id=self.group.group_id, member_id=member_id), None)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
-        key = ConsumerGroupTargetAssignmentMemberKey(group_id=self._group_id, member_id=member_id)
+        key = ConsumerGroupTargetAssignmentMemberKey(
+            group_id=self.group.group_id, member_id=member_id
+        )
         value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=to_records(target))
-        self._record(key, value)
+        self.record(key, value)
 
     def set_assignment_epoch(self, epoch: int) -> None:
-        key = ConsumerGroupTargetAssignmentMetadataKey(group_id=self._group_id)
-        self._record(key, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch))
+        key = ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group.group_id)
+        self.record(key, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch))
 
     def set_topics(self, topics: list[TopicMetadata]) -> None:
-        key = ConsumerGroupPartitionMetadataKey(group_id=self._group_id)
-        self._record(key, ConsumerGroupPartitionMetadataValue(topics=topics))
+        key = ConsumerGroupPartitionMetadataKey(group_id=self.group.group_id)
+        self.record(key, ConsumerGroupPartitionMetadataValue(topics=topics))
 
     def set_regex(self, regex: str, topics: frozenset[str], revision: int) -> None:
-        key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=regex)
+        key = ConsumerGroupRegularExpressionKey(
+            group_id=self.group.group_id, regular_expression=regex
+        )
         value = ConsumerGroupRegularExpressionValue(
             topics=sorted(topics), version=revision, timestamp=self.draft.at.now_ms
         )
-        self._record(key, value)
+        self.record(key, value)
 
     def forget_regex(self, regex: str) -> None:
-        key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=regex)
-        self._record(key, None)
+        key = ConsumerGroupRegularExpressionKey(
+            group_id=self.group.group_id, regular_expression=regex
+        )
+        self.record(key, None)
 
     def raise_epoch(self) -> None:
         """The members or their topics have changed: a new target is due."""
-        key = ConsumerGroupMetadataKey(group_id=self._group_id)
-        self._record(key, ConsumerGroupMetadataValue(epoch=self.group.epoch + 1))
+        key = ConsumerGroupMetadataKey(group_id=self.group.group_id)
+        self.record(key, ConsumerGroupMetadataValue(epoch=self.group.epoch + 1))
 
-    def remove_group(self) -> None:
-        """Forgets all of a group, the group itself last."""
-        for member_id in list(self.group.members):
-            self.remove_member(member_id)
-        for regex in list(self.group.regexes):
-            self.forget_regex(regex)
-        for kind in (
-            ConsumerGroupTargetAssignmentMetadataKey,
-            ConsumerGroupPartitionMetadataKey,
-            ConsumerGroupMetadataKey,
-        ):
-            self._record(kind(group_id=self._group_id), None)
+    def look(self, revision: int) -> None:
+        """The topics were looked at, as they are at this revision of the catalog."""
+        if self.group.revision != revision:
+            self.change().revision = revision

@@ -8,7 +8,7 @@ from functools import lru_cache
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.plan import Plan
+from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import TopicCatalog
 from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.offsets.records import TopicMetadata
@@ -32,7 +32,7 @@ def matching_topics(regex: str, catalog: TopicCatalog) -> frozenset[str]:
     return frozenset(topic.name for topic in catalog if compiled.matches(topic.name))
 
 
-def refresh(plan: Plan, catalog: TopicCatalog) -> bool:
+def refresh(plan: ConsumerPlan, catalog: TopicCatalog) -> bool:
     """Looks at the topics again; whether anything is different for the group."""
     has_changed = False
     for regex in sorted(plan.group.used_regexes()):

@@ -1,6 +1,6 @@
-"""OffsetCommit, OffsetDelete, and what becomes of offsets nobody needs: all that ends in records.
+"""OffsetCommit, OffsetDelete, and expired offsets: all that ends in records of offsets.
 
-Kafka's counterparts: `OffsetMetadataManager`, `ClassicGroup.validateOffsetCommit`.
+Kafka's counterpart: `OffsetMetadataManager`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,6 @@ from typing import Self
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.config.group_coordinator import GroupCoordinatorConfig
-from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
-from ottla.coordinator.classic.group import Group
-from ottla.coordinator.classic.rebalance import Rebalances
-from ottla.coordinator.classic.requests import UNKNOWN_MEMBER, MemberClaim
-from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import (
     CommittedOffsets,
@@ -22,14 +17,16 @@ from ottla.coordinator.offsets.committed_offsets import (
     NewOffset,
     TopicPartition,
 )
-from ottla.coordinator.offsets.records import GroupMetadataKey, OffsetCommitKey
+from ottla.coordinator.offsets.group import Group
+from ottla.coordinator.offsets.records import OffsetCommitKey
+from ottla.coordinator.requests import MemberClaim
 
 MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """`retention_ms` is from clients that chose themselves how long an offset is kept.
+    """`retention_ms` is from old clients, which choose how long an offset is kept.
 
     `producer` is the id and epoch in whose transaction the offsets are committed.
     """
@@ -58,128 +55,103 @@ class PartitionErrors:
 
 
 class Commits:
-    def __init__(
-        self, config: GroupCoordinatorConfig, offsets: CommittedOffsets, rebalances: Rebalances
-    ) -> None:
+    """Each method writes records into a draft. A group of `None` has no members, only offsets."""
+
+    def __init__(self, config: GroupCoordinatorConfig, offsets: CommittedOffsets) -> None:
         self._config = config
         self._offsets = offsets
-        self._rebalances = rebalances
 
     def commit(
         self, group: Group | None, request: CommitRequest, draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
-        """Writes down offsets, one error code for each; raises `ApiError` when none may be."""
-        self._check(group, request, draft)
-        return write_offsets(request, self._config.offset_metadata_max_bytes, draft)
-
-    def _check(self, group: Group | None, request: CommitRequest, draft: Draft) -> None:
-        """A simple consumer, without a member id, may commit while the group has no members.
-
-        In a transaction it always may: producers of old do not say for which member (KIP-447).
-        """
+        """Writes offsets down, with an error code for each; raises `ApiError` when none may be."""
         claim = request.claim
-        is_simple = (
-            claim.generation < 0 and claim.member_id == UNKNOWN_MEMBER and claim.instance_id is None
-        )
-        if group is None:
-            if claim.generation >= 0:
-                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-            return
-        if group.state is GroupState.EMPTY and claim.generation < 0:
-            return
-        if is_simple:
-            if request.producer is not None:
-                return
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = group.check_claim(claim)
-        if request.producer is not None:
-            return
-        if group.state is GroupState.COMPLETING_REBALANCE:
-            # The member knows of the generation; its partitions are about to change.
-            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self._rebalances.extend_session(group, member, draft.at.monotonic_ms)
+        if group is not None:
+            group.admit_commit(claim, draft, is_transactional=request.producer is not None)
+        elif claim.generation >= 0:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        errors = {}
+        for where, new in request.offsets.items():
+            errors[where] = ErrorCode.NONE
+            if len(new.metadata) > self._config.offset_metadata_max_bytes:
+                errors[where] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            record = new.to_record(draft.at.now_ms, request.retention_ms)
+            draft.record(_offset_key(claim.group_id, where), record)
+        return errors
 
     def delete(
         self, group: Group | None, group_id: str, wanted: Iterable[TopicPartition], draft: Draft
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forgets offsets of topics that nobody in the group reads (KIP-496)."""
-        if group is None and group_id not in self._offsets:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group is not None and group.members and group.protocol_type != PROTOCOL_TYPE:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+        """Forgets offsets of topics that no member reads (KIP-496); raises `ApiError`."""
+        self._check_exists(group, group_id)
+        if group is not None:
+            group.check_offset_deletion()
         known = self._offsets.of(group_id)
+        subscribed = _subscribed(group)
         errors = {}
         for where in wanted:
             errors[where] = ErrorCode.NONE
-            if group is not None and group.is_subscribed_to(where[0]):
+            if subscribed is None or where[0] in subscribed:
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif where in known:
-                draft.record(offset_key(group_id, where), None)
+                draft.record(_offset_key(group_id, where), None)
         return errors
 
-    def delete_all(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Removes a group without members (KIP-229); raises `ApiError`."""
-        if group is None and group_id not in self._offsets:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group is not None and group.state is not GroupState.EMPTY:
+    def delete_group(self, group: Group | None, group_id: str, draft: Draft) -> None:
+        """Removes a group without members and its offsets (KIP-229); raises `ApiError`."""
+        self._check_exists(group, group_id)
+        if group is not None and not group.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
         for where in self._offsets.of(group_id):
-            draft.record(offset_key(group_id, where), None)
-        if group is not None and group.stored is not None:
-            draft.record(GroupMetadataKey(group=group_id), None)
+            draft.record(_offset_key(group_id, where), None)
+        if group is not None:
+            write_tombstones(group, draft)
 
-    def forget_topics(self, group_id: str, topics: Iterable[str], draft: Draft) -> None:
-        """Topics are gone, and offsets in them mean nothing."""
-        gone = frozenset(topics)
+    def _check_exists(self, group: Group | None, group_id: str) -> None:
+        if group is None and group_id not in self._offsets:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def forget_topics(self, group_id: str, topics: frozenset[str], draft: Draft) -> None:
+        """The topics are deleted, and offsets in them mean nothing."""
         for where in self._offsets.of(group_id):
-            if where[0] in gone:
-                draft.record(offset_key(group_id, where), None)
+            if where[0] in topics:
+                draft.record(_offset_key(group_id, where), None)
 
     def expire(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Forgets what is too old, and a group without members when nothing is left of it."""
+        """Forgets old offsets, and a group without members when nothing is left of it."""
         known = self._offsets.of(group_id)
-        expiry = self._expiry(group, draft.at.now_ms)
-        expired = [
-            where
-            for where, committed in known.items()
-            if expiry is not None
-            and expiry.has_expired(committed)
-            and (group is None or not group.is_subscribed_to(where[0]))
-        ]
+        expired = self._expired(group, group_id, draft.at.now_ms)
         for where in expired:
-            draft.record(offset_key(group_id, where), None)
+            draft.record(_offset_key(group_id, where), None)
         is_left = len(expired) < len(known) or self._offsets.has_pending(group_id)
-        if group is not None and group.state is GroupState.EMPTY and not is_left and group.stored:
-            draft.record(GroupMetadataKey(group=group_id), None)
+        if group is not None and group.is_empty and not is_left:
+            write_tombstones(group, draft)
 
-    def _expiry(self, group: Group | None, now_ms: int) -> Expiry | None:
-        """What counts as too old; `None` while members may need everything (KIP-211)."""
+    def _expired(self, group: Group | None, group_id: str, now_ms: int) -> list[TopicPartition]:
         retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
-        if group is None or group.protocol_type is None:
-            return Expiry(now_ms=now_ms, retention_ms=retention_ms)
-        if group.state is GroupState.EMPTY:
-            since_ms = group.stored.current_state_timestamp_ms if group.stored else -1
-            base_ms = None if since_ms == -1 else since_ms
-            return Expiry(now_ms=now_ms, retention_ms=retention_ms, base_ms=base_ms)
-        if group.state is GroupState.STABLE and group.protocol_type == PROTOCOL_TYPE:
-            return Expiry(now_ms=now_ms, retention_ms=retention_ms)
-        return None
+        expiry: Expiry | None = Expiry(now_ms=now_ms, retention_ms=retention_ms)
+        if group is not None:
+            expiry = group.expiry(now_ms, retention_ms)
+        subscribed = _subscribed(group)
+        if expiry is None or subscribed is None:
+            return []
+        return [
+            where
+            for where, committed in self._offsets.of(group_id).items()
+            if where[0] not in subscribed and expiry.has_expired(committed)
+        ]
 
 
-def write_offsets(
-    request: CommitRequest, max_metadata_size: int, draft: Draft
-) -> dict[TopicPartition, ErrorCode]:
-    """Records what somebody may commit, one error code for each."""
-    errors = {}
-    for where, new in request.offsets.items():
-        errors[where] = ErrorCode.NONE
-        if len(new.metadata) > max_metadata_size:
-            errors[where] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            continue
-        record = new.to_record(draft.at.now_ms, request.retention_ms)
-        draft.record(offset_key(request.claim.group_id, where), record)
-    return errors
+def write_tombstones(group: Group, draft: Draft) -> None:
+    """Forgets all records of a group, but not its offsets."""
+    for key in group.tombstones():
+        draft.record(key, None)
 
 
-def offset_key(group_id: str, where: TopicPartition) -> OffsetCommitKey:
+def _subscribed(group: Group | None) -> frozenset[str] | None:
+    return frozenset() if group is None else group.subscribed_topics()
+
+
+def _offset_key(group_id: str, where: TopicPartition) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=where[0], partition=where[1])

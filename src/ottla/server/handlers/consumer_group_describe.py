@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.coordinator.classic.requests import CONSUMER
 from ottla.coordinator.consumer.partitions import TopicIdPartition, by_topic
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
 )
+from ottla.coordinator.requests import CONSUMER
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

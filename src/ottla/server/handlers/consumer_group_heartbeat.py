@@ -5,9 +5,9 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import CONSUMER
 from ottla.coordinator.consumer.partitions import by_topic
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.coordinator.requests import CONSUMER
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

@@ -3,7 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleHeartbeatRequest`.
 """
 
-from ottla.coordinator.classic.requests import MemberClaim
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.server.call import Call
 

@@ -7,9 +7,9 @@ Kafka's counterpart: `KafkaApis.handleOffsetCommitRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns, parts_in_turns
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset, TopicPartition
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -13,13 +13,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import in_turns
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.offsets.committed_offsets import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     FetchedOffset,
     TopicPartition,
 )
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

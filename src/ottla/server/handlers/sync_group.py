@@ -6,7 +6,8 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.schema import Message
-from ottla.coordinator.classic.requests import MemberClaim, SyncAnswer, SyncRequest
+from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
+from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.server.call import Call, Later, respond
 

@@ -1,8 +1,9 @@
 """What a group makes of its records, one after the other."""
 
-from ottla.coordinator.classic.describing import describe
-from ottla.coordinator.classic.group import Group
-from ottla.coordinator.offsets.records import GroupMetadataValue, MemberMetadata
+from dataclasses import replace
+
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.offsets.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
 def value(protocol: str, *members: tuple[str, bytes], generation: int = 1) -> GroupMetadataValue:
@@ -18,27 +19,32 @@ def value(protocol: str, *members: tuple[str, bytes], generation: int = 1) -> Gr
     )
 
 
+def take(group: ClassicGroup, value: GroupMetadataValue) -> None:
+    group.replay(GroupMetadataKey(group="g"), value)
+
+
 def test_a_member_offers_what_the_latest_record_says() -> None:
-    group = Group("g")
-    group.take(value("range", ("a", b"range of a")))
-    group.take(value("sticky", ("a", b"sticky of a"), ("b", b"sticky of b"), generation=2))
-    assert describe(group).members[0].metadata == b"sticky of a"
+    group = ClassicGroup("g")
+    take(group, value("range", ("a", b"range of a")))
+    take(group, value("sticky", ("a", b"sticky of a"), ("b", b"sticky of b"), generation=2))
+    assert group.describe().members[0].metadata == b"sticky of a"
     assert group.supports("consumer", {"sticky": b""})
     assert not group.supports("consumer", {"range": b""})
 
 
 def test_a_member_keeps_what_it_offers_beside_the_record() -> None:
-    group = Group("g")
-    group.take(value("range", ("a", b"meta")))
-    group.members["a"].protocols = {"range": b"meta", "sticky": b"more"}
-    group.take(value("range", ("a", b"meta"), generation=2))
+    group = ClassicGroup("g")
+    take(group, value("range", ("a", b"meta")))
+    offers = {"range": b"meta", "sticky": b"more"}
+    group.put(replace(group.members["a"], protocols=offers))
+    take(group, value("range", ("a", b"meta"), generation=2))
     assert group.supports("consumer", {"sticky": b""})
 
 
 def test_members_that_a_record_leaves_out_are_gone() -> None:
-    group = Group("g")
-    group.take(value("range", ("a", b""), ("b", b"")))
+    group = ClassicGroup("g")
+    take(group, value("range", ("a", b""), ("b", b"")))
     group.pending_syncs = {"a", "b"}
-    group.take(value("range", ("b", b""), generation=2))
+    take(group, value("range", ("b", b""), generation=2))
     assert list(group.members) == ["b"]
     assert group.pending_syncs == {"b"}

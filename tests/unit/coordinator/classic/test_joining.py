@@ -1,13 +1,15 @@
 """Who may join, what they are told, and what a join sets off."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
-from ottla.coordinator.classic.requests import JoinAnswer, MemberClaim
+from ottla.coordinator.classic.requests import JoinAnswer
 from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import (
     GROUP,
     NO_DELAY,
@@ -146,7 +148,7 @@ def test_the_protocol_is_what_most_prefer_of_what_all_can_use(runner: Runner) ->
 def test_members_that_do_not_join_again_are_out(runner: Runner) -> None:
     runner.stable(2)
     stays, goes = runner.group.members
-    runner.group.members[goes].session_timeout_ms = REBALANCE_MS * 2
+    runner.group.put(replace(runner.group.members[goes], session_timeout_ms=REBALANCE_MS * 2))
     assert runner.join("stays", stays) is None
     runner.advance(REBALANCE_MS)
     assert [one.member_id for one in runner.answers["stays"].members] == [stays]

@@ -3,15 +3,14 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.records import (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+from ottla.coordinator.requests import MemberClaim
+from ottla.coordinator.shard import RETRY_MS
 from tests.group_support import GROUP, SESSION_MS, START_MS, SUBSCRIPTION, Runner, claim_of
 
 
@@ -74,12 +73,6 @@ def test_a_member_of_an_old_record_has_its_session_as_rebalance_timeout(runner: 
     assert runner.group.generation == 4
 
 
-def test_records_of_the_new_group_protocol_are_left_alone(runner: Runner) -> None:
-    key, value = ConsumerGroupMetadataKey(group_id=GROUP), ConsumerGroupMetadataValue(epoch=1)
-    runner.machine.replay(key, value, 0)
-    assert not runner.machine.groups
-
-
 def test_a_tombstone_of_a_group_that_nobody_knows_changes_nothing(runner: Runner) -> None:
     runner.machine.replay(GroupMetadataKey(group=GROUP), None, 0)
     assert not runner.machine.groups
@@ -114,13 +107,25 @@ def test_a_generation_that_cannot_be_written_down_is_given_up(runner: Runner) ->
     assert runner.answers["3"].generation == again.generation + 1
 
 
-def test_a_group_that_cannot_be_written_down_as_empty_can_be_joined(runner: Runner) -> None:
+def test_a_leave_that_cannot_be_written_down_did_not_happen(runner: Runner) -> None:
     joined = runner.stable()[0]
     runner.refuses = ErrorCode.NOT_COORDINATOR
     answer = runner.leave(joined.member_id)
     assert answer.error is ErrorCode.NOT_COORDINATOR
+    assert runner.heartbeat(joined) is ErrorCode.NONE
+    runner.refuses = None
+    assert runner.leave(joined.member_id).errors == (ErrorCode.NONE,)
     assert runner.state is GroupState.EMPTY
-    assert runner.join("anew") is not None
+
+
+def test_a_session_that_ends_while_nothing_can_be_written_ends_soon_after(runner: Runner) -> None:
+    runner.stable()
+    runner.refuses = ErrorCode.NOT_COORDINATOR
+    runner.advance(2 * SESSION_MS)
+    assert runner.state is GroupState.STABLE
+    runner.refuses = None
+    runner.advance(RETRY_MS)
+    assert runner.state is GroupState.EMPTY
 
 
 def test_a_deletion_that_cannot_be_written_down_did_not_happen(runner: Runner) -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import JoinAnswer, Leaving, MemberClaim
+from ottla.coordinator.classic.requests import JoinAnswer, Leaving
 from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import GROUP, SESSION_MS, Runner
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator.classic.group import Group
+from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.classic.state import PREVIOUS_STATES, GroupState
 from ottla.coordinator.offsets.records import GroupMetadataKey
 from tests.group_support import GROUP, REBALANCE_MS, SESSION_MS, Runner
@@ -16,7 +16,7 @@ STABLE = GroupState.STABLE
 DEAD = GroupState.DEAD
 
 
-def watch(group: Group, seen: list[tuple[GroupState, GroupState]]) -> None:
+def watch(group: ClassicGroup, seen: list[tuple[GroupState, GroupState]]) -> None:
     """Has every change of a group's state written down."""
     kind = type(group)
 
@@ -134,7 +134,7 @@ def test_every_transition_of_the_table_is_walked() -> None:
 
 @pytest.mark.parametrize("state", list(GroupState))
 def test_a_transition_that_is_not_in_the_table_is_our_own_mistake(state: GroupState) -> None:
-    group = Group(GROUP)
+    group = ClassicGroup(GROUP)
     for target in GroupState:
         group.state = state
         if state in PREVIOUS_STATES[target]:

@@ -1,5 +1,6 @@
 """Static members (KIP-345): they come back under a new id and find everything as it was."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,7 +154,9 @@ def test_a_static_member_that_is_away_keeps_its_place_through_a_rebalance(
     runner: Runner,
 ) -> None:
     leader, follower = pair(runner)
-    runner.group.members[follower.member_id].session_timeout_ms = 3 * REBALANCE_MS
+    runner.group.put(
+        replace(runner.group.members[follower.member_id], session_timeout_ms=3 * REBALANCE_MS)
+    )
     runner.heartbeat(follower, "b")
     assert join(runner, "a again", "a", member_id=leader.member_id) is None
     runner.advance(REBALANCE_MS)
@@ -173,7 +176,9 @@ def test_a_static_member_is_out_when_its_session_is_over(runner: Runner) -> None
 def test_a_group_of_which_all_static_members_are_away_waits_for_them(runner: Runner) -> None:
     members = pair(runner)
     for one in members:
-        runner.group.members[one.member_id].session_timeout_ms = 10 * REBALANCE_MS
+        runner.group.put(
+            replace(runner.group.members[one.member_id], session_timeout_ms=10 * REBALANCE_MS)
+        )
         runner.heartbeat(one, "ab"[members.index(one)])
     assert runner.join("dynamic") is None
     runner.leave(list(runner.group.members)[2])

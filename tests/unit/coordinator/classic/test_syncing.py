@@ -3,8 +3,9 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.coordinator.classic.requests import JoinAnswer, MemberClaim, SyncRequest
+from ottla.coordinator.classic.requests import JoinAnswer, SyncRequest
 from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import GROUP, REBALANCE_MS, SESSION_MS, Runner
 
 

@@ -32,7 +32,7 @@ def compacted(log: list[EncodedRecord]) -> list[EncodedRecord]:
 
 
 def images(runner: ConsumerRunner) -> dict[str, Any]:
-    return {name: image(group) for name, group in runner.machine.consumer.groups.items()}
+    return {name: image(group) for name, group in runner.machine.groups.items()}
 
 
 steps = st.lists(
@@ -59,12 +59,12 @@ def take(runner: ConsumerRunner, what: str, who: str, how: Any) -> None:
     elif what == "static":
         runner.enter(who + how, instance_id=how)
     elif what == "leave":
-        names = runner.machine.consumer.groups[GROUP].static_ids if runner.told else {}
+        names = runner.machine.groups[GROUP].static_ids if runner.told else {}
         instance_id = next((name for name, one in names.items() if one[:1] == who), None)
         member_id = names.get(instance_id or "", who)
         runner.leave(member_id, how, instance_id=instance_id)
     elif what == "beat" and who in runner.told:
-        group = runner.machine.consumer.groups.get(GROUP)
+        group = runner.machine.groups.get(GROUP)
         member = group and group.members.get(who)
         runner.beat(who, owned=member.assigned if member and how else None)
     elif what == "topic":
@@ -91,7 +91,7 @@ def test_no_partition_ever_has_two_holders(steps: list[tuple[str, str, Any]]) ->
     runner = ConsumerRunner(FakeCatalog(a=3, b=2))
     for what, who, how in steps:
         take(runner, what, who, how)
-        for group in runner.machine.consumer.groups.values():
+        for group in runner.machine.groups.values():
             held = [place for one in group.members.values() for place in one.holds]
             assert len(held) == len(set(held))
             assert group.owners.keys() == set(held)

@@ -4,11 +4,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.coordinator.classic.requests import MemberClaim
+from ottla.base.moment import Moment
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
+from ottla.coordinator.decision import Draft
+from ottla.coordinator.requests import MemberClaim
 
 EPOCH = 3
+DRAFT = Draft("g", Moment(now_ms=0, monotonic_ms=0.0))
 
 
 @pytest.fixture
@@ -20,9 +23,9 @@ def group() -> ConsumerGroup:
 
 def test_producers_of_old_do_not_say_for_which_member(group: ConsumerGroup) -> None:
     simple = MemberClaim(group_id="g")
-    group.check_commit(simple, is_transactional=True)
+    group.admit_commit(simple, DRAFT, is_transactional=True)
     with pytest.raises(ApiError) as refusal:
-        group.check_commit(simple)
+        group.admit_commit(simple, DRAFT, is_transactional=False)
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -30,8 +33,8 @@ def test_a_member_commits_in_its_epoch_alone(group: ConsumerGroup) -> None:
     for epoch in (EPOCH - 1, EPOCH, EPOCH + 1):
         claim = MemberClaim(group_id="g", member_id="m", generation=epoch)
         if epoch == EPOCH:
-            group.check_commit(claim, is_transactional=True)
+            group.admit_commit(claim, DRAFT, is_transactional=True)
             continue
         with pytest.raises(ApiError) as refusal:
-            group.check_commit(claim, is_transactional=True)
+            group.admit_commit(claim, DRAFT, is_transactional=True)
         assert refusal.value.code is ErrorCode.STALE_MEMBER_EPOCH

@@ -9,10 +9,10 @@ from ottla.coordinator.classic.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_subscription,
 )
-from ottla.coordinator.classic.requests import MemberClaim
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
 from tests.group_support import GROUP, NO_DELAY, SESSION_MS, START_MS, Runner, claim_of
 
 MINUTE_MS = 60_000
@@ -39,7 +39,7 @@ def forgetful() -> Runner:
 
 def test_a_simple_consumer_commits_without_a_group(runner: Runner) -> None:
     assert runner.commit(5, metadata="m", leader_epoch=3) is ErrorCode.NONE
-    found = runner.machine.fetch_offsets(GROUP, None)[("t", 0)].committed
+    found = runner.machine.fetch_offsets(MemberClaim(group_id=GROUP), None)[("t", 0)].committed
     assert found is not None
     assert (found.offset, found.metadata, found.leader_epoch) == (5, "m", 3)
     assert found.commit_ms == START_MS
@@ -292,5 +292,4 @@ def test_no_group_is_not_deleted(runner: Runner) -> None:
 def test_a_topic_is_read_by_who_subscribes_to_it(runner: Runner) -> None:
     both = encode_subscription(ConsumerProtocolSubscription(topics=["a", "b"]))
     runner.stable(protocols={"range": both})
-    assert runner.group.is_subscribed_to("a")
-    assert not runner.group.is_subscribed_to("t")
+    assert runner.group.subscribed_topics() == {"a", "b"}

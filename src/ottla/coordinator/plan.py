@@ -1,0 +1,45 @@
+"""What a decision about a group comes to, while it is being made.
+
+A plan works on a copy of the group, made at its first change. Every record that it writes is
+replayed into the copy at once, so each step sees what the steps before it have decided, and the
+group itself stays as it is until the records are in the log.
+"""
+
+from typing import Generic, TypeVar
+
+from ottla.codec.schema import Message
+from ottla.coordinator.decision import AnswerT, Decision, Draft
+from ottla.coordinator.offsets.group import Group
+from ottla.coordinator.timers import Due, TimerKey
+
+GroupT = TypeVar("GroupT", bound=Group)
+
+
+class Plan(Generic[GroupT]):
+    """`group` is the group as it will be."""
+
+    def __init__(self, group: GroupT, draft: Draft) -> None:
+        self.group = group
+        self.draft = draft
+        self._is_copy = False
+
+    def change(self) -> GroupT:
+        """The group, to be changed."""
+        if not self._is_copy:
+            self.group = self.group.copy()
+            self._is_copy = True
+        return self.group
+
+    def record(self, key: Message, value: Message | None) -> None:
+        self.change().replay(key, value)
+        self.draft.record(key, value)
+
+    def set_timer(self, due: Due, delay_ms: float, member_id: str = "") -> None:
+        key = TimerKey(due, self.group.group_id, member_id)
+        self.draft.deadlines[key] = self.draft.at.monotonic_ms + delay_ms
+
+    def cancel_timer(self, due: Due, member_id: str = "") -> None:
+        self.draft.deadlines[TimerKey(due, self.group.group_id, member_id)] = None
+
+    def decide(self, answer: AnswerT | None = None) -> Decision[AnswerT]:
+        return self.draft.decide(answer, self.group if self._is_copy else None)
