@@ -86,7 +86,7 @@ def as_sent(group: list[Batch]) -> bytes:
     """The set as its producer made it: offsets from 0, times of its own."""
     first = group[0]
     if first.magic == 2:
-        return bytes(first.bytes_view())
+        return bytes(8) + bytes(first.bytes_view()[8:])
     if first.magic == 1 and first.compression is not Compression.NONE:
         # Kafka has kept the inside.
         wrapper = LegacyBatch(bytearray(first.bytes_view()))

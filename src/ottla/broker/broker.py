@@ -19,6 +19,7 @@ from ottla.base.moment import Moment
 from ottla.broker.admin import Admin
 from ottla.broker.adoption_store import AdoptionStore
 from ottla.broker.auto_creation import AutoCreation
+from ottla.broker.background import Background, Preparation
 from ottla.broker.cleaner import Cleaner
 from ottla.broker.cluster_store import ClusterStore
 from ottla.broker.coordination import GroupCoordinator
@@ -47,7 +48,7 @@ from ottla.broker.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
-from ottla.storage.append import AppendInfo
+from ottla.storage.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.flushing import FlushPlan, due_flush
 from ottla.storage.found_log import TopicPartition
 from ottla.storage.log_directory import LogDirectory
@@ -92,6 +93,7 @@ class Broker:
         self.open_files = file_system.open_files
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
+        self.background: Background | None = None
         self.pauses = Pauses()
         self.quotas = ClientQuotas(
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
@@ -237,13 +239,16 @@ class Broker:
         self,
         topic: str,
         index: int,
-        records: Buffer,
+        records: Buffer | PreparedRecords,
         *,
         now_ms: int,
         acks: int = ACKS_ALL,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
-        """Appends batches; `records` may be changed, and must then stay until `write_out`."""
+        """Appends batches; `records` may be changed, and must then stay until `write_out`.
+
+        Raises `ApiError`, and `LongPreparationError` where there is a thread for that (`prepare`).
+        """
         if self.open_files.is_over:
             self.open_files.give_back()
         partition = self.topics.partition(topic, index)
@@ -252,7 +257,11 @@ class Broker:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
             info = log.append_as_leader(
-                records, leader_epoch=partition.leader_epoch, now_ms=now_ms, origin=origin
+                records,
+                leader_epoch=partition.leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                may_defer=self.background is not None,
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -260,6 +269,13 @@ class Broker:
             partition.is_dirty = True
             self._dirty.append(partition)
         return info
+
+    def prepare(self, work: Sequence[LongPreparationError]) -> Preparation:
+        """Has records made ready elsewhere, in the order given; `take_answered` hands it back."""
+        assert self.background is not None
+        preparation = Preparation(work)
+        self.background.submit(preparation)
+        return preparation
 
     @property
     def has_pending(self) -> bool:
@@ -359,8 +375,10 @@ class Broker:
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """Whoever has waited and now has a `result`: fetches that have found enough or waited long
-        enough, and members of groups; and the pauses that are over."""
+        enough, and members of groups; prepared records; and the pauses that are over."""
         answered = self.groups.take_answered()
+        if self.background is not None and self.background.has_done:
+            answered += self.background.take_done()
         if self.pauses.heap:
             answered += self.pauses.take_over(monotonic_ms)
         if not self._waiting:

@@ -35,8 +35,21 @@ class CompressionError(OttlaError):
     """Bytes that the codec cannot have written, or more of them than allowed."""
 
 
+class UnpackedSizeError(CompressionError):
+    """More plain bytes than allowed."""
+
+
 DEFAULT_LIMIT = 256 * 1024 * 1024
-"""What one batch may grow to: no client makes batches near this size."""
+"""What one batch may grow to where it is read: no client makes batches near this size."""
+
+FREE_SIZE = 16 << 20
+"""What any batch may grow to, however small it is."""
+
+
+def limit_of(packed_size: int, max_size: int, max_ratio: int) -> int:
+    """What so many bytes may grow to, which is what `decompress` takes for a limit."""
+    return min(max_size, max(FREE_SIZE, packed_size * max_ratio))
+
 
 GZIP_SYSTEM_POSITION = 9
 GZIP_UNKNOWN_SYSTEM = 0xFF
@@ -88,8 +101,8 @@ def _view(buffer: Any) -> memoryview:
     return memoryview(buffer)
 
 
-def _too_large(limit: int) -> CompressionError:
-    return CompressionError(f"a batch unpacks to more than {limit} bytes")
+def _too_large(limit: int) -> UnpackedSizeError:
+    return UnpackedSizeError(f"a batch unpacks to more than {limit} bytes")
 
 
 def _gzip(data: Buffer, level: int) -> bytearray:

@@ -351,6 +351,23 @@ class BrokerConfig(TransactionConfig):
         at_least=1,
         is_dynamic=False,
     )
+    ottla_decompressed_max_bytes: int = setting(
+        "ottla.decompressed.max.bytes",
+        "int",
+        104_857_600,
+        "What a compressed batch may unpack to; a larger one is refused. Kafka has no such limit.",
+        at_least=1_048_576,
+        at_most=268_435_456,
+        is_dynamic=False,
+    )
+    ottla_decompressed_max_ratio: int = setting(
+        "ottla.decompressed.max.ratio",
+        "int",
+        1_100,
+        "How many times its size a compressed batch may unpack to, where that is more than 16 MiB.",
+        at_least=1,
+        is_dynamic=False,
+    )
     producer_id_expiration_check_interval_ms: int = setting(
         "producer.id.expiration.check.interval.ms",
         "int",
@@ -469,6 +486,8 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     for name, row in topic_rows.items():
         if name in values:
             changes[row.attribute] = dataclasses.replace(row, name=name).parse(values[name])
+    changes["ottla_decompressed_max_bytes"] = config.ottla_decompressed_max_bytes
+    changes["ottla_decompressed_max_ratio"] = config.ottla_decompressed_max_ratio
     changes["honours_format_version"] = honours_old_formats(config.inter_broker_protocol_version)
     defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
     _check_formats(config.inter_broker_protocol_version, defaults)

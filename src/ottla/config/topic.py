@@ -298,6 +298,9 @@ class TopicConfig:
         "Reserved: a single broker holds no elections.",
         broker_name="unclean.leader.election.enable",
     )
+    ottla_decompressed_max_bytes: int = 104_857_600
+    """The broker's setting of this name."""
+    ottla_decompressed_max_ratio: int = 1_100
     honours_format_version: bool = False
     """Whether the broker speaks a protocol so old that `message.format.version` counts."""
 
@@ -307,18 +310,21 @@ class TopicConfig:
     timestamp_before_max_ms: int = _derived()
     """How far a timestamp may lie before the clock, by the younger of two settings if given."""
     timestamp_after_max_ms: int = _derived()
+    checks_timestamps: bool = _derived()
     is_compacted: bool = _derived()
     is_append_time: bool = _derived()
 
     def __post_init__(self) -> None:
         before, after = self.message_timestamp_before_max_ms, self.message_timestamp_after_max_ms
         either = self.message_timestamp_difference_max_ms
+        is_append_time = self.message_timestamp_type == "LogAppendTime"
         derived = {
             "magic": magic_of(self.message_format_version) if self.honours_format_version else 2,
             "timestamp_before_max_ms": either if before == INT64_MAX else before,
             "timestamp_after_max_ms": either if after == INT64_MAX else after,
+            "checks_timestamps": not is_append_time and min(before, after, either) < INT64_MAX,
             "is_compacted": "compact" in self.cleanup_policy,
-            "is_append_time": self.message_timestamp_type == "LogAppendTime",
+            "is_append_time": is_append_time,
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)

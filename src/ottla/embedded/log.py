@@ -34,6 +34,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Record, read_records
 from ottla.storage.aborted_ranges import AbortedRanges
+from ottla.storage.append import LongPreparationError
 from ottla.storage.partition_log import Isolation, PartitionLog
 
 READ_SIZE = 1024 * 1024
@@ -225,7 +226,10 @@ class Log:
         self._partition_log(topic, partition)
         now_ms = self._clock.now_ms()
         batch = bytearray(builder.build())
-        info = self.broker.append(topic, partition, batch, now_ms=now_ms)
+        try:
+            info = self.broker.append(topic, partition, batch, now_ms=now_ms)
+        except LongPreparationError as long:
+            info = self.broker.append(topic, partition, long.prepare(), now_ms=now_ms)
         self.broker.write_out()
         if self._listening is not None:
             self._listening.wake()

@@ -255,14 +255,18 @@ class RecordBatch:
         self.base_offset = base_offset
         self.partition_leader_epoch = leader_epoch
 
-    def stamp_append_time(self, timestamp_ms: int) -> None:
-        """Gives every record the broker's time, by the header alone; the CRC is made anew."""
-        self.attributes |= LOG_APPEND_TIME_BIT
+    def stamp_max_timestamp(self, timestamp_ms: int) -> None:
+        """Says what the largest timestamp is; the CRC is made anew."""
         self.max_timestamp_ms = timestamp_ms
-        ATTRIBUTES.pack_into(self.buffer, self.position + ATTRIBUTES_POSITION, self.attributes)
         TIMESTAMP.pack_into(self.buffer, self.position + MAX_TIMESTAMP_POSITION, timestamp_ms)
         self.crc = self.compute_crc()
         CRC.pack_into(self.buffer, self.position + CRC_POSITION, self.crc)
+
+    def stamp_append_time(self, timestamp_ms: int) -> None:
+        """Gives every record the broker's time, by the header alone; the CRC is made anew."""
+        self.attributes |= LOG_APPEND_TIME_BIT
+        ATTRIBUTES.pack_into(self.buffer, self.position + ATTRIBUTES_POSITION, self.attributes)
+        self.stamp_max_timestamp(timestamp_ms)
 
     def compute_crc(self) -> int:
         start = self.position + ATTRIBUTES_POSITION

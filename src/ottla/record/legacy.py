@@ -177,6 +177,15 @@ class LegacyBatch:
             raise InvalidBatchError("a message's size and content disagree")
         return key, value
 
+    @property
+    def has_plain_nulls(self) -> bool:
+        """Whether a null key or value has the size -1: some clients know no other."""
+        payload = self.payload
+        (key_size,) = LENGTH.unpack_from(payload)
+        (value_size,) = LENGTH.unpack_from(payload, LENGTH.size + max(key_size, 0))
+        is_plain: bool = min(key_size, value_size) >= -1
+        return is_plain
+
     def check(self) -> None:
         if self.position + self.size > len(self.buffer):
             raise InvalidBatchError(f"cut short: {self.size} bytes are stated")

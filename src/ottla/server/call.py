@@ -65,9 +65,11 @@ class Later:
 
     response: Message | None = None
 
-    def __init__(self, ticket: Waiting[ResultT], respond: Callable[[ResultT], Message]) -> None:
+    def __init__(
+        self, ticket: Waiting[ResultT], respond: Callable[[ResultT], Message | None]
+    ) -> None:
         self.ticket: Waiting[Any] = ticket
-        self._respond: Callable[[Any], Message] = respond
+        self._respond: Callable[[Any], Message | None] = respond
         self.header: RequestHeader | None = None
         self.takes_long = False
 

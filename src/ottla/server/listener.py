@@ -28,6 +28,7 @@ from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
+from ottla.server.background import BackgroundThread
 from ottla.server.call import Later
 from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
@@ -67,6 +68,7 @@ class Server:
         self._listeners = listeners
         self._long_requests = LongRequests()
         self._dispatcher = Dispatcher(broker, clock, self._long_requests)
+        self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._acceptors: list[Acceptor] = []
         self._is_accepting = False
@@ -125,6 +127,7 @@ class Server:
         except UserError:
             self._close_all()
             raise
+        self._broker.background = self._background
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
@@ -502,6 +505,8 @@ class Server:
 
     def _close_all(self) -> None:
         self._is_stopping = True
+        self._broker.background = None
+        self._background.stop()
         for connection in list(self._connections):
             self._close(connection)
         self._selector.close()

@@ -9,14 +9,15 @@ code that says so, not as an unknown error of the server. Several wrappers in on
 messages or not, are taken as Kafka took them before 2.4, for the clients of that time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
-from ottla.codec.compression import Compression
+from ottla.codec.compression import Compression, limit_of
+from ottla.config.setting import INT64_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -44,22 +45,39 @@ class AppendTarget:
     base_offset: int
     leader_epoch: int
     now_ms: int
+    may_defer: bool
+    """Whether what takes long may be left to another thread (`LongPreparationError`)."""
 
     def __init__(
-        self, config: TopicConfig, base_offset: int, leader_epoch: int, now_ms: int
+        self,
+        config: TopicConfig,
+        base_offset: int,
+        leader_epoch: int,
+        now_ms: int,
+        may_defer: bool = False,
     ) -> None:
         self.config = config
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
         self.now_ms = now_ms
+        self.may_defer = may_defer
 
 
-def records_of(batch: Batch) -> Iterator[Record]:
-    """The records of a batch that a client sent; raises `ApiError(CORRUPT_MESSAGE)`."""
+def records_of(batch: Batch, config: TopicConfig) -> Iterator[Record]:
+    """The records of a batch that a client sent; raises `ApiError`."""
     try:
-        yield from read_records(batch)
+        yield from read_records(batch, limit=unpacked_limit(batch, config))
     except InvalidBatchError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
+        # As Kafka's: a producer sends again what was damaged on its way, which this was not.
+        code = ErrorCode.INVALID_RECORD if batch.magic == 2 else ErrorCode.CORRUPT_MESSAGE
+        raise ApiError(code, f"Damaged records: {error}.") from error
+
+
+def unpacked_limit(batch: Batch, config: TopicConfig) -> int:
+    """What the records of a batch may unpack to."""
+    return limit_of(
+        batch.size, config.ottla_decompressed_max_bytes, config.ottla_decompressed_max_ratio
+    )
 
 
 def is_writable(records: Buffer) -> bool:
@@ -80,7 +98,7 @@ def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buff
     """
     magic = target.config.magic
     if batches[0].magic < 2:
-        _check_messages(batches)
+        _check_messages(batches, target.config)
     if magic >= 2:
         return _limited(bytearray(_as_record_batch(batches, target)), target)
     if batches[0].magic == magic and _may_stay(batches, target):
@@ -94,20 +112,20 @@ def convert(records: Buffer, batches: list[Batch], target: AppendTarget) -> Buff
     for group in groups:
         builder = _message_set_builder(group, base_offset, target)
         for batch in group:
-            _add_messages(builder, batch)
+            _add_messages(builder, batch, target.config)
         converted += builder.build()
         base_offset += builder.record_count
     return _limited(converted, target)
 
 
-def _check_messages(batches: list[Batch]) -> None:
+def _check_messages(batches: list[Batch], config: TopicConfig) -> None:
     """What Kafka looks for in every message of an old set."""
     for batch in batches:
         assert isinstance(batch, LegacyBatch)
         if batch.compression is Compression.NONE:
             continue
         try:
-            magics = {one.magic for one in inner_messages(batch)}
+            magics = {one.magic for one in _messages(batch, config)}
         except InvalidBatchError as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged records: {error}.") from error
         if magics != {batch.magic}:
@@ -125,12 +143,21 @@ def _may_stay(batches: list[Batch], target: AppendTarget) -> bool:
     """
     counts_from_0 = True
     for batch in batches:
-        offsets = [record.offset for record in records_of(batch)]
+        assert isinstance(batch, LegacyBatch)
+        offsets = [record.offset for record in records_of(batch, target.config)]
         counts_from_0 = counts_from_0 and offsets == list(range(len(offsets)))
+        if not all(one.has_plain_nulls for one in _messages(batch, target.config)):
+            return False
     compression = _compression(batches, target.config)
     if any(one.compression is not compression for one in batches):
         return False
     return compression is Compression.NONE or (batches[0].magic == 1 and counts_from_0)
+
+
+def _messages(batch: LegacyBatch, config: TopicConfig) -> Iterable[LegacyBatch]:
+    if batch.compression is Compression.NONE:
+        return [batch]
+    return inner_messages(batch, unpacked_limit(batch, config))
 
 
 def _patch(batches: list[Batch], target: AppendTarget) -> None:
@@ -139,7 +166,7 @@ def _patch(batches: list[Batch], target: AppendTarget) -> None:
     append_time_ms = _append_time_ms(target)
     for batch in batches:
         assert isinstance(batch, LegacyBatch)
-        times = [record.timestamp_ms for record in records_of(batch)]
+        times = [record.timestamp_ms for record in records_of(batch, target.config)]
         next_offset += len(times)
         batch.stamp(next_offset - 1)
         if append_time_ms is not None and batch.magic:
@@ -166,8 +193,8 @@ def _message_set_builder(
     )
 
 
-def _add_messages(builder: MessageSetBuilder, batch: Batch) -> None:
-    for record in records_of(batch):
+def _add_messages(builder: MessageSetBuilder, batch: Batch, config: TopicConfig) -> None:
+    for record in records_of(batch, config):
         if record.headers:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -188,8 +215,17 @@ def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
         base_sequence=first.base_sequence,
         is_transactional=first.is_transactional,
     )
+    first_ms: int | None = None
     for batch in batches:
-        for record in records_of(batch):
+        for record in records_of(batch, config):
+            if first_ms is None:
+                first_ms = record.timestamp_ms
+            elif not -INT64_MAX - 1 <= record.timestamp_ms - first_ms <= INT64_MAX:
+                raise ApiError(
+                    ErrorCode.INVALID_TIMESTAMP,
+                    f"The timestamps {first_ms} and {record.timestamp_ms} lie too far apart for "
+                    "one batch.",
+                )
             builder.append(record.key, record.value, record.timestamp_ms, record.headers)
     return builder.build()
 

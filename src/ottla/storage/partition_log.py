@@ -18,7 +18,14 @@ from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
-from ottla.storage.append import NO_TIMESTAMP, AppendInfo, check_batches, prepare_append
+from ottla.storage.append import (
+    NO_TIMESTAMP,
+    AppendInfo,
+    PreparedRecords,
+    check_batches,
+    prepare_append,
+    stamp_batches,
+)
 from ottla.storage.conversion import AppendTarget
 from ottla.storage.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.epoch_replay import take_epochs
@@ -141,29 +148,38 @@ class PartitionLog:
 
     def append_as_leader(
         self,
-        records: Buffer,
+        records: Buffer | PreparedRecords,
         *,
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        may_defer: bool = False,
     ) -> AppendInfo:
         """Gives the batches their offsets and appends them; `records` may be changed in place.
 
         `records` must stay as it is until `write_out`. Raises `ApiError` with the code that the
-        producer is to see, and `StorageError`; a refused append leaves the log as it was.
+        producer is to see, `StorageError`, and with `may_defer` `LongPreparationError`; a refused
+        append leaves the log as it was.
         """
         # `touches_disk`, written out here and in `write_out`: every produced batch comes by.
         if self.health.failure is not None:
             raise self.health.failure
         try:
-            batches = check_batches(records, self.config, origin)
+            if isinstance(records, PreparedRecords):
+                batches = records.batches
+            else:
+                batches = check_batches(records, self.config, origin)
             for batch in batches:
                 if batch.producer_id < 0:
                     continue
                 known = self.producers.admit(batch, origin)
                 if known is not None:
                     return self._duplicate(known)
-            target = AppendTarget(self.config, self.offsets.log_end_offset, leader_epoch, now_ms)
+            end = self.offsets.log_end_offset
+            target = AppendTarget(self.config, end, leader_epoch, now_ms, may_defer)
+            if isinstance(records, PreparedRecords):
+                stamp_batches(batches, target)
+                return self._append(records.records, batches, now_ms)
             return self._append(*prepare_append(records, batches, target), now_ms)
         except OSError as error:
             raise self.health.fail(error) from error

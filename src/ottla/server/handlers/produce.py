@@ -16,6 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.turns import in_turns
+from ottla.broker.background import Prepared
 from ottla.broker.topics import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -27,9 +28,9 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.server.call import Call
+from ottla.server.call import Call, Later
 from ottla.server.fencing import refusal_of_write
-from ottla.storage.append import InvalidRecordsError
+from ottla.storage.append import InvalidRecordsError, LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
 
@@ -65,14 +66,55 @@ assert PRODUCER.size == 14
 
 PRODUCER_POSITION: Final = 43
 
+MANY: Final = 50
+"""Partitions that are appended to in less than 5 ms."""
+
 _unpack_start = BATCH_START.unpack_from
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
+class LongAppend:
+    """A partition's records that are prepared elsewhere, and whose answer must wait."""
+
+    __slots__ = ("answers", "data", "name", "place", "work")
+
+    def __init__(
+        self,
+        name: str | None,
+        data: PartitionProduceData,
+        answers: list[PartitionProduceResponse],
+        work: LongPreparationError,
+    ) -> None:
+        self.name = name
+        self.data = data
+        self.answers = answers
+        self.place = len(answers)
+        self.work = work
+
+
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
+    long: list[LongAppend] = []
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:
         topics = in_turns(topics)
-    response = ProduceResponse(responses=[_append_topic(one, request, call) for one in topics])
+    response = ProduceResponse(
+        responses=[_append_topic(one, request, call, long) for one in topics]
+    )
+    if not long:
+        return _answer(response, request)
+    api_version = call.api_version
+
+    def finish(prepared: list[Prepared]) -> ProduceResponse | None:
+        for one, records in in_turns(zip(long, prepared, strict=True)):
+            call.api_version = api_version  # others have been served meanwhile
+            one.answers[one.place] = _append_prepared(one, records, request, call)
+        return _answer(response, request)
+
+    later = Later(call.broker.prepare([one.work for one in long]), finish)
+    later.takes_long = len(long) > MANY
+    return later
+
+
+def _answer(response: ProduceResponse, request: ProduceRequest) -> ProduceResponse | None:
     if request.acks == 0:
         _close_on_failure(response)
         return None
@@ -80,13 +122,13 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
 
 
 def _append_topic(
-    topic: TopicProduceData, request: ProduceRequest, call: Call
+    topic: TopicProduceData, request: ProduceRequest, call: Call, long: list[LongAppend]
 ) -> TopicProduceResponse:
     name: str | None = topic.name
     if call.api_version >= FIRST_TOPIC_ID_VERSION:
         known = call.broker.topics.find_by_id(topic.topic_id)
         name = known.name if known else None
-    answers = []
+    answers: list[PartitionProduceResponse] = []
     partitions: Iterable[PartitionProduceData] = topic.partition_data
     if len(topic.partition_data) > 1:
         partitions = in_turns(partitions)
@@ -95,13 +137,32 @@ def _append_topic(
             answers.append(_append(name, data, request, call))
         except ApiError as error:
             answers.append(_refusal(data.index, error))
+        except LongPreparationError as work:
+            long.append(LongAppend(name, data, answers, work))
+            answers.append(PartitionProduceResponse(index=data.index))
     return TopicProduceResponse(
         name=topic.name, topic_id=topic.topic_id, partition_responses=answers
     )
 
 
+def _append_prepared(
+    one: LongAppend, records: Prepared, request: ProduceRequest, call: Call
+) -> PartitionProduceResponse:
+    """Checks all again but the records: much may have happened since."""
+    try:
+        if isinstance(records, ApiError):
+            raise records
+        return _append(one.name, one.data, request, call, records)
+    except ApiError as error:
+        return _refusal(one.data.index, error)
+
+
 def _append(
-    name: str | None, data: PartitionProduceData, request: ProduceRequest, call: Call
+    name: str | None,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    call: Call,
+    prepared: PreparedRecords | None = None,
 ) -> PartitionProduceResponse:
     acks = request.acks
     if acks not in ACKS:
@@ -115,7 +176,9 @@ def _append(
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
     if call.api_version >= FIRST_BATCH_VERSION and _check_batch(records, call.api_version):
         _admit((name, data.index), request.transactional_id, records, call)
-    info = call.broker.append(name, data.index, records, now_ms=call.at.now_ms, acks=acks)
+    info = call.broker.append(
+        name, data.index, prepared or records, now_ms=call.at.now_ms, acks=acks
+    )
     return PartitionProduceResponse(
         index=data.index,
         base_offset=info.first_offset,

@@ -1,0 +1,57 @@
+"""Work that takes longer than clients may wait for each other, done in another thread.
+
+The broker has no threads: the server hands in who has (`server/background.py`). Without, nothing is
+put off. Kafka's counterpart: the other threads of `KafkaRequestHandlerPool`.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.waiting import Waiting
+from ottla.storage.append import LongPreparationError, PreparedRecords
+
+logger = logging.getLogger(__name__)
+
+Prepared = PreparedRecords | ApiError
+
+
+class Preparation(Waiting[list[Prepared]]):
+    """Records of one request that are being prepared."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Sequence[LongPreparationError]) -> None:
+        super().__init__()
+        self.work: Sequence[LongPreparationError] = work
+
+
+class Background(Protocol):
+    """Another thread, as the broker sees it."""
+
+    def submit(self, preparation: Preparation) -> None:
+        """Has it carried out; later `take_done` hands it back with its result."""
+
+    @property
+    def has_done(self) -> bool: ...
+
+    def take_done(self) -> list[Preparation]: ...
+
+
+def carry_out(preparation: Preparation) -> list[Prepared]:
+    """In any thread: touches nothing but the records."""
+    return [_prepared(one) for one in preparation.work]
+
+
+def _prepared(work: LongPreparationError) -> Prepared:
+    try:
+        return work.prepare()
+    except ApiError as error:
+        return error
+    except MemoryError:
+        return ApiError(ErrorCode.INVALID_RECORD, "There is no memory to unpack the records in.")
+    except Exception:
+        logger.exception("records could not be prepared")
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
