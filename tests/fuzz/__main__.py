@@ -11,10 +11,14 @@ from pathlib import Path
 
 import click
 
+from ottla.server.apis import APIS
+
 MAX_INPUT_SIZE = 2048
 INPUT_TIMEOUT_S = 10
 MEMORY_LIMIT_MB = 1024
-NAMES = ("frames", "headers", "requests", "responses", "records", "dispatch")
+TARGET_NAMES = ("frames", "headers", "requests", "responses", "records", "dispatch")
+NAMES = (*TARGET_NAMES, *(api.key.name.lower() for api in APIS.values()))
+"""Readers, and each API by itself with requests of the right shape."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,9 +42,9 @@ def main(names: tuple[str, ...], seconds: int, replay: Path | None, found: Path)
 
 
 def run_once(name: str, data: bytes) -> None:
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import target
 
-    TARGETS[name]()(data)
+    target(name)(data)
     click.echo(f"{name} takes or refuses it as it should")
 
 

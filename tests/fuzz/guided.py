@@ -6,7 +6,7 @@ import atheris
 
 with atheris.instrument_imports(include=["ottla"]):
     from ottla.codec import schema
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import target
 
 
 def main(name: str, options: list[str]) -> None:
@@ -14,7 +14,7 @@ def main(name: str, options: list[str]) -> None:
     compile_reader = schema.compile_reader
     # Readers are written and compiled while we run, where no import hook sees them.
     schema.compile_reader = lambda *shape: atheris.instrument_func(compile_reader(*shape))
-    atheris.Setup([sys.argv[0], *options], TARGETS[name]())
+    atheris.Setup([sys.argv[0], *options], target(name))
     atheris.Fuzz()
 
 

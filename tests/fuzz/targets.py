@@ -17,7 +17,7 @@ from ottla.codec.compression import Compression
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
 from ottla.config.topic import TopicConfig
-from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS
+from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, ApiKey
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import REQUEST_START, read_request_header, read_response_header
 from ottla.protocol.messages import DECLARED, request_class, response_class
@@ -30,6 +30,7 @@ from ottla.storage.append import check_batches
 from ottla.storage.producer_state import AppendOrigin
 from tests.asking import PEER
 from tests.brokers import batch, disk, open_broker
+from tests.hostile_requests import ByteChance, HostileClient, versions_of
 from tests.random_messages import random_message
 
 Target = Callable[[bytes], None]
@@ -174,6 +175,25 @@ TARGETS: dict[str, Callable[[], Target]] = {
 """What makes each target; a target may remember what it was fed."""
 
 
+class AskedOneApi:
+    """One API, in the version and with the fields that the bytes decide."""
+
+    def __init__(self, api_key: int) -> None:
+        self._api_key = api_key
+        self._client = HostileClient()
+
+    def __call__(self, data: bytes) -> None:
+        chance = ByteChance(data)
+        self._client.ask(self._api_key, chance.choice(versions_of(self._api_key)), chance)
+
+
+def target(name: str) -> Target:
+    """Makes a target, also that of one API."""
+    if name in TARGETS:
+        return TARGETS[name]()
+    return AskedOneApi(ApiKey[name.upper()])
+
+
 def seeds(name: str) -> Iterator[bytes]:
     """Valid inputs of a target, to be changed."""
     chance = random.Random(7)
@@ -194,6 +214,8 @@ def seeds(name: str) -> Iterator[bytes]:
             for message, version in REQUESTS[::7]:
                 frame = bytes(framed(message, version, valid(message, version, chance)))
                 yield frame if name == "headers" else len(frame).to_bytes(4, "big") + frame
+        case _:
+            yield from (chance.randbytes(400) for _ in range(20))
 
 
 def _messages(choices: Declared, chance: random.Random) -> Iterator[bytes]:

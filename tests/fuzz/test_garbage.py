@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.__main__ import NAMES
+from tests.fuzz.__main__ import TARGET_NAMES
 from tests.fuzz.targets import (
     REQUESTS,
     RESPONSES,
@@ -87,4 +87,4 @@ def test_what_was_not_changed_is_read_to_its_end(choices: Declared) -> None:
 
 
 def test_every_target_can_be_fuzzed_for_longer() -> None:
-    assert list(NAMES) == list(TARGETS)
+    assert list(TARGET_NAMES) == list(TARGETS)

@@ -302,6 +302,8 @@ class OsFileSystem:
         )
 
     def canonical(self, path: str) -> str:
+        if "\0" in path:
+            return path  # no file has such a name, and the system would not be asked for it
         return "/" + os.path.realpath(path).lstrip("/")  # POSIX lets two slashes stand
 
     def make_directory(self, path: str) -> None:

@@ -128,6 +128,17 @@ def append_tagged_field(data: bytearray, tag: int, content: bytearray) -> None:
     data += content
 
 
+def encode_error_text(text: str) -> bytes:
+    """The bytes of an error's message, which says less rather than not arrive.
+
+    It quotes what a request said, and names of files, of which the system may have any bytes.
+    """
+    content = text.encode(errors="replace")
+    if len(content) <= MAX_STRING_SIZE:
+        return content
+    return content[: MAX_STRING_SIZE - 3].decode(errors="ignore").encode() + b"..."
+
+
 def records_size(records: Records) -> int:
     """The bytes of a `records` field, without its length."""
     if type(records) is FileSlice:

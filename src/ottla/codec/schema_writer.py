@@ -15,6 +15,7 @@ from ottla.codec.primitives import (
     FIXED_SIZES,
     append_records,
     append_tagged_field,
+    encode_error_text,
     records_size,
     unsupported,
 )
@@ -42,6 +43,7 @@ class WriterCompiler:
         self.source.names |= {
             "append_records": append_records,
             "append_tagged_field": append_tagged_field,
+            "encode_error_text": encode_error_text,
             "pack": struct.pack,
             "records_size": records_size,
             "unsupported": unsupported,
@@ -160,11 +162,14 @@ class WriterCompiler:
             assert not self._is_in_tag, "records in a tagged field"
             length = f"records_size({content})"
         elif field.kind == "string":
+            encoded = f"{content}.encode()"
+            if field.name.endswith("error_message"):
+                encoded = f"encode_error_text({content})"
             if field.nullable is None:
-                source.lines[-1] += ".encode()"
+                source.line(f"{content} = {encoded}")
             else:
                 source.line(f"if {content} is not None:")
-                source.line(f"    {content} = {content}.encode()")
+                source.line(f"    {content} = {encoded}")
         self._length(field, length, content)
         append = f"append_records(output, {content})"
         if field.kind != "records":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
-from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.codec.primitives import Output, skip_tagged_fields
 from ottla.codec.schema import Message, writer
@@ -111,7 +111,8 @@ def read_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 def encode_response(header: RequestHeader, response: Message, output: Output) -> None:
     """Appends the response to a request as a whole frame.
 
-    When the version cannot carry the response (`ApiError`), nothing has been appended.
+    When the version cannot carry the response (`ApiError`), or something in it cannot be written,
+    nothing has been appended: half a frame would be taken for the answer to come.
     """
     version = header.api_version
     data = output.data
@@ -131,7 +132,7 @@ def _write_message(message: Message, version: int, output: Output, start: int) -
         if write is None:
             write = writer(type(message), version)
         write(message, output)
-    except ApiError:
+    except BaseException:
         output.cut_back(start, slice_count)
         raise
 

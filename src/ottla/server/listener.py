@@ -20,7 +20,7 @@ from threading import RLock
 from time import perf_counter
 
 from ottla.base.clock import Clock, read_clock
-from ottla.base.errors import ProtocolError, StorageError, UserError
+from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
 from ottla.base.moment import Moment
 from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.broker.broker import Broker
@@ -242,10 +242,10 @@ class Server:
 
     def _end_after(self, error: Exception, connection: Connection) -> None:
         """A request was answered with an exception. Whatever one sets off, others are served."""
-        if isinstance(error, StorageError):
+        if isinstance(error, StorageError) and not isinstance(error, ShortageError):
             self._drop_answers(error)
             return
-        if isinstance(error, ProtocolError):
+        if isinstance(error, ProtocolError | ShortageError):
             logger.warning("closing %s: %s", connection.peer_name, error)
         else:
             logger.error(

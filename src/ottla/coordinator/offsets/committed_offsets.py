@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ottla.base.turns import in_turns
+from ottla.config.setting import INT64_MAX
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 
 TopicPartition = tuple[str, int]
@@ -55,12 +56,14 @@ class NewOffset:
 
     def to_record(self, now_ms: int, retention_ms: int | None) -> OffsetCommitValue:
         commit_ms = now_ms if self.commit_ms is None else self.commit_ms
+        # Java's sum overflows, and what was to be kept longest is gone at once.
+        expire_ms = max(-INT64_MAX, min(INT64_MAX, commit_ms + (retention_ms or 0)))
         return OffsetCommitValue(
             offset=self.offset,
             leader_epoch=self.leader_epoch,
             metadata=self.metadata,
             commit_timestamp_ms=commit_ms,
-            expire_timestamp_ms=-1 if retention_ms is None else commit_ms + retention_ms,
+            expire_timestamp_ms=-1 if retention_ms is None else expire_ms,
         )
 
 

@@ -1,0 +1,92 @@
+"""Every API in every version, asked the worst that its declaration allows: answered or refused."""
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.codec.primitives import Output
+from ottla.protocol.headers import RequestHeader, encode_response
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.server.apis import APIS
+from tests.fuzz.__main__ import NAMES, TARGET_NAMES
+from tests.fuzz.targets import seeds, target
+from tests.group_asking import commit_request, group_asker
+from tests.hostile_requests import ByteChance, HostileClient, checked_answer, versions_of
+
+REQUESTS_PER_VERSION = 40
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[HostileClient]:
+    client = HostileClient()
+    yield client
+    client.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api_key", list(APIS), ids=lambda key: APIS[key].key.name)
+def test_no_request_of_an_api_reaches_the_catch_all(client: HostileClient, api_key: int) -> None:
+    chance = random.Random(f"hostile {api_key}")
+    for version in versions_of(api_key):
+        for _ in range(REQUESTS_PER_VERSION):
+            client.ask(api_key, version, chance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api_key", list(APIS), ids=lambda key: APIS[key].key.name)
+@settings(max_examples=10, deadline=None)
+@given(data=st.binary(max_size=400))
+def test_what_a_fuzzer_decides_does_not_reach_it_either(
+    client: HostileClient, api_key: int, data: bytes
+) -> None:
+    chance = ByteChance(data)
+    client.ask(api_key, chance.choice(versions_of(api_key)), chance)
+
+
+def test_every_api_can_be_fuzzed_for_longer() -> None:
+    assert set(NAMES) - set(TARGET_NAMES) == {api.key.name.lower() for api in APIS.values()}
+    for name in ("fetch", "alter_replica_log_dirs"):
+        one = target(name)
+        for data in seeds(name):
+            one(data)
+
+
+def test_an_error_longer_than_a_string_may_be_is_cut_short(client: HostileClient) -> None:
+    told = DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id="g", error_message="ü\udcff" * 20_000)]
+    )
+    output = Output()
+    encode_response(RequestHeader(DescribeGroupsResponse.API_KEY or 0, 6, 1), told, output)
+    request = DescribeGroupsRequest(groups=["g"])
+    answer = checked_answer(request, 6, output.read_all())
+    assert answer.groups[0].error_message.startswith("ü?ü?")
+    assert answer.groups[0].error_message.endswith("...")
+
+
+def test_an_answer_that_cannot_be_written_leaves_nothing_on_the_wire() -> None:
+    output = Output()
+    output.data += b"what was there"
+    told = DescribeGroupsResponse(groups=[DescribedGroup(group_id="x" * 40_000)])
+    with pytest.raises(struct.error):
+        encode_response(RequestHeader(DescribeGroupsResponse.API_KEY or 0, 0, 1), told, output)
+    assert bytes(output.data) == b"what was there"
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
+def test_an_offset_may_be_kept_for_as_long_as_a_client_can_say(
+    version: int, retention_ms: int
+) -> None:
+    asker = group_asker()
+    request = commit_request(version, asker.broker, 0)
+    request.retention_time_ms = retention_ms
+    answer = asker.ask(request, version)
+    assert answer.topics[0].partitions[0].error_code == 0
