@@ -23,6 +23,10 @@ COMMANDS = {
         "ottla.cli.transactions:transactions_group",
         "See a broker's transactions, and end one that hangs.",
     ),
+    "handover": (
+        "ottla.cli.handover:handover_command",
+        "Let Apache Kafka start on a data directory.",
+    ),
     "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""

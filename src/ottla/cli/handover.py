@@ -1,0 +1,73 @@
+"""`ottla handover`: lets Apache Kafka start on a data directory in KRaft mode."""
+
+import os
+import time
+
+import click
+
+from ottla.base.files import OsFileSystem
+from ottla.broker.handover import (
+    Handover,
+    HandoverOptions,
+    locked,
+    plan_handover,
+    write_handover,
+)
+from ottla.embedded.log import new_id
+
+SERVER_PROPERTIES = """\
+start Apache Kafka with a server.properties that says
+  process.roles=broker,controller
+  node.id={node_id}
+  controller.quorum.voters={node_id}@localhost:9093
+  listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+  controller.listener.names=CONTROLLER
+  log.dirs={log_dirs}{metadata}
+  offsets.topic.replication.factor=1
+  transaction.state.log.replication.factor=1
+  transaction.state.log.min.isr=1"""
+
+
+@click.command("handover")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
+    """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
+
+    A metadata log with topics, settings, quotas and leader epochs, or the changes since Kafka wrote
+    the one that is there. Name all directories of the broker, the one for the metadata log first.
+    The broker must have been stopped in order. Nothing is changed when everything is there already.
+    """
+    files = OsFileSystem()
+    options = HandoverOptions(now_ms=time.time_ns() // 1_000_000, new_id=new_id)
+    with locked(directories, files):
+        plan = plan_handover(directories, files, options)
+        if dry_run:
+            click.echo(f"{len(plan.records)} records would be written to {plan.folder}")
+            return
+        lines = write_handover(plan, files, options)
+    for line in lines:
+        click.echo(line)
+    if not lines:
+        click.echo("nothing to write: the metadata log says it all already")
+    click.echo(_summary(plan))
+    click.echo(
+        SERVER_PROPERTIES.format(
+            node_id=plan.node_id,
+            log_dirs=",".join(map(os.path.abspath, directories)),
+            metadata=""
+            if plan.metadata_path == directories[0]
+            else f"\n  metadata.log.dir={os.path.abspath(plan.metadata_path)}",
+        )
+    )
+
+
+def _summary(plan: Handover) -> str:
+    topics = plan.new.topics.values()
+    settings = sum(len(topic.configs) for topic in topics)
+    settings += sum(len(values) for values in plan.new.configs.values())
+    return (
+        f"{len(topics)} topics with {sum(len(topic.partitions) for topic in topics)} partitions, "
+        f"{settings} settings, {sum(map(len, plan.new.quotas.values()))} quotas, "
+        f"next producer id {plan.new.next_producer_id}"
+    )

@@ -1,0 +1,148 @@
+"""The records that lead from one image of a cluster's metadata to another.
+
+From an empty image they are all that a new metadata log needs. A topic that goes is stripped of its
+settings first: Apache Kafka 3.9 gives them to a later topic of that name when it replays both in
+one go. Kafka's counterparts: the writers of its images (`TopicsImage.write` and the like).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ottla.codec.schema import Message
+from ottla.metadata.image import Configs, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.records import (
+    TOPIC_RESOURCE,
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    QuotaEntity,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    ZkMigrationStateRecord,
+)
+
+METADATA_VERSION = "metadata.version"
+FIRST_WITH_DIRECTORIES = 17
+"""3.7-IV2: from here on a partition's record has the log directories of its replicas (KIP-858)."""
+
+VersionedRecord = tuple[Message, int]
+
+NO_OWNER = -1
+
+
+def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
+    """The records, each with the version that the new image's `metadata.version` asks for."""
+    version = new.features.get(METADATA_VERSION, 0)
+    for name, level in sorted(new.features.items()):
+        if old.features.get(name) != level:
+            yield FeatureLevelRecord(name=name, feature_level=level), 0
+    if old.zk_migration_state != new.zk_migration_state:
+        yield ZkMigrationStateRecord(zk_migration_state=new.zk_migration_state), 0
+    yield from _nodes(old, new, version)
+    yield from _topics(old, new, has_directories=version >= FIRST_WITH_DIRECTORIES)
+    for kind, name in sorted({*old.configs, *new.configs}):
+        before, after = (one.configs.get((kind, name), {}) for one in (old, new))
+        yield from _configs(kind, name, before, after)
+    yield from _quotas(old, new)
+    if new.next_producer_id > old.next_producer_id:
+        yield (
+            ProducerIdsRecord(
+                broker_id=NO_OWNER, broker_epoch=-1, next_producer_id=new.next_producer_id
+            ),
+            0,
+        )
+    yield from _security(old, new)
+
+
+def _nodes(old: MetadataImage, new: MetadataImage, version: int) -> Iterator[VersionedRecord]:
+    for number, controller in sorted(new.controllers.items()):
+        if old.controllers.get(number) != controller:
+            yield controller, 0
+    for number, broker in sorted(new.brokers.items()):
+        if old.brokers.get(number) != broker:
+            yield broker, 3 if version >= FIRST_WITH_DIRECTORIES else 1
+
+
+def _topics(
+    old: MetadataImage, new: MetadataImage, *, has_directories: bool
+) -> Iterator[VersionedRecord]:
+    for name, gone in old.topics.items():
+        if name not in new.topics or new.topics[name].topic_id != gone.topic_id:
+            yield from _configs(TOPIC_RESOURCE, name, gone.configs, {})
+            yield RemoveTopicRecord(topic_id=gone.topic_id), 0
+    for name, topic in new.topics.items():
+        before = old.topics.get(name)
+        if before is None or before.topic_id != topic.topic_id:
+            before = None
+            yield TopicRecord(name=name, topic_id=topic.topic_id), 0
+        for index, partition in topic.partitions.items():
+            if before is None or before.partitions.get(index) != partition:
+                version = 1 if has_directories else 0
+                yield partition_record(topic, index, partition, version), version
+        configs = {} if before is None else before.configs
+        yield from _configs(TOPIC_RESOURCE, name, configs, topic.configs)
+
+
+def partition_record(
+    topic: TopicImage, index: int, partition: PartitionImage, version: int
+) -> PartitionRecord:
+    """All that is known of a partition; a later such record takes the place of an earlier one."""
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic.topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories) if version else [],
+    )
+
+
+def _configs(kind: int, resource: str, old: Configs, new: Configs) -> Iterator[VersionedRecord]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            value = new.get(name)
+            yield (
+                ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value),
+                0,
+            )
+
+
+def _quotas(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
+    nothing: Mapping[str, float] = {}
+    for entity in sorted({*old.quotas, *new.quotas}, key=repr):
+        before, after = (one.quotas.get(entity, nothing) for one in (old, new))
+        for key in sorted({*before, *after}):
+            if before.get(key) != after.get(key):
+                parts = [QuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity]
+                yield (
+                    ClientQuotaRecord(
+                        entity=parts,
+                        key=key,
+                        value=after.get(key, 0.0),
+                        remove=key not in after,
+                    ),
+                    0,
+                )
+
+
+def _security(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
+    for user, mechanism in old.scram_credentials.keys() - new.scram_credentials.keys():
+        yield RemoveUserScramCredentialRecord(name=user, mechanism=mechanism), 0
+    for key, credential in new.scram_credentials.items():
+        if old.scram_credentials.get(key) != credential:
+            yield credential, 0
+    for gone in old.acls.keys() - new.acls.keys():
+        yield RemoveAccessControlEntryRecord(id=gone), 0
+    for one, entry in new.acls.items():
+        if old.acls.get(one) != entry:
+            yield entry, 0
+    for token_id, token in new.delegation_tokens.items():
+        if old.delegation_tokens.get(token_id) != token:
+            yield token, 0
