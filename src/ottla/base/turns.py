@@ -7,6 +7,7 @@ Without a server, and in short requests, nothing is suspended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from typing import Final, Protocol, TypeVar
@@ -58,9 +59,20 @@ class Scout:
 
 
 class Turn:
-    """A long request at work. `suspend` returns when it may go on, until `until_s`."""
+    """A long request at work. `suspend` returns when it may go on, until `until_s`.
 
-    __slots__ = ("_elements_left", "_max_elements", "_max_size", "_now_s", "_suspend", "until_s")
+    `is_kept`: it has begun to change something, and goes on when its client has gone.
+    """
+
+    __slots__ = (
+        "_elements_left",
+        "_max_elements",
+        "_max_size",
+        "_now_s",
+        "_suspend",
+        "is_kept",
+        "until_s",
+    )
 
     def __init__(
         self,
@@ -76,6 +88,7 @@ class Turn:
         self._elements_left = max_elements
         self._max_size = max_size
         self.until_s = 0.0
+        self.is_kept = False
 
     def give_way(self) -> None:
         if self._now_s() >= self.until_s:
@@ -130,6 +143,20 @@ def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T
         if turn is not None:
             turn.give_way()
         yield part
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is begun here is finished, though nobody may wait for it any more."""
+    turn = CURRENT.get()
+    if turn is None or turn.is_kept:
+        yield
+        return
+    turn.is_kept = True
+    try:
+        yield
+    finally:
+        turn.is_kept = False
 
 
 def count_elements(number: int) -> None:

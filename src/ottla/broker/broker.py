@@ -210,8 +210,24 @@ class Broker:
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
         """Makes a topic, durably; raises `ApiError` and then leaves nothing behind."""
-        count = partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
-        return self._store.create(new, count, validate_only=validate_only)
+        return self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
+        """Makes topics, durably; what became of each."""
+        counts: list[int | ApiError] = []
+        for new in wanted:
+            try:
+                counts.append(self._partition_count_of(new))
+            except ApiError as error:
+                counts.append(error)
+        counted = zip(wanted, counts, strict=True)
+        made = iter(
+            self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
+        )
+        return [one if isinstance(one, ApiError) else next(made) for one in counts]
+
+    def _partition_count_of(self, new: NewTopic) -> int:
+        return partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
 
     def ensure_topic(self, name: str) -> Topic:
         """The topic, made with the broker's defaults if it is missing."""
@@ -223,15 +239,24 @@ class Broker:
 
     def delete_topic(self, topic: Topic) -> None:
         """Takes a topic away; its files go after `file.delete.delay.ms`. Raises `ApiError`."""
+        self.check_deletion(topic)
+        self.delete_topics([topic])
+
+    def check_deletion(self, topic: Topic) -> None:
+        """Raises `ApiError` unless a topic may be deleted."""
         if not self.config.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         if topic.is_internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None:
+        """Takes away topics that may be deleted. Raises `ApiError`."""
         self.write_out()
-        self._store.delete(topic)
-        for partition in topic.partitions.values():
-            self._waiting.wake(partition)
-        self.groups.topic_deleted(topic.name)
+        self._store.delete(topics)
+        for topic in topics:
+            for partition in topic.partitions.values():
+                self._waiting.wake(partition)
+            self.groups.topic_deleted(topic.name)
 
     # Appending
 

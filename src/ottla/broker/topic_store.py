@@ -10,12 +10,14 @@ Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`, `LogM
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import in_turns, kept, parts_in_turns
 from ottla.broker.opening import OpenedDirectories, TopicConfigs, ensure_topic_id, entries_on_disk
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
@@ -28,6 +30,10 @@ from ottla.storage.log_directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 FORMAT_NAME = "message.format.version"
+
+LOGS_MADE_PER_TURN: Final = 4
+LOGS_DELETED_PER_TURN: Final = 32
+"""Directories that are made, or renamed, before the names of all of them are synced."""
 
 
 class TopicStore:
@@ -51,6 +57,9 @@ class TopicStore:
         self.is_cordoned: Callable[[LogDirectory], bool] = lambda _: False
         self._gone: set[Uuid] = set()
         self._refused: Mapping[TopicPartition, str] = {}
+        self._under_way: dict[str, TopicEntry] = {}
+        """Topics that are being made or deleted, while other requests have their turn."""
+        self._growing: set[str] = set()
 
     def load(self, opened: OpenedDirectories) -> None:
         """Takes what lies on the disks, and finishes what a crash cut off."""
@@ -68,7 +77,7 @@ class TopicStore:
             topic = self.topics.get(entry.name)
             if entry.is_deleted:
                 logger.info("finishing the deletion of topic %s", entry.name)
-                self._delete(topic)
+                self._delete([topic])
             else:
                 topic.offline_indexes = self._not_at_hand(topic)
                 if not self._has_offline_directory:
@@ -99,7 +108,7 @@ class TopicStore:
                 "are made, as after a crash that came before they were",
                 due, topic.partition_count, topic.name,
             )  # fmt: skip
-        self._create_missing(topic, topic.partition_count)
+        self._create_missing([topic])
 
     def _take_directory(self, directory: LogDirectory) -> None:
         for path in directory.deleted_paths:
@@ -127,6 +136,40 @@ class TopicStore:
 
     def create(self, new: NewTopic, partition_count: int, *, validate_only: bool = False) -> Topic:
         """Makes a topic."""
+        if validate_only:
+            return self._draft(new, partition_count)
+        (result,) = self.create_all([(new, partition_count)])
+        if isinstance(result, ApiError):
+            raise result
+        return result
+
+    def create_all(self, wanted: Sequence[tuple[NewTopic, int]]) -> list[Topic | ApiError]:
+        """Makes topics of so many partitions; what became of each, or why it was refused."""
+        results: list[Topic | ApiError] = []
+        drafts: list[Topic] = []
+        with kept():
+            try:
+                for new, partition_count in in_turns(wanted):
+                    try:
+                        draft = self._draft(new, partition_count)
+                    except ApiError as error:
+                        results.append(error)
+                        continue
+                    self._begin(draft.entry())
+                    drafts.append(draft)
+                    results.append(draft)
+                refusal = self._make(drafts) if drafts else None
+            finally:
+                self._end(drafts)
+            if refusal is not None:
+                return [one if isinstance(one, ApiError) else refusal for one in results]
+            for topic in drafts:
+                self.topics.add(topic)
+                _warn_of_format(topic)
+        return results
+
+    def _draft(self, new: NewTopic, partition_count: int) -> Topic:
+        """The topic as it will be; raises `ApiError`."""
         self.topics.check_new_name(new.name)
         self._check_any_open()
         self._check_nothing_in_the_way(new.name, range(partition_count))
@@ -137,40 +180,65 @@ class TopicStore:
             overrides={name: text for name, text in new.overrides.items() if text is not None},
             revision=1,
         )
-        topic = Topic(entry, topic_config(self._configs.defaults, new.overrides))
-        if validate_only:
-            return topic
+        return Topic(entry, topic_config(self._configs.defaults, new.overrides))
+
+    def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
+        """Makes all of them, or none and says why: their entries are written in one go."""
         try:
-            self._forget(topic.name, range(partition_count))
-            self._write(entry)
-            self._configs.put(topic.name, topic.config)
-            self._create_missing(topic, partition_count)
+            for topic in drafts:
+                self._forget(topic.name, range(topic.partition_count))
+            self._write()
+            for topic in drafts:
+                self._configs.put(topic.name, topic.config)
+            self._create_missing(drafts)
         except StorageError as error:
-            self._configs.remove(topic.name)
-            self._undo(topic, topic.partitions)
-            raise _refusal(error) from error
-        self.topics.add(topic)
-        _warn_of_format(topic)
-        return topic
+            for topic in drafts:
+                self._configs.remove(topic.name)
+            self._end(drafts)
+            self._undo([(topic, list(topic.partitions)) for topic in drafts])
+            return _refusal(error)
+        return None
+
+    def _begin(self, entry: TopicEntry) -> None:
+        """From now on others may have their turn: the name is taken, and the entry written."""
+        self._under_way[entry.name] = entry
+        self.topics.reserve(entry.name)
+
+    def _end(self, topics: Iterable[Topic]) -> None:
+        for topic in topics:
+            self._under_way.pop(topic.name, None)
+            self.topics.release(topic.name)
 
     def grow(self, topic: Topic, partition_count: int) -> None:
         """Adds partitions until there are so many."""
         assert partition_count > topic.partition_count
         self._check_any_open()
+        self._check_not_growing(topic)
         added = range(topic.partition_count, partition_count)
         self._check_nothing_in_the_way(topic.name, added)
         old_count, topic.partition_count = topic.partition_count, partition_count
         topic.revision += 1
-        try:
-            self._forget(topic.name, added)
-            self._write()
-            self._create_missing(topic, partition_count)
-        except StorageError as error:
-            topic.partition_count = old_count
-            topic.revision += 1
-            self._undo(topic, [index for index in topic.partitions if index >= old_count])
-            raise _refusal(error) from error
+        self._growing.add(topic.name)
+        with kept():
+            try:
+                self._forget(topic.name, added)
+                self._write()
+                self._create_missing([topic])
+            except StorageError as error:
+                topic.partition_count = old_count
+                topic.revision += 1
+                self._undo([(topic, [one for one in topic.partitions if one >= old_count])])
+                raise _refusal(error) from error
+            finally:
+                self._growing.discard(topic.name)
         self.topics.revision += 1
+
+    def _check_not_growing(self, topic: Topic) -> None:
+        if topic.name in self._growing:
+            raise ApiError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"Topic '{topic.name}' is being given more partitions.",
+            )
 
     def configure(
         self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
@@ -221,31 +289,43 @@ class TopicStore:
                 if name == topic.name:
                     log.reconfigure(config)
 
-    def delete(self, topic: Topic) -> None:
-        """Takes a topic away; the names of its directories are free from now on."""
-        topic.revision += 1
-        with storage_failures_answered():
-            self._delete(topic)
+    def delete(self, topics: Sequence[Topic]) -> None:
+        """Takes topics away; the names of their directories are free from now on."""
+        for topic in topics:
+            self._check_not_growing(topic)
+        for topic in topics:
+            topic.revision += 1
+        with kept(), storage_failures_answered():
+            try:
+                self._delete(topics)
+            finally:
+                self._end(topics)
 
-    def _delete(self, topic: Topic) -> None:
+    def _delete(self, topics: Sequence[Topic]) -> None:
         """What lies in a directory that is offline is stray when that comes back."""
-        self._write(topic.entry(is_deleted=True))
-        self.topics.remove(topic)
-        self._configs.remove(topic.name)
-        self._forget(topic.name, topic.offline_indexes)
+        self._under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
+        self._write()
+        for topic in topics:
+            self.topics.remove(topic)
+            self.topics.reserve(topic.name)
+            self._configs.remove(topic.name)
+            self._forget(topic.name, topic.offline_indexes)
+        names = {topic.name for topic in topics}
         for directory in self._directories:
             if not directory.is_offline:
-                self._delete_logs(topic.name, directory)
-        if self._has_offline_directory and topic.topic_id != ZERO_UUID:
-            self._gone.add(topic.topic_id)
+                self._delete_logs(names, directory)
+        if self._has_offline_directory:
+            self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+        self._end(topics)
         self._write()
 
-    def _delete_logs(self, name: str, directory: LogDirectory) -> None:
+    def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
         """Copies first: one without its log might be taken for all that is left."""
-        for key in [key for key in directory.futures if key[0] == name]:
+        for key in in_turns([key for key in directory.futures if key[0] in names]):
             self.removals.add(directory, directory.delete_future(*key))
-        for key in [key for key in directory.logs if key[0] == name]:
-            self._delete_log(directory, key)
+        keys = [key for key in directory.logs if key[0] in names]
+        for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
+            self._delete_some(directory, part)
 
     # The disks
 
@@ -270,12 +350,23 @@ class TopicStore:
             if self.topics.find_by_id(candidate) is None:
                 return candidate
 
-    def _create_missing(self, topic: Topic, partition_count: int) -> None:
-        for index in range(partition_count):
-            if index not in topic.partitions and index not in topic.offline_indexes:
+    def _create_missing(self, topics: Sequence[Topic]) -> None:
+        missing = [
+            (topic, index)
+            for topic in topics
+            for index in range(topic.partition_count)
+            if index not in topic.partitions and index not in topic.offline_indexes
+        ]
+        for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+            touched: dict[str, LogDirectory] = {}
+            for topic, index in part:
                 directory = self._emptiest_directory()
-                log = directory.create_log(topic.name, index, topic.topic_id)
+                touched[directory.path] = directory
+                log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
                 topic.partitions[index] = Partition(topic.name, index, log, directory)
+            # Before others have their turn: a checkpoint may name them, and then they are there.
+            for directory in touched.values():
+                directory.sync_names()
 
     def _emptiest_directory(self) -> LogDirectory:
         online = [directory for directory in self._directories if not directory.is_offline]
@@ -306,25 +397,26 @@ class TopicStore:
             if keys and not directory.is_offline:
                 directory.forget(keys)
 
-    def _undo(self, topic: Topic, indexes: Iterable[int]) -> None:
+    def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""
         with contextlib.suppress(StorageError):
-            for index in list(indexes):
-                partition = topic.partitions.pop(index)
-                if not partition.directory.is_offline:
-                    self._delete_log(partition.directory, (topic.name, index))
+            for topic, indexes in made:
+                for index in indexes:
+                    directory = topic.partitions.pop(index).directory
+                    if not directory.is_offline:
+                        self._delete_some(directory, [(topic.name, index)])
             self._write()
 
-    def _delete_log(self, directory: LogDirectory, key: TopicPartition) -> None:
-        self.before_delete(key)
-        log = directory.logs[key]
-        self.removals.add(directory, directory.delete_log(*key), log)
+    def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
+        for key in keys:
+            self.before_delete(key)
+        logs = [directory.logs[key] for key in keys]
+        for log, path in zip(logs, directory.delete_logs(keys), strict=True):
+            self.removals.add(directory, path, log)
 
-    def _write(self, extra: TopicEntry | None = None) -> None:
-        """Writes down all topics, with one of them as `extra` says."""
-        entries = {topic.name: topic.entry() for topic in self.topics}
-        if extra is not None:
-            entries[extra.name] = extra
+    def _write(self) -> None:
+        """Writes down all topics, and what is under way."""
+        entries = {topic.name: topic.entry() for topic in self.topics} | self._under_way
         for directory in self._directories:
             if directory.is_offline:
                 continue

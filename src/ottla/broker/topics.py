@@ -121,6 +121,8 @@ class Topics:
         self.revision = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._reserved: set[str] = set()
+        self._by_metric_name: dict[str, set[str]] = {}
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -167,6 +169,7 @@ class Topics:
         assert topic.name not in self._by_name
         self.revision += 1
         self._by_name[topic.name] = topic
+        self._by_metric_name.setdefault(_metric_name(topic.name), set()).add(topic.name)
         if topic.topic_id != ZERO_UUID:
             self._by_id[topic.topic_id] = topic
 
@@ -174,6 +177,25 @@ class Topics:
         self.revision += 1
         del self._by_name[topic.name]
         self._by_id.pop(topic.topic_id, None)
+        self._forget_name(topic.name)
+
+    def reserve(self, name: str) -> None:
+        """Keeps a name from others while a topic is being made, or deleted."""
+        self._reserved.add(name)
+        self._by_metric_name.setdefault(_metric_name(name), set()).add(name)
+
+    def release(self, name: str) -> None:
+        """The topic has been made, or is gone."""
+        self._reserved.discard(name)
+        if name not in self._by_name:
+            self._forget_name(name)
+
+    def _forget_name(self, name: str) -> None:
+        metric_name = _metric_name(name)
+        others = self._by_metric_name.get(metric_name, set())
+        others.discard(name)
+        if not others:
+            self._by_metric_name.pop(metric_name, None)
 
     def check_new_name(self, name: str) -> None:
         """Raises `ApiError` when a topic of that name cannot be made."""
@@ -186,17 +208,19 @@ class Topics:
             )
         if name in self._by_name:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        key = _collision_key(name)
-        for other in self._by_name:
-            if _collision_key(other) == key:
-                raise ApiError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"Topic '{name}' collides with the existing topic '{other}': "
-                    "metrics cannot tell '.' from '_'.",
-                )
+        if name in self._reserved:
+            raise ApiError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or deleted."
+            )
+        for other in self._by_metric_name.get(_metric_name(name), ()):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with the existing topic '{other}': "
+                "metrics cannot tell '.' from '_'.",
+            )
 
 
-def _collision_key(name: str) -> str:
+def _metric_name(name: str) -> str:
     return name.replace(".", "_")
 
 

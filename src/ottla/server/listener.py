@@ -509,6 +509,7 @@ class Server:
         self._background.stop()
         for connection in list(self._connections):
             self._close(connection)
+        self._long_requests.finish()
         self._selector.close()
         for acceptor in self._acceptors:
             acceptor.socket.close()

@@ -103,13 +103,14 @@ class LongRequest(Waiting[bool]):
         self._await_stop()
         return self.is_over
 
-    def cancel(self) -> None:
-        """Nobody wants the answer any more."""
+    def cancel(self) -> bool:
+        """Nobody wants the answer any more; returns whether that was the end of it."""
         if self._is_running:
             self._await_stop()  # the loop was interrupted in the middle of `run_until`
         self._is_cancelled = True
         if self._is_begun and not self.is_over:
-            self.run_until(0.0)
+            return self.run_until(0.0)
+        return True
 
     def _await_stop(self) -> None:
         self._has_stopped.acquire()
@@ -136,7 +137,7 @@ class LongRequest(Waiting[bool]):
     def _suspend(self) -> None:
         self._has_stopped.release()
         self._may_run.acquire()
-        if self._is_cancelled:
+        if self._is_cancelled and not self.turn.is_kept:
             raise CancelledError
 
 
@@ -193,14 +194,23 @@ class LongRequests:
         return True
 
     def remove(self, request: LongRequest) -> None:
-        """Ends a request before its time."""
-        if request in self._at_work:
+        """Ends a request before its time, or lets it finish what it has begun to change."""
+        if request in self._waiting:
+            self._waiting.remove(request)
+        elif request in self._at_work and request.cancel():
             self._at_work.remove(request)
             self._weight -= request.weight
-        elif request in self._waiting:
-            self._waiting.remove(request)
         self._look_for_work()
-        request.cancel()
+
+    def finish(self) -> None:
+        """Ends all requests, each when it has finished what it has begun to change."""
+        for request in (*self._waiting, *self._at_work):
+            while not request.cancel():
+                pass
+        self._waiting.clear()
+        self._at_work.clear()
+        self._weight = 0
+        self.has_work = False
 
     def _look_for_work(self) -> None:
         self.has_work = bool(self._at_work) or bool(self._waiting)

@@ -323,13 +323,26 @@ class LogDirectory:
             self.checkpoint()
 
     @touches_disk
-    def create_log(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
-        """Makes a partition's directory and its empty log."""
+    def create_log(
+        self, topic: str, partition: int, topic_id: Uuid, *, is_synced: bool = True
+    ) -> PartitionLog:
+        """Makes a partition's directory and its empty log.
+
+        Who makes several calls `sync_names` after them instead, before anybody hears of them.
+        """
         assert (topic, partition) not in self.logs
-        log = self._create(self.log_path(topic, partition), (topic, partition), topic_id, 0)
+        path = self.log_path(topic, partition)
+        if not is_synced:
+            self._file_system.make_directory(path)
+        log = self._create(path, (topic, partition), topic_id, 0)
         self.topic_ids[topic] = topic_id
         self._take(log, (topic, partition))
         return log
+
+    @touches_disk
+    def sync_names(self) -> None:
+        """Makes the names of partitions' directories durable."""
+        self._file_system.sync_directory(self.path)
 
     def _take(self, log: PartitionLog, key: TopicPartition) -> None:
         log.on_cut = partial(self._keep_cut, key)
@@ -385,15 +398,35 @@ class LogDirectory:
         log.abandon()
         return self._put_away(log, (topic, partition), self._options.new_id())
 
+    @changes_files
+    def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
+        """As `delete_log`, for several at a time."""
+        paths = []
+        for key in keys:
+            log = self.logs[key]
+            path = join(self.path, delete_directory_name(*key, self._options.new_id()))
+            self._file_system.rename(log.directory, path)
+            log_renamed(log, path)
+            del self.logs[key]
+            paths.append(path)
+        self._file_system.sync_directory(self.path)
+        self._forget_deleted(keys)
+        return paths
+
     def _put_away(self, log: PartitionLog, key: TopicPartition, unique_id: bytes) -> str:
         path = self._rename(log.directory, delete_directory_name(*key, unique_id))
         if self.logs.get(key) is log:
             del self.logs[key]
-        self._checkpointed_strangers.add(key)
-        self.move_cleaned(key, None)
-        if not any(topic == key[0] for topic, _ in self.logs):
-            self.topic_ids.pop(key[0], None)
+        self._forget_deleted([key])
         return path
+
+    def _forget_deleted(self, keys: Sequence[TopicPartition]) -> None:
+        self._checkpointed_strangers.update(keys)
+        left = {topic for topic, _ in self.logs}
+        for key in keys:
+            self.move_cleaned(key, None)
+            if key[0] not in left:
+                self.topic_ids.pop(key[0], None)
 
     @changes_files
     def adopt_future(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:

@@ -8,6 +8,7 @@ from collections import Counter
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.broker.topics import TopicGrowth
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,10 +20,11 @@ from ottla.server.call import Call
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    counts = Counter(wanted.name for wanted in request.topics)
-    wanted_by_name = {wanted.name: wanted for wanted in request.topics}
+    call.may_take_long()
+    counts = Counter(wanted.name for wanted in in_turns(request.topics))
+    wanted_by_name = {wanted.name: wanted for wanted in in_turns(request.topics)}
     results = []
-    for name, wanted in wanted_by_name.items():
+    for name, wanted in in_turns(wanted_by_name.items()):
         result = CreatePartitionsTopicResult(name=name)
         try:
             if counts[name] > 1:

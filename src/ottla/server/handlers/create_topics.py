@@ -9,7 +9,8 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.topics import MAX_PARTITION_COUNT, NewTopic
+from ottla.base.turns import in_turns
+from ottla.broker.topics import MAX_PARTITION_COUNT, NewTopic, Topic
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -22,24 +23,33 @@ from ottla.server.config_entries import topic_entries
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    counts = Counter(wanted.name for wanted in request.topics)
-    wanted_by_name = {wanted.name: wanted for wanted in request.topics}
-    total = sum(_partition_count(wanted, call) for wanted in request.topics)
-    results = []
-    for name, wanted in wanted_by_name.items():
+    call.may_take_long()
+    counts = Counter(wanted.name for wanted in in_turns(request.topics))
+    wanted_by_name = {wanted.name: wanted for wanted in in_turns(request.topics)}
+    total = sum(_partition_count(wanted, call) for wanted in in_turns(request.topics))
+    made: dict[str, Topic | ApiError] = {}
+    news: list[NewTopic] = []
+    for name, wanted in in_turns(wanted_by_name.items()):
         try:
             if total > MAX_PARTITION_COUNT:
                 raise _too_many(total)
             if counts[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            results.append(_create(wanted, request.validate_only, call))
+            new = _new_topic(wanted)
+            if request.validate_only:
+                made[name] = call.broker.create_topic(new, validate_only=True)
+            else:
+                news.append(new)
         except ApiError as error:
-            results.append(
-                CreatableTopicResult(
-                    name=name, error_code=error.code, error_message=error.message, configs=[]
-                )
-            )
-    return CreateTopicsResponse(topics=results)
+            made[name] = error
+    for new, topic in zip(news, call.broker.create_topics(news), strict=True):
+        made[new.name] = topic
+    return CreateTopicsResponse(
+        topics=[
+            _result(name, made[name], request.validate_only, call)
+            for name in in_turns(wanted_by_name)
+        ]
+    )
 
 
 def _partition_count(wanted: CreatableTopic, call: Call) -> int:
@@ -56,19 +66,26 @@ def _too_many(total: int) -> ApiError:
     )
 
 
-def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
+def _new_topic(wanted: CreatableTopic) -> NewTopic:
     assignments = {one.partition_index: one.broker_ids for one in wanted.assignments}
     if len(assignments) != len(wanted.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice.")
-    new = NewTopic(
+    return NewTopic(
         name=wanted.name,
         partition_count=wanted.num_partitions,
         replication_factor=wanted.replication_factor,
         assignments=assignments,
         overrides={one.name: one.value for one in wanted.configs},
     )
-    broker = call.broker
-    topic = broker.create_topic(new, validate_only=validate_only)
+
+
+def _result(
+    name: str, topic: Topic | ApiError, validate_only: bool, call: Call
+) -> CreatableTopicResult:
+    if isinstance(topic, ApiError):
+        return CreatableTopicResult(
+            name=name, error_code=topic.code, error_message=topic.message, configs=[]
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=ZERO_UUID if validate_only else topic.topic_id,
@@ -77,6 +94,6 @@ def _create(wanted: CreatableTopic, validate_only: bool, call: Call) -> Creatabl
         replication_factor=1,
         configs=[
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source)
-            for one in topic_entries(topic, broker.settings)
+            for one in topic_entries(topic, call.broker.settings)
         ],
     )

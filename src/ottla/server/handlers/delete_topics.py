@@ -6,6 +6,7 @@ Kafka's counterpart: `ControllerApis.deleteTopics`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
+from ottla.base.turns import in_turns
 from ottla.broker.topics import Topic
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -24,23 +25,38 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         *(DeleteTopicState(name=name) for name in request.topic_names),
         *request.topics,
     ]
-    return DeleteTopicsResponse(responses=[_delete(one, call) for one in wanted])
-
-
-def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
-    name, topic_id = wanted.name, wanted.topic_id
-    code, message = ErrorCode.NONE, None
+    call.may_take_long()
+    results: list[DeletableTopicResult] = []
+    topics: dict[str, Topic] = {}
+    going: list[DeletableTopicResult] = []
+    for one in in_turns(wanted):
+        result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
+        results.append(result)
+        try:
+            topic = _find(one, call)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            if topic.name in topics:
+                raise _unknown(one)  # it is gone when that comes to be answered
+            call.broker.check_deletion(topic)
+        except ApiError as error:
+            _refuse(result, error, call)
+        else:
+            topics[topic.name] = topic
+            going.append(result)
     try:
-        topic = _find(wanted, call)
-        name, topic_id = topic.name, topic.topic_id
-        call.broker.delete_topic(topic)
+        if topics:
+            call.broker.delete_topics(list(topics.values()))
     except ApiError as error:
-        code, message = error.code, error.message
-        if code is ErrorCode.TOPIC_DELETION_DISABLED and call.api_version < FIRST_DISABLED_VERSION:
-            code = ErrorCode.INVALID_REQUEST
-    return DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=code, error_message=message
-    )
+        for result in going:
+            _refuse(result, error, call)
+    return DeleteTopicsResponse(responses=results)
+
+
+def _refuse(result: DeletableTopicResult, error: ApiError, call: Call) -> None:
+    result.error_code, result.error_message = error.code, error.message
+    is_disabled = error.code is ErrorCode.TOPIC_DELETION_DISABLED
+    if is_disabled and call.api_version < FIRST_DISABLED_VERSION:
+        result.error_code = ErrorCode.INVALID_REQUEST
 
 
 def _find(wanted: DeleteTopicState, call: Call) -> Topic:
@@ -48,8 +64,13 @@ def _find(wanted: DeleteTopicState, call: Call) -> Topic:
     if wanted.name is None:
         topic = topics.find_by_id(wanted.topic_id)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            raise _unknown(wanted)
         return topic
     if wanted.topic_id != ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic or give its id, not both.")
     return topics.get(wanted.name)
+
+
+def _unknown(wanted: DeleteTopicState) -> ApiError:
+    by_id = wanted.name is None
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
