@@ -1,0 +1,184 @@
+"""Topics that are made or deleted together: how much that writes, and what others see meanwhile."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import FileSystem
+from ottla.base.turns import CURRENT, Turn
+from ottla.broker.broker import Broker
+from ottla.broker.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics import NewTopic
+from ottla.testing import FakeFileSystem
+from ottla.testing.crash_points import every_crash_point
+from ottla.testing.recording import IoKind, RecordingFileSystem
+from tests.brokers import batch, disk, open_broker
+
+
+def named(number: int, partition_count: int = 1) -> list[NewTopic]:
+    return [NewTopic(name=f"t{one}", partition_count=partition_count) for one in range(number)]
+
+
+@contextmanager
+def with_others_in_between(others: Callable[[], None]) -> Iterator[None]:
+    """Whatever gives way is suspended each time, and `others` have their turn."""
+    ticks = count()
+
+    def suspend() -> None:
+        token = CURRENT.set(None)
+        others()
+        CURRENT.reset(token)
+
+    turn = Turn(suspend, lambda: float(next(ticks)), max_elements=1000, max_size=1000)
+    token = CURRENT.set(turn)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
+
+
+def written(number: int, *, is_deleted: bool) -> RecordingFileSystem:
+    """What making topics writes, or deleting them."""
+    file_system = RecordingFileSystem(disk("/d"))
+    broker = open_broker(file_system)
+    if not is_deleted:
+        file_system.calls.clear()
+    broker.create_topics(named(number))
+    if is_deleted:
+        file_system.calls.clear()
+        broker.delete_topics(list(broker.topics))
+    return file_system
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_the_calls_for_topics_of_one_request_grow_as_their_number_does(is_deleted: bool) -> None:
+    few, many = (written(number, is_deleted=is_deleted).calls for number in (20, 80))
+    assert len(many) <= 4 * len(few)
+    assert sum(one.size for one in many) <= 4.5 * sum(one.size for one in few)
+
+
+@pytest.mark.parametrize(("is_deleted", "expected"), [(False, 1), (True, 2)])
+def test_the_topic_file_is_written_once_a_step_for_all_topics_of_a_request(
+    is_deleted: bool, expected: int
+) -> None:
+    calls = written(30, is_deleted=is_deleted).calls
+    renamed = [one.target for one in calls if one.kind is IoKind.RENAME]
+    assert [one for one in renamed if one and one.endswith(TOPIC_FILE_NAME)] == [
+        f"/d/{TOPIC_FILE_NAME}"
+    ] * expected
+
+
+def test_the_names_of_directories_are_synced_together() -> None:
+    made = written(32, is_deleted=False).calls
+    gone = written(32, is_deleted=True).calls
+    for calls, most in ((made, 10), (gone, 4)):
+        synced = [one for one in calls if one.kind is IoKind.SYNC_DIRECTORY and one.path == "/d"]
+        assert len(synced) <= most
+
+
+def test_one_topic_that_cannot_be_is_refused_and_the_others_are_made() -> None:
+    broker = open_broker(disk("/d"))
+    broker.create_topic(NewTopic(name="old", partition_count=1))
+    wanted = [*named(2), NewTopic(name="old"), NewTopic(name="t.1"), NewTopic(name="t_1")]
+    wanted.append(NewTopic(name="none", partition_count=0))
+    results = broker.create_topics(wanted)
+    codes = [one.code if isinstance(one, ApiError) else one.name for one in results]
+    assert codes == [
+        "t0",
+        "t1",
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        "t.1",
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_PARTITIONS,
+    ]
+    assert {topic.name for topic in broker.topics} == {"old", "t0", "t1", "t.1"}
+
+
+def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
+    broker = open_broker(disk("/d"))
+    seen: list[ErrorCode] = []
+
+    def another() -> None:
+        if broker.topics.find("t1") is None and "t1" not in broker._store._under_way:
+            return
+        try:
+            broker.create_topic(NewTopic(name="t1", partition_count=1))
+        except ApiError as error:
+            seen.append(error.code)
+
+    with with_others_in_between(another):
+        broker.create_topics(named(3))
+    another()
+    with with_others_in_between(another):
+        broker.delete_topics([broker.topics.get("t1")])
+    assert set(seen) == {ErrorCode.TOPIC_ALREADY_EXISTS}
+    assert len(seen) > 3
+    broker.create_topic(NewTopic(name="t1", partition_count=1))
+
+
+def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a_crash() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    numbers = count()
+
+    def another() -> None:
+        name = f"other{next(numbers)}"
+        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.append(name, 0, batch(), now_ms=1)
+        broker.write_out()
+        broker.directories[0].checkpoint()
+
+    with with_others_in_between(another):
+        broker.create_topics(named(5, partition_count=3))
+    made = {topic.name: len(topic.partitions) for topic in broker.topics}
+    assert sum(name.startswith("other") for name in made) > 5
+    broker.close()
+    again = open_broker(file_system)
+    assert {topic.name: len(topic.partitions) for topic in again.topics} == made
+
+
+def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -> None:
+    broker = open_broker(disk("/d"))
+    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    seen: list[ErrorCode] = []
+
+    def another() -> None:
+        for deed in (lambda: broker.delete_topic(topic), lambda: broker._store.grow(topic, 99)):
+            with pytest.raises(ApiError) as caught:
+                deed()
+            seen.append(caught.value.code)
+
+    with with_others_in_between(another):
+        broker._store.grow(topic, 20)
+    assert len(topic.partitions) == 20
+    assert set(seen) == {ErrorCode.REASSIGNMENT_IN_PROGRESS}
+    broker.delete_topic(topic)
+
+
+@pytest.mark.slow
+def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_it() -> None:
+    def workload(file_system: FileSystem, acknowledged: list[set[str]]) -> None:
+        broker = open_broker(file_system, ids=count(1))
+        acknowledged.append(set())
+        broker.create_topics(named(3, partition_count=2))
+        acknowledged.append({"t0", "t1", "t2"})
+        broker.delete_topics([broker.topics.get("t0"), broker.topics.get("t2")])
+        acknowledged.append({"t1"})
+
+    def check(file_system: FakeFileSystem, acknowledged: list[set[str]]) -> Broker:
+        broker = open_broker(file_system)
+        there = {topic.name: len(topic.partitions) for topic in broker.topics}
+        step = len(acknowledged)
+        if step == 3:
+            assert there == {"t1": 2}
+        else:
+            assert set(there.values()) <= {2}
+            assert step < 2 or "t1" in there
+        return broker
+
+    for point in every_crash_point(workload, make_file_system=lambda: disk("/d"), seeds=1):
+        check(point.file_system, point.acknowledged)
