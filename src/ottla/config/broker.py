@@ -327,6 +327,15 @@ class BrokerConfig(TransactionConfig):
         at_least=1,
         is_dynamic=False,
     )
+    queued_max_request_bytes: int = setting(
+        "queued.max.request.bytes",
+        "long",
+        536_870_912,
+        "Memory for large requests that are coming in, of all connections together: beyond it only "
+        "one is read on at a time. -1 is no limit, which is Kafka's default.",
+        at_least=-1,
+        is_dynamic=False,
+    )
     quota_window_num: int = setting(
         "quota.window.num",
         "int",

@@ -105,7 +105,6 @@ password.encoder.secret                               password  null
 principal.builder.class                               class     {principal_builder}
 process.roles                                         list      ""
 producer.purgatory.purge.interval.requests            int       1000
-queued.max.request.bytes                              long      -1
 queued.max.requests                                   int       500
 remote.fetch.max.wait.ms                              int       500
 remote.log.index.file.cache.total.size.bytes          long      1073741824

@@ -93,7 +93,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "log.flush.scheduler.interval.ms",
         "num.io.threads",
         "num.network.threads",
-        "queued.max.request.bytes",
         "queued.max.requests",
         "request.timeout.ms",
         "socket.connection.setup.timeout.max.ms",

@@ -53,6 +53,24 @@ class FrameReader:
         """Bytes received of a frame that is not complete."""
         return self._end - self._start
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come of a frame that was not given out."""
+        return self._start == self._end
+
+    def growth(self) -> int:
+        """By how many bytes the next `writable` will make the buffer longer; mostly 0."""
+        pending = self._end - self._start
+        if pending * 2 <= len(self._buffer) or len(self._buffer) - self._end >= self._wanted():
+            return 0
+        return self._grown_capacity() - len(self._buffer)
+
+    def give_back(self) -> None:
+        """Takes a small buffer again where nothing is in the large one."""
+        if self._start == self._end and len(self._buffer) > self._capacity:
+            self._buffer = _new_buffer(self._capacity)
+            self._start = self._end = self._used = self._calm = 0
+
     def writable(self) -> memoryview:
         """Where to receive the next bytes; never empty. Frames given out before become invalid."""
         if self._start == self._end:
@@ -112,12 +130,15 @@ class FrameReader:
         pending = self.pending_size
         target = self._buffer
         if pending * 2 > len(target):
-            full = FRAME_SIZE.size + self._next_size()
-            target = memoryview(bytearray(min(max(full, self._capacity), 2 * len(target))))
+            target = memoryview(bytearray(self._grown_capacity()))
         target[:pending] = self._buffer[self._start : self._end]
         self._buffer = target
         self._start = 0
         self._end = self._used = pending
+
+    def _grown_capacity(self) -> int:
+        full = FRAME_SIZE.size + self._next_size()
+        return min(max(full, self._capacity), 2 * len(self._buffer))
 
 
 def _new_buffer(size: int) -> memoryview:

@@ -41,7 +41,7 @@ class Connection:
 
     `has_metadata`: it was told where the broker is; `has_found_us`: it has asked more than clients
     ask before they go there. `is_ending`: a request broke the rules; the answers before it still
-    go, then it is closed.
+    go, then it is closed. `is_starved`: there is no memory for its request yet.
     """
 
     __slots__ = (
@@ -55,6 +55,7 @@ class Connection:
         "is_closed",
         "is_ending",
         "is_muted",
+        "is_starved",
         "is_touched",
         "last_active_ms",
         "later",
@@ -83,6 +84,7 @@ class Connection:
         self.has_metadata = False
         self.has_found_us = False
         self.is_muted = False
+        self.is_starved = False
         self.is_closed = False
         self.is_ending = False
         self.is_touched = False
@@ -130,11 +132,16 @@ class Connection:
         return False
 
     @property
+    def is_at_rest(self) -> bool:
+        """Whether no request is at work, and none is coming."""
+        return self.frames is None and self.later is None and self.reader.is_empty
+
+    @property
     def wanted_interest(self) -> int:
         """What to wait for: never for more requests while answers are not taken."""
         if self._outbox:
             return EVENT_WRITE
-        if self.is_muted or (self.frames is not None and self.later is None):
+        if self.is_muted or self.is_starved or (self.frames is not None and self.later is None):
             return 0
         return EVENT_READ
 

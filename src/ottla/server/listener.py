@@ -34,6 +34,7 @@ from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
 from ottla.server.eager_wait import EagerWait, sleep_towards
 from ottla.server.outbox import TruncatedFileError
+from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import LongRequest, LongRequests
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._config = broker.config
         self._connection_share = max_connections()
+        self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._host_limits = HostLimits(broker.config)
         self._lost_clients = LostClients()
         self._touched: list[Connection] = []
@@ -203,13 +205,19 @@ class Server:
                 else:
                     connection.is_muted = True
                 return
+            if connection.reader.growth() and not self._memory.admit(connection):
+                connection.is_starved = True
+                return
             if not connection.receive():
                 self._close(connection)
                 return
         except BlockingIOError:
             return
-        except OSError as error:
+        except (OSError, ProtocolError) as error:
             self._close(connection, error)
+            return
+        except MemoryError:
+            self._close_for_memory(connection)
             return
         self._process(connection)
 
@@ -239,6 +247,20 @@ class Server:
             connection.frames = None
         except Exception as error:
             self._end_after(error, connection)
+
+    def _close_for_memory(self, connection: Connection) -> None:
+        logger.warning(
+            "closing %s: there is no memory for its request; let the process have more, or lower "
+            "queued.max.request.bytes or socket.request.max.bytes",
+            connection.peer_name,
+        )
+        self._close(connection)
+
+    def _feed_starved(self) -> None:
+        """Goes on to read from those for whom there is memory by now."""
+        while (connection := self._memory.next_waiting()) is not None:
+            connection.is_starved = False
+            self._watch(connection)
 
     def _end_after(self, error: Exception, connection: Connection) -> None:
         """A request was answered with an exception. Whatever one sets off, others are served."""
@@ -289,6 +311,8 @@ class Server:
                 self._answer(ticket)
         for connection in self._take_touched():
             self._flush(connection)
+        if self._memory.waiting:
+            self._feed_starved()
 
     def _drop_answers(self, error: StorageError) -> None:
         """Answers of this round may promise what is not on the disk: none of them leaves."""
@@ -324,6 +348,9 @@ class Server:
             is_drained = connection.send()
         except (OSError, TruncatedFileError) as error:
             self._close(connection, error)
+            return
+        except MemoryError:
+            self._close_for_memory(connection)
             return
         if is_drained and connection.is_ending:
             self._close(connection)
@@ -456,8 +483,8 @@ class Server:
             connection = Connection(
                 peer, peer_name, advertised, self._broker.config.socket_request_max_bytes
             )
-        except OSError:
-            peer.close()  # reset before we came to it
+        except (OSError, MemoryError):
+            peer.close()  # reset before we came to it, or there is no memory for a buffer
             self._host_limits.leave(host)
             return
         connection.last_active_ms = self._monotonic_ms
@@ -480,6 +507,7 @@ class Server:
             else:
                 self._broker.cancel(connection.later.ticket)
         connection.close()
+        self._memory.forget(connection)
         self._connections.discard(connection)
         self._host_limits.leave(connection.peer.host)
         if connection.has_metadata and not connection.has_found_us and not self._is_stopping:
@@ -496,6 +524,8 @@ class Server:
     def _close_idle(self) -> None:
         max_idle_ms = self._broker.config.connections_max_idle_ms
         self._next_idle_check_ms = self._monotonic_ms + IDLE_CHECK_MS
+        for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
+            self._close_for_memory(connection)
         if max_idle_ms < 0:
             return
         oldest_ms = self._monotonic_ms - max_idle_ms

@@ -132,3 +132,21 @@ def test_a_huge_buffer_is_given_back_at_once() -> None:
     feed(reader, framed(bytes(KEPT_CAPACITY)), 1 << 20)
     reader.writable()
     assert reader.capacity == 1024
+
+
+def test_growth_is_told_before_it_happens() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=64)
+    stream = framed(b"x" * 1000, b"y")
+    while stream:
+        before, growth = reader.capacity, reader.growth()
+        view = reader.writable()
+        assert reader.capacity == before + growth
+        size = min(7, len(view), len(stream))
+        view[:size] = stream[:size]
+        stream = stream[size:]
+        for _ in reader.received(size):
+            pass
+    assert reader.is_empty
+    assert reader.capacity > 64
+    reader.give_back()
+    assert reader.capacity == 64
