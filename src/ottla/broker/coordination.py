@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, ProtocolError, StorageError, UserError
+from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
@@ -91,7 +91,7 @@ class GroupCoordinator:
         try:
             for record in self._topic.read_all():
                 self._replay_stored(record)
-        except (CorruptionError, StorageError) as error:
+        except StorageError as error:
             raise UserError(
                 f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
                 "or move it away and have consumers begin anew"
@@ -104,8 +104,20 @@ class GroupCoordinator:
         return self._topic.partition_of(group_id)
 
     def is_available(self, group_id: str) -> bool:
-        """Whether the group's partition is online: if not, nobody knows what it has committed."""
-        return self._topic.is_online(group_id)
+        """Whether the group's partition is online: if not, nobody knows what it has committed.
+
+        The same holds of one whose records could not be read.
+        """
+        return self._topic.is_online(group_id) and self._topic.was_read(group_id)
+
+    def refusal(self, group_id: str) -> ErrorCode:
+        """What to answer whoever asks for a group of which nothing is known, or NONE.
+
+        Its partition could not be read at the start, and to make up a group would lose what it has
+        committed. Clients then look for the coordinator, and again until there is one. Kafka's
+        counterpart: a `CoordinatorContext` that has failed to load.
+        """
+        return ErrorCode.NONE if self._topic.was_read(group_id) else ErrorCode.NOT_COORDINATOR
 
     def _replay_stored(self, record: StoredRecord) -> None:
         try:
@@ -121,32 +133,46 @@ class GroupCoordinator:
 
     def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
         self.load(at)
+        if refusal := self.refusal(request.group_id):
+            return JoinAnswer(error=refusal, member_id=request.member_id)
         waiting: Waiting[JoinAnswer] = Waiting()
         answer = self._run(self.machine.join(request, waiting, at), at)
         return waiting if answer is None else answer
 
     def sync(self, request: SyncRequest, at: Moment) -> SyncAnswer | Waiting[SyncAnswer]:
         self.load(at)
+        if refusal := self.refusal(request.claim.group_id):
+            return SyncAnswer(error=refusal)
         waiting: Waiting[SyncAnswer] = Waiting()
         answer = self._run(self.machine.sync(request, waiting, at), at)
         return waiting if answer is None else answer
 
     def heartbeat(self, claim: MemberClaim, at: Moment) -> Acknowledgement:
         self.load(at)
+        if refusal := self.refusal(claim.group_id):
+            return Acknowledgement(error=refusal)
         return self._run_now(self.machine.heartbeat(claim, at), at)
 
     def leave(self, group_id: str, leaving: tuple[Leaving, ...], at: Moment) -> LeaveAnswer:
         self.load(at)
+        if refusal := self.refusal(group_id):
+            return LeaveAnswer(error=refusal)
         return self._run_now(self.machine.leave(group_id, leaving, at), at)
 
     def consumer_heartbeat(self, request: HeartbeatRequest, at: Moment) -> HeartbeatAnswer:
         self.load(at)
+        if refusal := self.refusal(request.group_id):
+            return HeartbeatAnswer(error=refusal)
         return self._run_now(self.machine.consumer_heartbeat(request, at), at)
 
     # Offsets
 
     def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
         self.load(at)
+        if refusal := self.refusal(request.claim.group_id):
+            return PartitionErrors(
+                error=refusal, partitions=dict.fromkeys(request.offsets, refusal)
+            )
         decision = self.machine.commit(request, at)
         writing = _Writing(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, request.producer)
         return self._run_now(decision, at, writing)
@@ -156,15 +182,20 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, FetchedOffset]:
         """What was committed for some partitions, or with `None` for all that the group has.
 
-        Raises `ApiError` for somebody who is no member any more of a group of the new protocol.
+        Raises `ApiError` for somebody who is no member any more of a group of the new protocol, and
+        for a group of which nothing is known (`refusal`).
         """
         self.load(at)
+        if refusal := self.refusal(claim.group_id):
+            raise ApiError(refusal)
         return self.machine.fetch_offsets(claim, wanted)
 
     def delete_offsets(
         self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
     ) -> PartitionErrors:
         self.load(at)
+        if refusal := self.refusal(group_id):
+            return PartitionErrors(error=refusal)
         return self._run_now(self.machine.delete_offsets(group_id, wanted, at), at)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
@@ -192,6 +223,8 @@ class GroupCoordinator:
 
     def delete_group(self, group_id: str, at: Moment) -> Acknowledgement:
         self.load(at)
+        if refusal := self.refusal(group_id):
+            return Acknowledgement(error=refusal)
         return self._run_now(self.machine.delete_group(group_id, at), at)
 
     # Time

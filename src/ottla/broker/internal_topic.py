@@ -3,6 +3,7 @@
 Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,13 +13,17 @@ from ottla.base.files import Buffer
 from ottla.broker.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
-from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, iter_batches
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.append import AppendInfo
+from ottla.storage.checked_batches import checked_batches, repair_hint
 from ottla.storage.partition_log import Isolation, PartitionLog
 from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.seams import gapless_from
+
+logger = logging.getLogger(__name__)
 
 READ_SIZE = 1 << 20
 
@@ -65,6 +70,7 @@ class InternalTopic:
         self._broker = broker
         self._new = new
         self._compression = compression
+        self._unread: set[int] = set()
 
     def append(
         self,
@@ -80,7 +86,10 @@ class InternalTopic:
         offset. Raises `ApiError`, and has then written nothing.
         """
         name = self._new.name
-        topic = self._broker.topics.find(name) or self._broker.create_topic(self._new)
+        topic = self._broker.topics.find(name)
+        if topic is None:
+            topic = self._broker.create_topic(self._new)
+            self._unread.clear()
         builder = RecordBatchBuilder(compression=self._compression)
         if producer is not None:
             builder.is_transactional = True
@@ -95,15 +104,29 @@ class InternalTopic:
     def read_all(self) -> Iterator[StoredRecord]:
         """The last record of every key in every partition, and those of open transactions.
 
-        Raises `StorageError`, and `CorruptionError` for what is no record.
+        Nothing of a partition that is offline, or damaged: whoever asks for what it keeps is
+        refused from now on (`was_read`). Raises `StorageError`.
         """
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
             return
-        for _, partition in sorted(topic.partitions.items()):
-            if not partition.directory.is_offline:
-                log = partition.log
-                yield from latest_records(batches_of(log), log.directory)
+        self._unread.update(topic.leaderless_indexes)
+        for index, partition in sorted(topic.partitions.items()):
+            if partition.directory.is_offline:
+                continue
+            log = partition.log
+            try:
+                cleaned_until = partition.directory.cleaned.get((topic.name, index), 0)
+                known = log.witness.known.gapless_from, log.seams.recorded, cleaned_until
+                batches = batches_of(log, gapless_from(*known))
+                yield from latest_records(batches, log.directory)
+            except CorruptionError as error:
+                self._unread.add(index)
+                logger.error("%s; what %s keeps is not served", error, log.name)
+
+    def was_read(self, place: str) -> bool:
+        """Whether all is known that the partition keeps that an id stands for."""
+        return not self._unread or self.partition_of(place) not in self._unread
 
     def partition_of(self, place: str) -> int:
         """The partition that an id stands for, or will when the topic is made."""
@@ -144,17 +167,29 @@ def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecor
     return iter(latest.records())
 
 
-def batches_of(log: PartitionLog) -> Iterator[Batch]:
-    """Every batch of a log, to its end; raises `InvalidBatchError`."""
+def batches_of(log: PartitionLog, gapless: int | None = None) -> Iterator[Batch]:
+    """Every batch of a log, to its end, each checked; raises `CorruptionError`.
+
+    From the offset `gapless` on a gap is one too.
+    """
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, READ_SIZE, Isolation.LOG_END)
         region = data.records.read() if data.records else b""
-        if not region:
+        if data.records is None or not region:
+            _check_gap(log, (offset, log.log_end_offset), gapless)
             return
-        for batch in iter_batches(region, allow_torn_tail=True):
+        for batch in checked_batches(data.records, region):
+            _check_gap(log, (offset, batch.base_offset), gapless)
             yield batch
             offset = batch.last_offset + 1
+
+
+def _check_gap(log: PartitionLog, gap: tuple[int, int], gapless: int | None) -> None:
+    start, end = gap
+    if gapless is not None and max(start, gapless) < end:
+        reason = f"offsets {start} to {end - 1} are missing"
+        raise CorruptionError(log.directory, 0, f"{reason}; {repair_hint(log.directory)}")
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, ProtocolError, StorageError, UserError
+from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.moment import Moment
 from ottla.broker.coordination import REFUSALS, GroupCoordinator
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
@@ -95,7 +95,7 @@ class TransactionCoordinator:
         try:
             for record in self._topic.read_all():
                 self._replay_stored(record)
-        except (CorruptionError, StorageError) as error:
+        except StorageError as error:
             raise UserError(
                 f"cannot read how transactions stand: {error}; restore {TRANSACTION_STATE}, or "
                 "move it away and abort what is open by hand"
@@ -106,8 +106,13 @@ class TransactionCoordinator:
         self._try_again()
 
     def is_available(self, transactional_id: str) -> bool:
-        """Whether the partition that keeps the id is online."""
-        return self._topic.is_online(transactional_id)
+        """Whether the partition that keeps the id is online, and was read at the start."""
+        return self._topic.is_online(transactional_id) and self._topic.was_read(transactional_id)
+
+    def refusal(self, transactional_id: str) -> ErrorCode:
+        """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
+        was_read = self._topic.was_read(transactional_id)
+        return ErrorCode.NONE if was_read else ErrorCode.NOT_COORDINATOR
 
     def _replay_stored(self, record: StoredRecord) -> None:
         try:
@@ -127,6 +132,8 @@ class TransactionCoordinator:
         Raises `StorageError` when that could not be written.
         """
         self.load(at)
+        if refusal := self.refusal(request.transactional_id):
+            return ProducerAnswer(error=refusal)
         decision = self.machine.init_producer(request, at)
         answer = self._run(decision, at)
         if decision.records and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -144,6 +151,8 @@ class TransactionCoordinator:
         client_version: int = 0,
     ) -> Outcome:
         self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return Outcome(error=refusal)
         decision = self.machine.add_partitions(claim, partitions, at, client_version=client_version)
         return self._run(decision, at)
 
@@ -159,6 +168,8 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition belongs to the open transaction; see the machine's `verify`."""
         self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return dict.fromkeys(partitions, refusal)
         return self.machine.verify(claim, partitions)
 
     def admit(
@@ -181,6 +192,8 @@ class TransactionCoordinator:
         self, claim: ProducerClaim, at: Moment, *, is_commit: bool, client_version: int = 0
     ) -> ProducerAnswer:
         self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return ProducerAnswer(error=refusal)
         decision = self.machine.end(claim, at, is_commit=is_commit, client_version=client_version)
         return self._run(decision, at)
 

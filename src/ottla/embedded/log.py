@@ -29,12 +29,12 @@ from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.flusher import Flusher
 from ottla.embedded.open_files import allow_open_files
-from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
-from ottla.record.record import Record, read_records
+from ottla.record.record import Record
 from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.append import LongPreparationError
+from ottla.storage.checked_batches import checked_batches, checked_records
 from ottla.storage.partition_log import Isolation, PartitionLog
 
 READ_SIZE = 1024 * 1024
@@ -250,7 +250,8 @@ class Log:
         """The records of a partition from an offset up to `until`, or to the end as it is now.
 
         Starts at the log's first offset when `from_offset` is no longer there. Control records
-        and those of unfinished or aborted transactions are left out.
+        and those of unfinished or aborted transactions are left out. Raises `CorruptionError` for
+        a batch that has changed on the disk.
         """
         with self._lock:
             log = self._partition_log(topic, partition)
@@ -261,14 +262,14 @@ class Log:
                 self._check_open()
                 data = log.read(offset, READ_SIZE, Isolation.LAST_STABLE)
                 region = data.records.read() if data.records else b""
-            if not region:
+            if data.records is None or not region:
                 return
             aborted = AbortedRanges(data.aborted or [])
-            for batch in iter_batches(region, allow_torn_tail=True):
+            for batch in checked_batches(data.records, region):
                 offset = batch.last_offset + 1
                 if batch.is_control or aborted.covers(batch):
                     continue
-                for record in read_records(batch):
+                for record in checked_records(data.records, batch):
                     if from_offset <= record.offset < end:
                         yield record
 

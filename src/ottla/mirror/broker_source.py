@@ -142,6 +142,7 @@ class BrokerSource:
 
 def _records(run: memoryview, from_offset: int, until_offset: int) -> Iterator[Record]:
     for batch in iter_batches(run):
+        batch.check()
         if not batch.is_control:
             for record in read_records(batch):
                 if from_offset <= record.offset < until_offset:

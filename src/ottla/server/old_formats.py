@@ -33,6 +33,9 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
         region = data.records.read()
         try:
             batches: list[Batch] = list(iter_batches(region, allow_torn_tail=True))
+            for batch in batches:
+                # What is converted gets a new checksum, under which damage would not show.
+                batch.check()
             converted = down_convert(batches, magic, wanted.offset)
         except InvalidBatchError as error:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error

@@ -152,6 +152,7 @@ class LogDirectory:
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
         recovery_points = self._recovery_points.read_if_whole()
+        high_watermarks = self._high_watermarks.read_if_whole()
         self.checkpointed = recovery_points
         self._log_starts.read()
         self.cleaned = self._cleaner_points.read_if_whole()
@@ -174,6 +175,7 @@ class LogDirectory:
                 was_clean_stop=was_clean,
                 recovery_point=recovery_points.get(key, 0),
                 log_start_offset=log_starts[key],
+                high_watermark=high_watermarks.get(key),
                 cleaned_until=self.cleaned.get(key, 0),
                 topic_id=found_logs[key].topic_id,
                 witness=found_logs[key].witness,

@@ -329,8 +329,8 @@ class PartitionLog:
         end = self.segments.values[behind].base_offset
         assert end <= self.offsets.recovery_point, "an unflushed segment is compacted"
         self.seams.open(end)
-        if self.seams.recorded is not None:
-            self.seams.record()
+        # Before there is a gap: whoever finds one goes by it (`gapless_from`).
+        self.seams.record()
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """An empty segment's files; the caller adds it to the log."""

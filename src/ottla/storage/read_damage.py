@@ -37,17 +37,30 @@ class KnownEnd:
     was_stopped_cleanly: bool
     recovery_point: int
     """All before it was on the disk; 0 where nothing is recorded."""
-
-    @property
-    def end_offset(self) -> int | None:
-        """Where the log ends, if that is sure: a clean stop flushes all."""
-        return self.recovery_point if self.was_stopped_cleanly and self.recovery_point else None
+    end_offset: int | None
+    """Where the log ends, if that is sure: a clean stop flushes all."""
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
         """Whether the last segment holds what no crash leaves; not of one that ends too early."""
         if not tail.is_whole:
             return self.was_stopped_cleanly or tail.end_offset < self.recovery_point
         return self.end_offset is not None and tail.end_offset > self.end_offset
+
+
+def known_end(
+    *, was_stopped_cleanly: bool, recovery_point: int, high_watermark: int | None
+) -> KnownEnd:
+    """What two checkpoints say together; where they differ, one may have changed on the disk.
+
+    A broker writes both when it stops; between two writings neither is ahead of the log.
+    """
+    least = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
+    is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
+    return KnownEnd(
+        was_stopped_cleanly=was_stopped_cleanly,
+        recovery_point=least,
+        end_offset=least if is_sure and least else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +199,7 @@ def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Da
         end=size,
         reason=(
             f"the log ends at offset {end_offset}, and {CHECKPOINT_RECOVERY_POINT} says that it "
-            f"was on the disk up to offset {recovery_point}"
+            f"reached at least to offset {recovery_point}"
         ),
         from_offset=end_offset,
         until_offset=recovery_point,

@@ -46,6 +46,7 @@ from ottla.storage.read_damage import (
     LogTail,
     SegmentPlace,
     damaged_tail,
+    known_end,
     place_of,
     repair_hint,
     stretches,
@@ -205,18 +206,28 @@ class ReadOnlyLogDirectory:
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""
+        key = topic, partition
         was_stopped_cleanly = self.was_stopped_cleanly
-        recovery_points: dict[tuple[str, int], int] = {}
+        recovery_point = 0
+        # Neither is ahead of the log; this one may be missing.
+        high_watermark = self._high_watermarks_if_whole().get(key)
         try:
-            recovery_points = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
+            recovery_point = self.checkpointed(CHECKPOINT_RECOVERY_POINT).get(key, 0)
         except CorruptionError as error:
             if not self.steps_over_damage:
                 reason = f"{error.reason}; {repair_hint(self.path)}"
                 raise CorruptionError(error.path, error.position, reason) from error
-        return KnownEnd(
+        return known_end(
             was_stopped_cleanly=was_stopped_cleanly,
-            recovery_point=recovery_points.get((topic, partition), 0),
+            recovery_point=recovery_point,
+            high_watermark=high_watermark,
         )
+
+    def _high_watermarks_if_whole(self) -> dict[tuple[str, int], int]:
+        try:
+            return self.checkpointed(CHECKPOINT_HIGH_WATERMARK)
+        except CorruptionError:
+            return {}
 
     @property
     def steps_over_damage(self) -> bool:

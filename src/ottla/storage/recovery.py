@@ -68,6 +68,8 @@ class LoadRequest:
     was_clean_stop: bool
     recovery_point: int
     log_start_offset: int
+    high_watermark: int | None = None
+    """As it was last written down; `None` where it was not."""
     cleaned_until: int = 0
     """Below it compaction may have left gaps between segments."""
     topic_id: Uuid | None = None
@@ -122,8 +124,8 @@ class _Loader:
         if request.was_clean_stop and log_end_offset > 0:
             recovery_point = log_end_offset
         if not self._segments.values:
-            self._segments.add(self._open_segment(request.log_start_offset, create=True))
-            log_end_offset = request.log_start_offset
+            log_end_offset = self._start_of_empty()
+            self._segments.add(self._open_segment(log_end_offset, create=True))
             if log_end_offset > 0:
                 # Once its name tells the log's start, the next checkpoint does not.
                 self._files.sync_directory(self._directory)
@@ -436,13 +438,43 @@ class _Loader:
         SnapshotFiles(self._files, self._directory).remove_outside(start, start)
         return start
 
+    @property
+    def _least_end(self) -> int:
+        """Where the log ended at a clean stop, as two checkpoints say; 0 where none knows."""
+        request = self._request
+        if not request.was_clean_stop:
+            return 0
+        if request.high_watermark is None:
+            return request.recovery_point
+        return min(request.recovery_point, request.high_watermark)
+
+    def _start_of_empty(self) -> int:
+        """Where a log begins that has no file: at its start, or where it ended at a clean stop."""
+        start, end = self._request.log_start_offset, self._least_end
+        if end <= start:
+            return start
+        logger.error(
+            "%s has no file of its log, and at a clean stop it had offsets %d to %d; they are "
+            "lost, and the log goes on at offset %d",
+            self._directory, start, end - 1, end,
+        )  # fmt: skip
+        return end
+
     def _end_of_active(self) -> int:
         """Where the active segment ends; one whose end is damaged becomes an old one."""
         active = self._segments.active
         known_end = self._request.recovery_point if self._request.was_clean_stop else None
         try:
-            return checked_end(active, known_end)
+            end = checked_end(active, known_end)
+            if end >= self._least_end:
+                return end
+            reason = (
+                f"the log ends at offset {end}, and at a clean stop it ended at {self._least_end}"
+            )
+            raise CorruptionError(active.log.path, active.log.size, reason)
         except CorruptionError as error:
+            # Also where the end is lost: another record at an offset that was acknowledged would
+            # be taken for the one that is gone.
             end = end_behind_damage(active, self._request.recovery_point)
             logger.error("%s; it is kept, and the log goes on at offset %d", error, end)
             self._segments.add(self._open_segment(end, create=True))

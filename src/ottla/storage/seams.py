@@ -71,6 +71,16 @@ class Seams:
         self.recorded = self.tight_from
 
 
+def gapless_from(witnessed: int | None, recorded: int | None, cleaned_until: int) -> int | None:
+    """The offset from which on a gap in a log means that batches are lost; `None`: nobody knows.
+
+    By the log's witness, by its recorded seam, or else by how far it was compacted.
+    """
+    if witnessed is None:
+        return None
+    return max(witnessed, cleaned_until if recorded is None else recorded)
+
+
 def _read(file_system: FileSystem, path: str) -> int | None:
     try:
         return parse_seams(path, unsealed(path, read_file(file_system, path)))

@@ -43,6 +43,8 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    if refusal := call.broker.groups.refusal(group_id):
+        return DescribedGroup(group_id=group_id, error_code=refusal)
     found = call.broker.groups.describe_consumer(group_id, call.at)
     if found is not None:
         return _group(found, call)

@@ -37,6 +37,8 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
     found = call.broker.groups.describe(group_id, call.at)
     if found is not None:
         return _group(found)
+    if refusal := call.broker.groups.refusal(group_id):
+        return DescribedGroup(group_id=group_id, error_code=refusal)
     group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if call.api_version >= FIRST_NOT_FOUND_VERSION:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND

@@ -51,7 +51,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             node_id=-1,
             port=-1,
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message=f"The log directory of the {what}'s partition is offline.",
+            error_message=f"The log directory of the {what}'s partition is offline, or damaged.",
         )
     host, port = call.address
     return Coordinator(

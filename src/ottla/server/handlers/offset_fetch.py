@@ -70,13 +70,23 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
             for one in in_turns(request.topics)
         ]
     claim = MemberClaim(group_id=request.group_id)
+    error_code = ErrorCode.NONE
+    try:
+        fetched = _fetch(claim, wanted, request, call)
+    except ApiError as error:
+        error_code = error.code
+        fetched = [
+            (one, [_Found(index=index, error=error_code) for index in one.indexes])
+            for one in wanted or ()
+        ]
     return OffsetFetchResponse(
+        error_code=error_code,
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name or "", partitions=[_old_partition(one) for one in in_turns(found)]
             )
-            for topic, found in _fetch(claim, wanted, request, call)
-        ]
+            for topic, found in fetched
+        ],
     )
 
 

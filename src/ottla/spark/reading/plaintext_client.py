@@ -113,6 +113,7 @@ class PlaintextClient:
         def touched(found: Fetched) -> Iterator[tuple[Batch, bool]]:
             is_aborted = aborted_in(found)
             for batch in iter_batches(found.records):
+                batch.check()
                 is_seen = not is_aborted(batch) and not batch.is_control
                 if (
                     split.from_offset <= batch.last_offset

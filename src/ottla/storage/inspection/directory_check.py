@@ -30,6 +30,7 @@ from ottla.storage.inspection.roles import (
 from ottla.storage.inspection.rows import DamageRow
 from ottla.storage.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.seams import gapless_from
 from ottla.storage.witness import read_witness
 
 TopicPartition = tuple[str, int]
@@ -150,7 +151,7 @@ class _DirectoryCheck:
             self._add(self._check_entries(name, entries, logs))
         if self._is_clean:
             self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
-        elif not self._options.is_live:
+        if not self._options.is_live:
             self._add(self._check_gaps(checkpoints, logs))
 
     def _add(self, findings: Iterator[Finding]) -> None:
@@ -265,20 +266,30 @@ class _DirectoryCheck:
         checkpoints: dict[str, dict[TopicPartition, int]],
         logs: dict[TopicPartition, PartitionReport],
     ) -> Iterator[Finding]:
-        """The next start looks at each log from its recovery point on (`recovery`)."""
+        """Offsets that are missing before a segment are lost, unless compaction was there.
+
+        After an unclean stop the next start looks at each log from its recovery point on
+        (`recovery`), and drops what it finds after a gap.
+        """
         for key, log in logs.items():
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
+            gapless = gapless_from(log.witnessed, None, cleaned_until)
             for base_offset, first in log.gaps:
-                if base_offset > max(recovery_point, cleaned_until):
+                path = join(log.path, filenames.log_file_name(base_offset))
+                missing = f"offsets {first} to {base_offset - 1}"
+                if not self._is_clean and base_offset > max(recovery_point, cleaned_until):
                     yield Finding(
                         kind=FindingKind.GAP,
-                        path=join(log.path, filenames.log_file_name(base_offset)),
+                        path=path,
                         position=None,
-                        reason=f"the next start would drop it, and what follows, since offsets "
-                        f"{first} to {base_offset - 1} are missing before it",
+                        reason=f"the next start would drop it, and what follows, since {missing} "
+                        "are missing before it",
                         entry=(*key, log.end_offset),
                     )
+                elif gapless is not None and max(first, gapless) < base_offset:
+                    kind, reason = FindingKind.LOST_OFFSETS, f"{missing} before it are lost"
+                    yield _finding(kind, path, None, reason)
 
 
 def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

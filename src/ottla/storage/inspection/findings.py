@@ -29,6 +29,8 @@ class FindingKind(Enum):
     """The same, with damage in the log that waits."""
     GAP = "gap"
     """Segments behind a gap, in a log that the next start recovers: it would drop them."""
+    LOST_OFFSETS = "lost_offsets"
+    """A gap before a segment, in a log that had none there."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"

@@ -71,6 +71,8 @@ class PartitionReport:
 
     None where compaction has worked, which leaves gaps for good reasons (`seams` tells where).
     """
+    witnessed: int | None = None
+    """The offset from which on the log had no gaps when a broker last opened it."""
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
@@ -96,7 +98,8 @@ class _PartitionCheck:
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
         self._add(self._check_names(set(bases)))
-        self._read_own(filenames.WITNESS, parse_witness)
+        witness = self._read_own(filenames.WITNESS, parse_witness)
+        self._report.witnessed = None if witness is None else witness.gapless_from
         report = self._report
         if bases:
             report.start_offset = bases[0]

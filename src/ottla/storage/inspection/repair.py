@@ -152,6 +152,7 @@ class _Repair:
             ActionKind.REBUILD_TRANSACTIONS: self._rebuild_transactions,
             ActionKind.REPLACE_SNAPSHOT: self._replace_snapshot,
             ActionKind.FINISH_SWAP: self._finish_swap,
+            ActionKind.ACCEPT_LOSS: lambda action: self._move_recovery_point(action.path),
             ActionKind.WRITE_TOPIC_ID: self._write_topic_id,
             ActionKind.SET_ASIDE: self._set_aside,
             ActionKind.SET_CHECKPOINT: self._set_checkpoint,

@@ -38,6 +38,8 @@ class ActionKind(Enum):
     """Removes a producer snapshot, and takes a new one of the log's end."""
     FINISH_SWAP = "finish_swap"
     """Carries out what compaction had decided; the path is the partition's directory."""
+    ACCEPT_LOSS = "accept_loss"
+    """Forgets that a log had no gap; the path is the partition's directory."""
     WRITE_TOPIC_ID = "write_topic_id"
     SET_ASIDE = "set_aside"
     """Renames an unreadable checkpoint; the next start does without it."""
@@ -87,6 +89,7 @@ SIMPLE_ACTIONS = {
     FindingKind.BATCH_EPOCH: ActionKind.STAMP_EPOCH,
     FindingKind.UNFINISHED_SWAP: ActionKind.FINISH_SWAP,
     FindingKind.GAP: ActionKind.SET_CHECKPOINT,
+    FindingKind.LOST_OFFSETS: ActionKind.ACCEPT_LOSS,
     FindingKind.PARTITION_METADATA: ActionKind.WRITE_TOPIC_ID,
     FindingKind.CHECKPOINT: ActionKind.SET_ASIDE,
     FindingKind.CHECKPOINT_ENTRY: ActionKind.SET_CHECKPOINT,
@@ -160,20 +163,19 @@ def _action(finding: Finding) -> Action | None:
 
 def _reason(kind: ActionKind, finding: Finding) -> str:
     """Names the file where the step is about another one."""
-    if kind in (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP) or (
-        finding.kind is FindingKind.GAP
-    ):
+    named = (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS)
+    if kind in named or finding.kind is FindingKind.GAP:
         return f"{base_name(finding.path)} {finding.reason}"
     return finding.reason
 
 
 def _path(kind: ActionKind, finding: Finding) -> str:
-    """An index is made from its log; a swap concerns the whole partition."""
+    """An index is made from its log; a swap and a loss concern the whole partition."""
     if kind is ActionKind.REBUILD_INDEXES:
         return f"{finding.path.rpartition('.')[0]}.log"
     if finding.kind is FindingKind.GAP:
         directory = parent_directory(parent_directory(finding.path))
         return join(directory, CHECKPOINT_RECOVERY_POINT)
-    if kind is ActionKind.FINISH_SWAP:
+    if kind in (ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS):
         return parent_directory(finding.path)
     return finding.path

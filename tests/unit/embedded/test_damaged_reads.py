@@ -1,0 +1,52 @@
+"""Reads in process of a log that has changed on the disk: a process that decodes batches checks."""
+
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import CorruptionError
+
+VALUE = b"forty-two"
+
+
+def stopped(path: Path) -> Path:
+    """Ten records after a clean stop; returns the log file."""
+    with ottla.open(path) as log:
+        log.create_topic("t")
+        for _ in range(10):
+            log.append("t", VALUE)
+    return path / "t-0" / f"{0:020d}.log"
+
+
+def test_a_flipped_bit_of_a_value_is_no_value(tmp_path: Path) -> None:
+    file = stopped(tmp_path / "d")
+    content = bytearray(file.read_bytes())
+    content[content.index(VALUE, len(content) * 3 // 10)] ^= 1
+    file.write_bytes(content)
+    with ottla.open(tmp_path / "d") as log:
+        records = log.read("t")
+        assert [next(records).value for _ in range(3)] == [VALUE] * 3
+        with pytest.raises(CorruptionError, match=r"CRC .* is stated.*ottla log repair") as error:
+            next(records)
+        assert (error.value.path, error.value.position) == (str(file), len(content) * 3 // 10)
+
+
+def test_a_log_that_has_lost_its_end_does_not_give_its_offsets_away_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stopped(tmp_path / "d")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size * 3 // 10])
+    with ottla.open(tmp_path / "d") as log:
+        assert "the log ends at offset 3, and at a clean stop it ended at 10" in caplog.text
+        assert log.append("t", b"new").offset == 10
+        assert [one.offset for one in log.read("t")] == [0, 1, 2, 10]
+
+
+def test_a_log_without_its_files_does_not_give_its_offsets_away_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopped(tmp_path / "d").unlink()
+    with ottla.open(tmp_path / "d") as log:
+        assert "offsets 0 to 9; they are lost" in caplog.text
+        assert log.append("t", b"new").offset == 10
