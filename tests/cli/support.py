@@ -15,7 +15,7 @@ from tests.ports import free_port
 SOURCE = Path(ottla.__file__).resolve().parents[1]
 """Where the package lies that is tested: its sources, or a compiled copy (`make compiled`)."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
-TIMEOUT_S = 120.0
+TIMEOUT_S = 600.0
 
 
 def run_ottla(

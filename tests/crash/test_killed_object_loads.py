@@ -25,7 +25,7 @@ from tests.stores import environment_of, new_bucket, served
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_SECONDS = 180
+LIMIT_SECONDS = 600
 
 
 @pytest.fixture

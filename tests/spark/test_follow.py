@@ -131,7 +131,7 @@ def test_a_follower_that_is_killed_is_completed_by_the_next(
             cwd=ROOT,
             env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
-            timeout=200,
+            timeout=600,
             check=False,
         )
         assert done.returncode == -signal.SIGKILL

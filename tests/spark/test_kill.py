@@ -16,7 +16,7 @@ from ottla.spark.table import table_files
 from tests.spark.topics import append, log_rows, table_rows
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 120
+SECONDS = 600
 
 
 def without_system_java(directory: Path) -> dict[str, str]:

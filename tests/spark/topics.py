@@ -16,7 +16,8 @@ def append(path: Path, counts: dict[int, int], *, topic: str = "orders") -> None
     """Adds records to partitions (0 and 1) of a topic, made when it is not there."""
     with ottla.open(path) as log:
         if topic not in log.topics():
-            log.create_topic(topic, partitions=2, config={"segment.bytes": 8192})
+            kept = {"segment.bytes": 8192, "retention.ms": -1}  # their times are long ago
+            log.create_topic(topic, partitions=2, config=kept)
         for partition, count in counts.items():
             for first in range(0, count, 25):
                 builder = RecordBatchBuilder()
