@@ -80,6 +80,11 @@ class OffsetIndex(SparseIndex):
         index = bisect_left(range(self.entry_count), position, key=self._position_at)
         return self.entry(index)[0] if index < self.entry_count else None
 
+    def position_before(self, position: int) -> int:
+        """The position of the last entry before another; 0, the segment's start, without one."""
+        index = bisect_left(range(self.entry_count), position, key=self._position_at) - 1
+        return self.entry(index)[1] if index >= 0 else 0
+
     def _position_at(self, index: int) -> int:
         return self.entry(index)[1]
 

@@ -32,8 +32,9 @@ from ottla.storage.epoch_replay import take_epochs
 from ottla.storage.header_check import HeaderCheck
 from ottla.storage.offset_by_timestamp import FoundOffset, find_timestamp
 from ottla.storage.offsets import LogOffsets
+from ottla.storage.producer_recall import recall_batches
 from ottla.storage.producer_replay import complete_transaction
-from ottla.storage.producer_state import AppendOrigin, BatchMetadata, take_batch
+from ottla.storage.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, take_batch
 from ottla.storage.recovery import RecoveredLog
 from ottla.storage.retired import RetiredSegment
 from ottla.storage.rolling import RollLimits, roll_reason, time_waited_ms
@@ -100,6 +101,7 @@ class PartitionLog:
             log_end_offset=recovered.log_end_offset,
             recovery_point=recovered.recovery_point,
         )
+        self.producers.recall = self._recall
         self.headers = HeaderCheck(self.segments, self.epochs, self.offsets)
         self.write_out()
 
@@ -204,6 +206,9 @@ class PartitionLog:
         if has_gap:
             self.witness.leave_gaps()
         return self._append(records, batches, now_ms)
+
+    def _recall(self, entry: ProducerEntry) -> None:
+        recall_batches(entry, self.segments, self.offsets.log_start_offset)
 
     def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
         """A retry is answered with the offsets of the first time, and not written."""

@@ -8,7 +8,7 @@ newest valid one at or below the log's end and replays from there. Kafka's count
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -72,7 +72,8 @@ class ProducerEntry:
     """One producer's state. `transaction_first_offset` is `None` outside a transaction.
 
     `quiet_since_ms` is when a look first found nothing new, on the monotonic clock; `None` when
-    something came since the last look.
+    something came since the last look. `is_partial`: a snapshot told of one batch, and the log may
+    hold others that the client waits for.
     """
 
     producer_id: int
@@ -82,6 +83,7 @@ class ProducerEntry:
     transaction_first_offset: int | None = None
     batches: deque[Remembered] = field(default_factory=_no_batches)
     quiet_since_ms: float | None = field(default=None, compare=False)
+    is_partial: bool = field(default=False, compare=False)
 
     @property
     def last_batch(self) -> BatchMetadata | None:
@@ -112,6 +114,7 @@ class ProducerEntry:
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
+            self.is_partial = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,8 @@ class ProducerState:
     """All producers of one log, up to `map_end_offset` (the next offset to be taken in)."""
 
     def __init__(self) -> None:
+        self.recall: Callable[[ProducerEntry], None] | None = None
+        """Completes an entry out of the log (`producer_recall`)."""
         self.entries: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0
         # First offset -> producer id of open transactions; dict order is offset order, since a
@@ -165,6 +170,8 @@ class ProducerState:
             return None
         if origin is CLIENT:
             known = entry.find(batch)
+            if known is None and entry.is_partial and batch.producer_epoch == entry.epoch:
+                known = self._find_in_log(entry, batch)
             if known is not None:
                 return known
         if batch.producer_epoch < entry.epoch:
@@ -183,6 +190,14 @@ class ProducerState:
                 f"Producer {batch.producer_id} is in a transaction; its batch says it is not.",
             )
         return None
+
+    def _find_in_log(self, entry: ProducerEntry, batch: Batch) -> BatchMetadata | None:
+        """Looks behind what a snapshot told, once."""
+        entry.is_partial = False
+        if self.recall is None or len(entry.batches) == BATCHES_TO_RETAIN:
+            return None
+        self.recall(entry)
+        return entry.find(batch)
 
     def check_marker(self, producer_id: int, marker: EndTransactionMarker) -> None:
         """Raises `ApiError` for a marker from a coordinator that has been replaced."""

@@ -151,4 +151,5 @@ def producer_entry(entry: ProducerSnapshotEntry) -> ProducerEntry:
                 entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms
             )
         )
+        producer.is_partial = True
     return producer
