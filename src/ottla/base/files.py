@@ -24,6 +24,9 @@ Buffer = bytes | bytearray | memoryview
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors for want of descriptors or memory; see `is_shortage`."""
 
+CAN_LEND_LOCKS: Final = sys.platform == "linux"
+"""Elsewhere `flock` and record locks exclude each other, also within a process."""
+
 IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
 
@@ -157,6 +160,13 @@ class FileSystem(Protocol):
 
 
 class FileLock(Protocol):
+    def lend(self) -> int | None:
+        """A descriptor that keeps the next one out for as long as a process has it that gets it.
+
+        For a child that is to outlive this process without anybody else at work there. `None` where
+        there is no such thing.
+        """
+
     def release(self) -> None:
         """Lets the next one in. A second release does nothing."""
 
@@ -338,6 +348,10 @@ class OsFileSystem:
         try:
             # Java's FileChannel.lock is a POSIX record lock: taking the same kind keeps Kafka out.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if CAN_LEND_LOCKS:
+                # Whoever held it may have died, and a child of his be at work still: see `lend`.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         except OSError as error:
             del _LOCKED_HERE[identity]
             os.close(descriptor)
@@ -428,9 +442,18 @@ class OsFileLock:
         self._descriptor = descriptor
         self._identity = identity
 
+    def lend(self) -> int | None:
+        if not CAN_LEND_LOCKS or self._descriptor < 0:
+            return None
+        # A record lock is the process's own; this one belongs to all who have the descriptor.
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._descriptor
+
     def release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            if CAN_LEND_LOCKS:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked may have it too
             # In this order: closing would drop the lock of a thread that was let in before it.
             os.close(descriptor)
             del _LOCKED_HERE[self._identity]

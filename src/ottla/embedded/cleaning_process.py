@@ -2,13 +2,18 @@
 
 The plan comes as JSON on standard input, the outcome goes as JSON to standard output. The process
 is nice to others. Killed in the middle it leaves `.cleaned` files, which the next pass or the next
-start removes.
+start removes. It ends with its broker, however that ends (`end_with_parent`), and until it has, the
+directory is claimed: the next broker must not remove files that are still being written.
 """
 
+import contextlib
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -34,6 +39,8 @@ from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.transaction_index import AbortedTransaction
 
 NICENESS = 10
+PR_SET_PDEATHSIG = 1
+"""Of Linux's `prctl`: the signal that is sent when the thread that has made us ends."""
 
 
 class CleaningProcessError(Exception):
@@ -48,13 +55,26 @@ class ProcessEngine:
         self._environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-        )
+        claim = task.directory.lend_claim()
+        ours, its = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(ours), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                pass_fds=[ours] if claim is None else [ours, claim],
+            )
+            os.close(ours)
+            return self._await_outcome(process, task, bytes_per_second)
+        finally:
+            os.close(its)
+
+    @staticmethod
+    def _await_outcome(
+        process: "subprocess.Popen[bytes]", task: CleaningTask, bytes_per_second: float
+    ) -> CompactionResult:
         # It must be dead, and not only dying, before the log's directory may go.
         task.on_stop = lambda: _kill(process)
         if task.is_stopped:
@@ -126,7 +146,27 @@ def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[A
     return "result", [asdict(result)]
 
 
+def end_with_parent(pipe: int, parent: int) -> None:
+    """Has this process killed when its parent ends, also by SIGKILL, which nobody can tell us of.
+
+    Linux sends a signal then (`prctl`). Elsewhere, and where that cannot be asked for, a thread
+    waits for the end of a pipe that only the parent has open for writing.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it ended before it could be asked for
+
+    def wait() -> None:
+        os.read(pipe, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="ottla-parent", daemon=True).start()
+
+
 def main() -> None:
+    end_with_parent(int(sys.argv[1]), int(sys.argv[2]))
     os.nice(NICENESS)
     fields, bytes_per_second = json.load(sys.stdin)
     json.dump(_outcome(_read_plan(fields), bytes_per_second), sys.stdout)

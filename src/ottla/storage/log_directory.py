@@ -302,6 +302,10 @@ class LogDirectory:
     def log_path(self, topic: str, partition: int) -> str:
         return join(self.path, partition_directory_name(topic, partition))
 
+    def lend_claim(self) -> int | None:
+        """A descriptor for a process that works here: until it ends, nobody else may."""
+        return None if self._lock is None else self._lock.lend()
+
     # Logs come, move and go
 
     def refuse(self, keys: Collection[TopicPartition]) -> None:

@@ -296,6 +296,9 @@ class FakeFileLock:
         self._locked = locked
         self._number: int | None = number
 
+    def lend(self) -> int | None:
+        return None
+
     def release(self) -> None:
         if self._number is not None:
             self._locked.discard(self._number)
