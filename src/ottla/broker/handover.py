@@ -88,8 +88,8 @@ RELEASE_LEVEL: Final = 21
 
 METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 QUORUM_STATE: Final = "quorum-state"
-OTTLAS_OWN: Final = frozenset({"cordoned.log.dirs"})
-"""Settings that Kafka 3.9 does not have."""
+OTTLAS_OWN: Final = ("cordoned.log.dirs", "max.auto.create.topics.", "ottla.")
+"""How the names of settings begin that Kafka 3.9 does not have."""
 
 KAFKAS_FOLDERS: Final = frozenset({"remote-log-index-cache"})
 
@@ -439,7 +439,7 @@ class _Wanted:
         for name, scope, ours in scopes:
             theirs = self.old.broker_configs(name)
             taken, _ = accepted_broker_configs(theirs, scope)
-            known = {key: text for key, text in ours.items() if key not in OTTLAS_OWN}
+            known = {key: text for key, text in ours.items() if not key.startswith(OTTLAS_OWN)}
             configs[BROKER_RESOURCE, name] = _changed(theirs, taken, known)
         groups = {
             name: values for (kind, name), values in configs.items() if kind == GROUP_RESOURCE

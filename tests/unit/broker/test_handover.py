@@ -64,6 +64,7 @@ def fill(broker: Broker) -> None:
     broker.append("t", 0, batch(), now_ms=NOW_MS)
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("log.retention.ms", "7"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
+    broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))
     broker.admin.alter_group("g", change("consumer.session.timeout.ms", "50000"))
     broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
     broker.allocate_producer_id()

@@ -1,6 +1,7 @@
 """Settings of Kafka's that mean nothing here."""
 
-from ottla.config.broker import broker_config
+from ottla.config.broker import broker_config, broker_settings
+from ottla.config.kafka_settings import kafka_settings
 from ottla.config.without_effect import (
     DYNAMIC_WITHOUT_EFFECT,
     WITHOUT_EFFECT,
@@ -29,3 +30,13 @@ def test_they_are_accepted_and_remembered() -> None:
     config = broker_config({"process.roles": "broker", "num.partitions": "2"})
     assert config.without_effect == ["process.roles"]
     assert config.num_partitions == 2
+
+
+def test_what_is_listed_without_effect_has_a_reason_and_is_no_setting_of_ours() -> None:
+    listed = kafka_settings()
+    assert all(map(is_without_effect, listed))
+    assert not listed.keys() & broker_settings().keys()
+    for row in listed.values():
+        assert row.doc.startswith("No effect here: ")
+        if row.default is not None and row.kind in ("int", "short", "long", "boolean", "double"):
+            row.parse(str(row.default))

@@ -151,6 +151,7 @@ def test_every_setting_that_kafka_lists_is_listed_with_its_default(broker: Broke
         "ssl.keystore.password": (None, 9, False),
         "zookeeper.session.timeout.ms": ("18000", 3, True),
         "group.share.max.groups": ("10", 4, True),
+        "log.message.format.version": ("3.0-IV1", 2, True),
     }
     found = {
         name: (configs[name].value, configs[name].config_type, configs[name].read_only)
