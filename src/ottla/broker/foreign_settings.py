@@ -130,6 +130,8 @@ def _with_metadata_log(
         unknown = dict.fromkeys(found.adoption.imported.topics, reason)
         adoption = replace(found.adoption, unknown={**found.adoption.unknown, **unknown})
         return replace(found, adoption=adoption, reason=reason)
+    if image.end_offset == 0:
+        return found  # formatted, or begun by a handover: no Kafka has written to it
     properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
     node_id = None if properties is None else properties.node_id
     importing = MetadataImport(

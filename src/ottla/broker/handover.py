@@ -24,7 +24,9 @@ from ottla.broker.accepted_settings import (
     accepted_quotas,
     accepted_topic_configs,
 )
+from ottla.broker.adoption_file import newest_adoption, read_adoption_file, write_adoption_file
 from ottla.broker.foreign_settings import FoundSettings, find_settings
+from ottla.broker.metadata_import import imported_state
 from ottla.broker.metadata_log import (
     SEGMENT_NAME,
     metadata_file_sizes,
@@ -113,6 +115,9 @@ class Handover:
     old: MetadataImage
     new: MetadataImage
     records: Sequence[VersionedRecord]
+    is_imported: bool
+    """Whether Ottla's files have all that the old log says, so that only changes after this one
+    are to be imported."""
 
     @property
     def node_id(self) -> int:
@@ -187,6 +192,7 @@ def plan_handover(
         old=known,
         new=new,
         records=_framed(list(image_changes(known, new)), is_new=is_new),
+        is_imported=not found.is_import,
     )
 
 
@@ -210,12 +216,34 @@ def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOpt
     )
     _write_epoch(plan, file_system, epoch, base_offset)
     _write_quorum_state(plan, file_system, epoch)
-    segment = join(plan.folder, log_file_name(base_offset))
+    name = log_file_name(base_offset)
+    segment = join(plan.folder, name)
+    if plan.is_new:
+        # Before the log: it has nothing that would have to be imported, should a crash come now.
+        _record(plan, file_system, {name: len(content)})
     replace_file(file_system, segment, content)
+    if not plan.is_new:
+        _record(plan, file_system, metadata_file_sizes(file_system, plan.metadata_path) or {})
     lines.append(
         f"{segment}: {len(plan.records)} records from offset {base_offset + 1} on, epoch {epoch}"
     )
     return lines
+
+
+def _record(plan: Handover, file_system: FileSystem, sizes: Mapping[str, int]) -> None:
+    """Notes what the log says now: what it says otherwise later, Kafka has changed."""
+    if not plan.is_imported:
+        return
+    known = newest_adoption(read_adoption_file(file_system, path) for path in plan.paths)
+    adoption = replace(
+        known,
+        revision=known.revision + 1,
+        end_offset=plan.old.end_offset + len(plan.records) + 1,
+        metadata_files=sizes,
+        imported=imported_state(plan.new, plan.new.topics.values(), str(plan.node_id)),
+    )
+    for path in plan.paths:
+        write_adoption_file(file_system, path, adoption)
 
 
 # What there is

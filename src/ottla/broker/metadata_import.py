@@ -64,13 +64,7 @@ class MetadataImport:
                 named = ", ".join(f"{name}={text}" for name, text in sorted(refused.items()))
                 unknown[topic.name] = f"{named} means nothing here"
         cluster, more = self._cluster()
-        imported = ImportedState(
-            topics={topic.name: topic.configs for topic in topics},
-            default_configs=self.image.broker_configs(),
-            broker_configs=self.image.broker_configs(self.node),
-            group_configs=self._groups,
-            quotas=self.image.quotas,
-        )
+        imported = imported_state(self.image, topics, self.node)
         adoption = replace(
             self.found.adoption,
             end_offset=self.image.end_offset,
@@ -127,14 +121,6 @@ class MetadataImport:
             revision=1 if old is None else old.revision + 1,
         )
 
-    @property
-    def _groups(self) -> dict[str, Configs]:
-        return {
-            name: values
-            for (kind, name), values in self.image.configs.items()
-            if kind == GROUP_RESOURCE
-        }
-
     def _cluster(self) -> tuple[ClusterState, list[str]]:
         """The state of the cluster with what applies here, and what does not."""
         ours, base = self.found.cluster, self.base
@@ -152,7 +138,7 @@ class MetadataImport:
             self._merged(base.quotas, self.image.quotas, ours.quotas)
         )
         groups, refused_groups = accepted_groups(
-            self._merged(base.group_configs, self._groups, ours.group_configs)
+            self._merged(base.group_configs, _groups(self.image), ours.group_configs)
         )
         state = replace(
             ours,
@@ -162,6 +148,23 @@ class MetadataImport:
             group_configs=groups,
         )
         return state, [*refused_defaults, *refused_own, *refused_quotas, *refused_groups]
+
+
+def imported_state(image: MetadataImage, topics: Iterable[TopicImage], node: str) -> ImportedState:
+    """What an image says of one node and of some topics, for the next import to compare with."""
+    return ImportedState(
+        topics={topic.name: topic.configs for topic in topics},
+        default_configs=image.broker_configs(),
+        broker_configs=image.broker_configs(node),
+        group_configs=_groups(image),
+        quotas=image.quotas,
+    )
+
+
+def _groups(image: MetadataImage) -> dict[str, Configs]:
+    return {
+        name: values for (kind, name), values in image.configs.items() if kind == GROUP_RESOURCE
+    }
 
 
 def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) -> Iterable[str]:

@@ -15,10 +15,13 @@ from ottla.broker.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.quota_changes import QuotaAlteration
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic, TopicGrowth
+from ottla.codec.schema import Message
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_writing import epoch_bytes
 from ottla.metadata.records import (
+    TOPIC_RESOURCE,
     AccessControlEntryRecord,
+    ConfigRecord,
     RegisterBrokerRecord,
     UserScramCredentialRecord,
 )
@@ -293,3 +296,58 @@ def test_a_crash_anywhere_leaves_what_the_next_handover_finishes() -> None:
         assert image_of(point.file_system) == image_of(whole), point
         count += 1
     assert count > 20
+
+
+def append_to_log(file_system: FakeFileSystem, *records: Message) -> None:
+    """What a Kafka that ran since has left in the metadata log."""
+    image = image_of(file_system)
+    content = epoch_bytes(
+        [(record, 0) for record in records],
+        base_offset=image.end_offset,
+        epoch=image.epoch + 1,
+        leader=(1, None),
+        now_ms=NOW_MS,
+    )
+    replace_file(file_system, join(LOG, f"{image.end_offset:020d}.log"), content)
+
+
+def retention(value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=TOPIC_RESOURCE, resource_name="t", name="retention.ms", value=value
+    )
+
+
+def test_what_kafka_changes_after_a_handover_counts_back_here(stopped: FakeFileSystem) -> None:
+    for kafkas, expected in (("5000", {"retention.ms": "5000"}), (None, {})):
+        hand_over(stopped)
+        append_to_log(stopped, retention(kafkas))
+        broker = open_broker(stopped)
+        assert broker.topics.get("t").overrides == expected
+        broker.admin.alter_topic("t", change("segment.ms", None))
+        broker.close()
+
+
+def test_what_is_changed_here_after_a_handover_counts_when_kafka_has_not_run(
+    stopped: FakeFileSystem,
+) -> None:
+    hand_over(stopped)
+    broker = open_broker(stopped)
+    assert broker.adoption.lines == ()
+    broker.admin.alter_topic("t", change("retention.ms", "77"))
+    broker.close()
+    hand_over(stopped)
+    again = open_broker(stopped)
+    assert again.topics.get("t").overrides == {"retention.ms": "77"}
+    again.close()
+
+
+def test_a_handover_without_an_open_in_between_keeps_what_kafka_has_changed(
+    stopped: FakeFileSystem,
+) -> None:
+    hand_over(stopped)
+    append_to_log(stopped, retention("5000"))
+    hand_over(stopped)
+    broker = open_broker(stopped)
+    assert broker.topics.get("t").overrides == {"retention.ms": "5000"}
+    broker.close()
+    assert image_of(stopped).topics["t"].configs == {"retention.ms": "5000"}
