@@ -99,10 +99,7 @@ class Broker:
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
         self.quotas.change(cluster.quotas)
-        self.fetch_sessions = FetchSessions(
-            self.config.max_incremental_fetch_session_cache_slots,
-            new_id=lambda: 1 + options.random_below(MAX_ID),
-        )
+        self.fetch_sessions = _fetch_sessions(self.config, options)
         self.auto_creation = AutoCreation(lambda: self.config)
         self._producer_ids = ProducerIds(
             opened.next_producer_id,
@@ -583,3 +580,11 @@ class Broker:
         for directory in self.directories:
             for log in directory.logs.values():
                 log.producers.expire(at, self.config.producer_id_expiration_ms)
+
+
+def _fetch_sessions(config: BrokerConfig, options: BrokerOptions) -> FetchSessions:
+    return FetchSessions(
+        config.max_incremental_fetch_session_cache_slots,
+        new_id=lambda: 1 + options.random_below(MAX_ID),
+        max_partition_count=config.max_incremental_fetch_session_cache_partitions,
+    )

@@ -201,13 +201,24 @@ class IncrementalFetch:
 
 
 class FetchSessions:
-    """All sessions by id. A full cache is searched, so that a fetch need keep no order of use."""
+    """All sessions by id, bounded by their number and their partitions.
 
-    def __init__(self, slot_count: int, new_id: Callable[[], int]) -> None:
-        """`new_id` gives a number from 1 to `MAX_ID`; one that is taken is counted on from."""
+    A full cache is searched, so that a fetch need keep no order of use.
+    """
+
+    def __init__(
+        self, slot_count: int, new_id: Callable[[], int], *, max_partition_count: int
+    ) -> None:
+        """`new_id` gives a number from 1 to `MAX_ID`; one that is taken is counted on from.
+
+        `max_partition_count` is that of all sessions: Kafka counts only slots, and a slot has as
+        many partitions as its client names, existing or not.
+        """
         self._slot_count = slot_count
+        self._max_partition_count = max_partition_count
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -215,12 +226,12 @@ class FetchSessions:
     @property
     def partition_count(self) -> int:
         """Over all sessions."""
-        return sum(len(session.partitions) for session in self._sessions.values())
+        return self._partition_count
 
     def begin(self, fetch: SessionFetch, now_ms: float) -> FetchContext:
         """What is to be read for a request; raises `ApiError` for a session that cannot go on."""
         if fetch.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(fetch.session_id, None)
+            self._end(fetch.session_id)
             if fetch.epoch == FINAL_EPOCH:
                 return SessionlessFetch(fetch.partitions)
             return FullFetch(self, fetch, now_ms)
@@ -231,13 +242,27 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != fetch.uses_topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.update(fetch)
+        self._update(session, fetch)
         if not session.partitions:
-            del self._sessions[session.id]
+            self._end(session.id)
             return SessionlessFetch(fetch.partitions)
         session.last_used_ms = now_ms
         session.epoch = next_epoch(fetch.epoch)
         return IncrementalFetch(session)
+
+    def _update(self, session: FetchSession, fetch: SessionFetch) -> None:
+        """Raises `ApiError` for a session that has become too large: its client begins anew."""
+        count = len(session.partitions)
+        session.update(fetch)
+        self._partition_count += len(session.partitions) - count
+        if self._partition_count > self._max_partition_count:
+            self._end(session.id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
 
     def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
         """Keeps what a full fetch has told; the session's id, or `NO_SESSION` without a slot."""
@@ -249,6 +274,7 @@ class FetchSessions:
             partition.tell(data)
             partitions[key_of(wanted)] = partition
         session_id = self._free_id()
+        self._partition_count += len(partitions)
         self._sessions[session_id] = FetchSession(
             session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms
         )
@@ -262,25 +288,33 @@ class FetchSessions:
         return session_id
 
     def _make_room(self, size: int, now_ms: float) -> bool:
-        """Ends a session for a new one of `size` partitions, if one may be ended.
+        """Ends sessions for a new one of `size` partitions, if they may be ended."""
+        if size > self._max_partition_count:
+            return False
+        while (
+            len(self._sessions) >= self._slot_count
+            or self._partition_count + size > self._max_partition_count
+        ):
+            victim = self._victim(size, now_ms)
+            if victim is None:
+                return False
+            self._end(victim.id)
+        return True
+
+    def _victim(self, size: int, now_ms: float) -> FetchSession | None:
+        """Who makes way for a session of `size` partitions.
 
         The longest unused goes if that has been a while, otherwise the smallest of the evictable,
         if it is smaller than the new one (Kafka: `FetchSessionCache.tryEvict`).
         """
-        if len(self._sessions) < self._slot_count:
-            return True
         if not self._sessions:
-            return False
+            return None
         victim = min(self._sessions.values(), key=lambda one: (one.last_used_ms, one.id))
-        if now_ms - victim.last_used_ms <= KEPT_MS:
-            evictable = [one for one in self._sessions.values() if one.is_evictable]
-            if not evictable:
-                return False
-            victim = min(evictable, key=lambda one: (len(one.partitions), one.id))
-            if len(victim.partitions) >= size:
-                return False
-        del self._sessions[victim.id]
-        return True
+        if now_ms - victim.last_used_ms > KEPT_MS:
+            return victim
+        evictable = [one for one in self._sessions.values() if one.is_evictable]
+        victim = min(evictable, key=lambda one: (len(one.partitions), one.id), default=victim)
+        return victim if evictable and len(victim.partitions) < size else None
 
 
 def next_epoch(epoch: int) -> int:

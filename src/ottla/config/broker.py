@@ -295,6 +295,15 @@ class BrokerConfig(TransactionConfig):
         (),
         "Addresses that may have more connections or fewer, as ADDRESS:COUNT.",
     )
+    max_incremental_fetch_session_cache_partitions: int = setting(
+        "max.incremental.fetch.session.cache.partitions",
+        "int",
+        200_000,
+        "How many partitions all fetch sessions may have together; fetches beyond are answered in "
+        "full. Kafka has no such limit.",
+        at_least=0,
+        is_dynamic=False,
+    )
     max_incremental_fetch_session_cache_slots: int = setting(
         "max.incremental.fetch.session.cache.slots",
         "int",

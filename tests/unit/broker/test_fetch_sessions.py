@@ -33,8 +33,9 @@ RECORDS = FileSlice(disk("/d").open("/d/records", create=True), 0, 10)
 NO_RECORDS = FileSlice(RECORDS.file, 0, 0)
 
 
-def sessions_of(slot_count: int = 3) -> FetchSessions:
-    return FetchSessions(slot_count, itertools.count(100).__next__)
+def sessions_of(slot_count: int = 3, max_partition_count: int = 100) -> FetchSessions:
+    new_id = itertools.count(100).__next__
+    return FetchSessions(slot_count, new_id, max_partition_count=max_partition_count)
 
 
 def partition(index: int = 0, offset: int = 0, *, topic_id: Uuid | None = None) -> PartitionQuery:
@@ -123,7 +124,7 @@ def test_a_full_fetch_that_names_an_unknown_session_is_served() -> None:
 
 
 def test_an_id_that_is_taken_is_counted_on_from() -> None:
-    sessions = FetchSessions(3, lambda: MAX_ID)
+    sessions = FetchSessions(3, lambda: MAX_ID, max_partition_count=100)
     assert [begin(sessions) for _ in range(3)] == [MAX_ID, 1, 2]
 
 
@@ -308,3 +309,42 @@ def test_the_longest_unused_session_makes_way_for_any() -> None:
     assert begin(sessions, 1, now_ms=KEPT_MS + 1) != NO_SESSION
     assert refused(sessions, fetch(stale, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     go_on(sessions, used, 2, now_ms=KEPT_MS + 1)
+
+
+def told(sessions: FetchSessions, count: int, now_ms: float) -> int:
+    """The id of a session of so many partitions, which only their number limits."""
+    wanted = [partition(index) for index in range(count)]
+    context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, *wanted), now_ms)
+    return context.tell(result(*[data() for _ in wanted])).session_id
+
+
+def test_sessions_are_bounded_by_their_partitions_together() -> None:
+    sessions = sessions_of(slot_count=1000, max_partition_count=10)
+    assert told(sessions, 11, 0) == NO_SESSION, "larger than all may be"
+    assert told(sessions, 6, 0) != NO_SESSION
+    assert told(sessions, 4, 0) != NO_SESSION
+    assert told(sessions, 1, 0) == NO_SESSION, "no room"
+    assert sessions.partition_count == 10
+    assert told(sessions, 8, KEPT_MS + 1) != NO_SESSION
+    assert (len(sessions), sessions.partition_count) == (1, 8), "both old ones had to go"
+
+
+def test_a_session_that_grows_beyond_the_bound_ends() -> None:
+    sessions = sessions_of(max_partition_count=5)
+    session_id = told(sessions, 4, 0)
+    more = [partition(index) for index in range(4, 7)]
+    with pytest.raises(ApiError) as refused:
+        sessions.begin(fetch(session_id, 1, *more), 0)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partition_count) == (0, 0)
+
+
+def test_partitions_that_are_forgotten_make_room() -> None:
+    sessions = sessions_of(max_partition_count=5)
+    session_id = told(sessions, 4, 0)
+    sessions.begin(fetch(session_id, 1, forgotten=(("t", 0), ("t", 1))), 0)
+    assert sessions.partition_count == 2
+    sessions.begin(fetch(session_id, 2, *[partition(index) for index in range(7, 10)]), 0)
+    assert sessions.partition_count == 5
+    sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
+    assert sessions.partition_count == 0
