@@ -17,6 +17,7 @@ from ottla.broker.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
 from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.topics import NewTopic
+from ottla.mirror.directory_source import DirectorySource
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.partition_log import Isolation
@@ -237,3 +238,10 @@ def test_a_directory_without_the_metadata_log_deletes_nothing(
     assert again.adoption.is_unknown("plain")
     assert not again.adoption.is_unknown("made-here")
     again.close()
+
+
+def test_a_mirror_of_the_directory_gets_the_settings_too() -> None:
+    source = DirectorySource(str(RECORDED / "logdir"))
+    assert {one.name: one.overrides for one in source.topics()} == {
+        one["name"]: one["configs"] for one in told()["topics"] if not one["internal"]
+    }

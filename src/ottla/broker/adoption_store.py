@@ -46,8 +46,13 @@ class AdoptionStore:
         if found.is_import or before != self._state:
             self._write()
 
+    def hold(self, topic: str, reason: str) -> None:
+        """Nobody knows the settings of a topic that is new here; raises `StorageError`."""
+        self._state = replace(self._state, unknown={**self.unknown, topic: reason})
+        self._write()
+
     def forget(self, topic: str) -> None:
-        """The topic goes; one that is made of that name is another. Raises `StorageError`."""
+        """The topic goes, or its settings are known by now; raises `StorageError`."""
         if topic in self._state.unknown:
             left = {name: one for name, one in self.unknown.items() if name != topic}
             self._state = replace(self._state, unknown=left)

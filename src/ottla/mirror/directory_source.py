@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ottla.base.files import FileSystem
+from ottla.broker.foreign_settings import find_settings
 from ottla.broker.internal_topic import StoredRecord, latest_records
-from ottla.broker.topic_file import merge_topic_files, read_topic_file
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
 from ottla.coordinator.offsets.records import (
@@ -46,8 +46,9 @@ class DirectorySource:
         """Nothing is held open."""
 
     def topics(self) -> list[SourceTopic]:
-        files = (read_topic_file(one.file_system, one.path) for one in self._directories)
-        told = merge_topic_files(files)
+        paths = [one.path for one in self._directories]
+        settings = find_settings(paths, self._directories[0].file_system)
+        told = settings.known
         found = []
         for name, partitions in sorted(locate(self._directories).items()):
             if is_internal(name):
@@ -62,7 +63,9 @@ class DirectorySource:
                     name=name,
                     topic_id=topic_id,
                     partition_count=max(count, entry.partition_count if entry else 0),
-                    overrides=None if entry is None else dict(entry.overrides),
+                    overrides=None
+                    if entry is None or settings.why_unknown(name, topic_id) is not None
+                    else dict(entry.overrides),
                 )
             )
         return found

@@ -74,8 +74,13 @@ class Target:
         topic = self.broker.topics.find(wanted.name)
         if topic is None:
             self._create(wanted, overrides)
+            if wanted.overrides is None:
+                reason = "the source of its mirror does not say the settings"
+                self.broker.adoption.hold(wanted.name, reason)
         else:
             self._follow(topic, wanted, overrides)
+            if wanted.overrides is not None:
+                self.broker.adoption.forget(wanted.name)
         return sorted((wanted.overrides or {}).keys() - overrides.keys())
 
     def _create(self, wanted: SourceTopic, overrides: Mapping[str, str]) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.base.files import join, read_file, replace_file
+from ottla.broker.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
@@ -344,3 +346,18 @@ def test_a_batch_larger_than_the_segments_of_its_topic_is_named(
     source.broker.admin._store.configure(source.broker.topics.get("t"), {"segment.bytes": "1000"})
     report = mirror_once(source.files, target)
     assert "segment.bytes" in report.refusals["t-0"]
+
+
+def test_where_a_source_does_not_say_its_settings_the_copy_loses_nothing_until_it_does(
+    source: SourceLog, target: FakeFileSystem
+) -> None:
+    source.fill(3)
+    known = read_file(source.files, join(SOURCE, TOPIC_FILE_NAME))
+    source.files.remove(join(SOURCE, TOPIC_FILE_NAME))
+    mirror_once(source.files, target)
+    with target_on(target) as opened:
+        assert "does not say" in opened.broker.adoption.unknown["t"]
+    replace_file(source.files, join(SOURCE, TOPIC_FILE_NAME), known)
+    mirror_once(source.files, target)
+    with target_on(target) as opened:
+        assert not opened.broker.adoption.unknown
