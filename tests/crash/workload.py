@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.config.topic import TopicConfig
+from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log_directory import LogDirectory
@@ -167,6 +168,9 @@ class Writer:
         # The leader epoch lies outside the CRC, as the base offset does.
         records[12:16] = self.epoch.to_bytes(4, "big")
         self._note(Act.APPENDING, records=bytes(records))
+        for batch in iter_batches(records):
+            # As producers send them; the log puts the offset back.
+            batch.stamp(0, self.epoch)
         self.log.append_as_leader(records, leader_epoch=self.epoch, now_ms=NOW_MS, origin=origin)
         self.log.write_out()
         self._note(Act.WRITTEN)

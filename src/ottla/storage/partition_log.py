@@ -323,10 +323,13 @@ class PartitionLog:
         return segment
 
     def _keep_aborted(self, *, durably: bool) -> None:
-        """Lets compaction take out what the transaction index could be made from."""
-        if self.config.is_compacted:
-            active = self.segments.active
-            active.witness.keep_aborted(active.transaction_index, durably=durably)
+        """Lets a lost or shortened transaction index be told from one that never had more.
+
+        The log has the markers, but to look for them at each start would take a walk over all of
+        it; and compaction takes out what an index could be made from.
+        """
+        active = self.segments.active
+        active.witness.keep_aborted(active.transaction_index, durably=durably)
 
     def leave_gaps_below(self, base_offset: int) -> None:
         """Lets compaction have the segments up to and with one, all of which are flushed."""

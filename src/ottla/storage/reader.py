@@ -21,6 +21,7 @@ from ottla.base.ids import Uuid
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records
 from ottla.storage.aborted_ranges import AbortedRanges
+from ottla.storage.aborted_reading import indexed_transactions
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
@@ -32,8 +33,6 @@ from ottla.storage.filenames import (
     META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
-    FileKind,
-    FileSuffix,
     parse_directory_name,
     partition_directory_name,
 )
@@ -59,7 +58,7 @@ from ottla.storage.segment_reader import (
     SegmentReader,
     list_partition,
 )
-from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.transaction_tail import OpenTransaction, TransactionTail, overlapping
 
 REPLACEMENTS_PER_SEGMENT = 100
@@ -600,35 +599,13 @@ class ReadOnlyLog:
         ):
             # An index that went with its segment while the others were read counts as empty.
             before = listed
-            found += self._indexed_transactions(from_offset, until_offset)
+            segments = self._segments_from(from_offset)
+            found += indexed_transactions(self._file_system, segments, (from_offset, until_offset))
             self._list_again()
         return overlapping(found, from_offset, until_offset)
 
-    def _indexed_transactions(
-        self, from_offset: int, until_offset: int
-    ) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
-        for segment in self._segments_from(from_offset):
-            index = self._transaction_index(segment)
-            with closing(index):
-                some, is_complete = index.collect(from_offset, until_offset)
-            found += some
-            if is_complete:
-                break
-        return found
-
     def _segments_from(self, offset: int) -> list[SegmentFiles]:
         return self.segments[max(0, bisect_right(self.segments, offset, key=_base_offset) - 1) :]
-
-    def _transaction_index(self, segment: SegmentFiles) -> TransactionIndex:
-        """The log of a replaced segment is renamed first, its transaction index last."""
-        path = segment.path_of(FileKind.TRANSACTION_INDEX)
-        swapped = path + FileSuffix.SWAP.value
-        if self._file_system.status(path) is None and self._file_system.status(swapped):
-            path = swapped
-        return TransactionIndex(
-            self._file_system, path, base_offset=segment.base_offset, writable=False
-        )
 
     def _open_next(
         self, previous: SegmentReader | None, offset: int, until_offset: int

@@ -109,7 +109,7 @@ class _Loader:
         self._directory = request.directory
         self._segments = Segments()
         self._base_offsets: list[int] = []
-        self._witnesses: list[tuple[int, FileSuffix]] = []
+        self._witnesses: set[tuple[int, FileSuffix]] = set()
         self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
         self._knows_epochs = request.witness is not None and self._epochs.earliest_epoch is not None
         self._seams = Seams(self._files, self._directory)
@@ -143,7 +143,7 @@ class _Loader:
     def _listed(self) -> list[FileName]:
         names = self._files.list(self._directory)
         witnesses = (parse_witness_name(name) for name in names if WITNESS_MARK in name)
-        self._witnesses = [one for one in witnesses if one is not None]
+        self._witnesses = {one for one in witnesses if one is not None}
         parsed = (parse_file_name(name) for name in names)
         return [name for name in parsed if name is not None]
 
@@ -267,7 +267,7 @@ class _Loader:
         try:
             if FileKind.TIME_INDEX not in kinds:
                 return False
-            if FileKind.TRANSACTION_INDEX in kinds:
+            if FileKind.TRANSACTION_INDEX in kinds or self._is_witnessed(segment):
                 segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
             segment.transaction_index.sanity_check()
             may_have_gaps = self._may_have_gaps(segment.base_offset)
@@ -284,6 +284,10 @@ class _Loader:
         was one whose settings are not known here.
         """
         return self._request.config.is_compacted or offset < self._request.cleaned_until
+
+    def _is_witnessed(self, segment: Segment) -> bool:
+        """Whether there is a file that says what was aborted, though the index may be lost."""
+        return (segment.base_offset, FileSuffix.DELETED) in self._witnesses
 
     # 4
 

@@ -555,6 +555,7 @@ class Segment:
     def delete(self) -> None:
         """Closes and removes the files, the log last: a crash between leaves a whole segment."""
         self.close_files()
+        self.witness.dismiss()
         for path in self.files():
             remove_if_present(self._file_system, path)
 

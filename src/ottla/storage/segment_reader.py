@@ -20,7 +20,14 @@ from ottla.record.batch import (
     InvalidBatchError,
     batch_at,
 )
-from ottla.storage.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix, parse_file_name
+from ottla.storage.filenames import (
+    MAX_OFFSET,
+    WITNESS_MARK,
+    FileKind,
+    FileName,
+    FileSuffix,
+    parse_file_name,
+)
 from ottla.storage.log_file import LogFile
 from ottla.storage.offset_index import OffsetIndex
 
@@ -63,7 +70,7 @@ class PartitionFiles:
     """The paths of producer snapshots, by their offset."""
 
     has_transaction_index: bool
-    """Whether there is one of any segment, or of one that goes or comes."""
+    """Whether there is one of any segment, or of one that goes or comes, or a copy of one."""
 
     least_end_offset: int = 0
     """Where those segments begin that came too late for this listing. The last one in it may have
@@ -110,6 +117,7 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
     for name in file_system.list(directory):
         parsed = parse_file_name(name)
         if parsed is None:
+            has_transaction_index |= WITNESS_MARK in name
             continue
         if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
             # Sorted names: "N.log" comes before "N.log.swap" and wins.

@@ -292,14 +292,24 @@ class WitnessOfSegment:
                 return
         aborted = found.aborted[: ended * ENTRY.size]
         index.close()
+        mended = self._mended(index.path, aborted)
+        if mended is not None:
+            logger.warning("%s has changed on the disk; %s knows better", index.path, self.path)
+            replace_file(self._file_system, index.path, mended)
+
+    def mended(self, index_path: str) -> bytes | None:
+        """What an index must hold that does not begin as it did; `None` of one that does."""
+        found = self.found
+        return self._mended(index_path, found.aborted) if found and found.aborted else None
+
+    def _mended(self, index_path: str, aborted: bytes) -> bytes | None:
         try:
-            content = read_file(self._file_system, index.path)
+            content = read_file(self._file_system, index_path)
         except FileNotFoundError:
             content = b""
-        if not content.startswith(aborted):
-            logger.warning("%s has changed on the disk; %s knows better", index.path, self.path)
-            mended = aborted + content[len(aborted) :]
-            replace_file(self._file_system, index.path, mended)
+        if content.startswith(aborted):
+            return None
+        return aborted + content[len(aborted) :]
 
     def renamed(self, path: str) -> None:
         """Takes note that the log's directory was renamed."""

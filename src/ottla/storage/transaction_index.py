@@ -7,7 +7,7 @@ it from the markers in the log. Kafka's counterparts: `TransactionIndex`, `Abort
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 
@@ -125,13 +125,9 @@ class TransactionIndex:
         And whether these are all: unless an entry's last stable offset has come to the upper bound,
         one that began in the range may end in a later segment, whose index must be asked too.
         """
-        found = []
-        for transaction in self._entries_from(self._first_ending_at(fetch_offset)):
-            if transaction.first_offset < upper_bound_offset:
-                found.append(transaction)
-            if transaction.last_stable_offset >= upper_bound_offset:
-                return found, True
-        return found, False
+        return collected(
+            self._entries_from(self._first_ending_at(fetch_offset)), upper_bound_offset
+        )
 
     def truncate_to(self, offset: int) -> None:
         """Removes the transactions that end at or after an offset."""
@@ -235,16 +231,7 @@ class TransactionIndex:
         self._opened()
         for start in range(first, self._entry_count, ENTRIES_PER_READ):
             data = self._read(start, min(ENTRIES_PER_READ, self._entry_count - start))
-            for number, fields in enumerate(ENTRY.iter_unpack(data), start):
-                if fields[0] != VERSION:
-                    reason = f"an entry has the version {fields[0]}, which is not known"
-                    raise self._corruption(number * ENTRY.size, reason)
-                yield AbortedTransaction(
-                    producer_id=fields[1],
-                    first_offset=fields[2],
-                    last_offset=fields[3],
-                    last_stable_offset=fields[4],
-                )
+            yield from parse_entries(self._path, data, start)
 
     def _truncate_to_count(self, count: int) -> None:
         assert self._writable
@@ -255,3 +242,31 @@ class TransactionIndex:
 
     def _corruption(self, position: int, reason: str) -> CorruptionError:
         return CorruptionError(self._path, position, reason)
+
+
+def collected(
+    transactions: Iterable[AbortedTransaction], upper_bound_offset: int
+) -> tuple[list[AbortedTransaction], bool]:
+    """See `TransactionIndex.collect`."""
+    found = []
+    for transaction in transactions:
+        if transaction.first_offset < upper_bound_offset:
+            found.append(transaction)
+        if transaction.last_stable_offset >= upper_bound_offset:
+            return found, True
+    return found, False
+
+
+def parse_entries(path: str, data: bytes, first: int = 0) -> Iterator[AbortedTransaction]:
+    """The whole entries of an index from the number `first` on; raises `CorruptionError`."""
+    whole = data[: len(data) - len(data) % ENTRY.size]
+    for number, fields in enumerate(ENTRY.iter_unpack(whole), first):
+        if fields[0] != VERSION:
+            reason = f"an entry has the version {fields[0]}, which is not known"
+            raise CorruptionError(path, number * ENTRY.size, reason)
+        yield AbortedTransaction(
+            producer_id=fields[1],
+            first_offset=fields[2],
+            last_offset=fields[3],
+            last_stable_offset=fields[4],
+        )
