@@ -207,13 +207,13 @@ def _exactly(peer: socket.socket, size: int) -> bytes:
 
 def _of_all(topic: str, scale: Scale) -> Iterator[Burden]:
     for api in APIS.values():
-        for burden in _of_api(ApiKey(api.key), api.newest, topic, scale.of(COUNT, 30)):
+        for burden in largest_of(ApiKey(api.key), api.newest, topic, scale.of(COUNT, 30)):
             yield burden
             if scale.is_tiny:
                 break
 
 
-def _of_api(key: ApiKey, version: int, topic: str, count: int) -> Iterator[Burden]:
+def largest_of(key: ApiKey, version: int, topic: str, count: int) -> Iterator[Burden]:
     """Each array large in turn; an API without any, pipelined."""
     message = request_class(key)
     paths = list(_arrays(message, version))

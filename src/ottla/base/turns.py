@@ -70,7 +70,9 @@ class Turn:
         "_max_size",
         "_now_s",
         "_suspend",
+        "come_back",
         "is_kept",
+        "leave",
         "until_s",
     )
 
@@ -89,6 +91,15 @@ class Turn:
         self._max_size = max_size
         self.until_s = 0.0
         self.is_kept = False
+        self.leave: Callable[[], None] = _stay
+        self.come_back: Callable[[], None] = _stay
+
+    def aside(self, deed: Callable[[], T]) -> T:
+        self.leave()
+        try:
+            return deed()
+        finally:
+            self.come_back()
 
     def give_way(self) -> None:
         if self._now_s() >= self.until_s:
@@ -118,6 +129,10 @@ class Turn:
             yield one
 
 
+def _stay() -> None:
+    """A turn that nobody else waits for."""
+
+
 CURRENT: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
 """The turn that the running code belongs to. Each has a thread, so each has its own value."""
 
@@ -143,6 +158,23 @@ def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T
         if turn is not None:
             turn.give_way()
         yield part
+
+
+def aside(deed: Callable[[], T]) -> T:
+    """Does what needs nothing that others may change, while they have their turn: long calls that
+    leave the interpreter, such as a sync or the unpacking of a batch."""
+    turn = CURRENT.get()
+    return deed() if turn is None else turn.aside(deed)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """What is done here others see as a whole, however long it takes."""
+    token = CURRENT.set(None)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
 
 
 @contextmanager

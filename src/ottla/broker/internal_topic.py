@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
+from ottla.base.turns import at_once
 from ottla.broker.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
@@ -88,7 +89,7 @@ class InternalTopic:
         name = self._new.name
         topic = self._broker.topics.find(name)
         if topic is None:
-            topic = self._broker.create_topic(self._new)
+            topic = self._create()
             self._unread.clear()
         builder = RecordBatchBuilder(compression=self._compression)
         if producer is not None:
@@ -100,6 +101,11 @@ class InternalTopic:
         batch = bytearray(builder.build())
         origin = AppendOrigin.COORDINATOR
         return self._broker.append(name, index, batch, now_ms=now_ms, origin=origin).first_offset
+
+    def _create(self) -> Topic:
+        # A decision is being carried out: nobody else may decide before it is replayed.
+        with at_once():
+            return self._broker.create_topic(self._new)
 
     def read_all(self) -> Iterator[StoredRecord]:
         """The last record of every key in every partition, and those of open transactions.

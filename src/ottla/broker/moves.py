@@ -21,6 +21,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
 from ottla.base.moment import Moment
+from ottla.base.turns import at_once
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
 from ottla.broker.topics import Topics
@@ -144,7 +145,8 @@ class Moves:
             return
         self._cancel(partition)
         key = (partition.topic, partition.index)
-        future = target.create_future(*key, topic_id, start_of_copy(partition.log))
+        with at_once():  # or another request might begin the same move meanwhile
+            future = target.create_future(*key, topic_id, start_of_copy(partition.log))
         # As of now: what the cleaner does meanwhile it will have to do again in the copy.
         target.move_cleaned(key, partition.directory.cleaned.get(key))
         self._add(Move(partition, topic_id, target, LogCopy(partition.log, future)))

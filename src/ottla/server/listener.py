@@ -67,7 +67,7 @@ class Server:
         self._needs_disk = needs_disk
         self._lock = lock if lock is not None else RLock()
         self._listeners = listeners
-        self._long_requests = LongRequests()
+        self._long_requests = LongRequests(self.wake)
         self._dispatcher = Dispatcher(broker, clock, self._long_requests)
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
@@ -184,7 +184,7 @@ class Server:
             else:
                 self._accept(key.data)
         if self._long_requests.has_work:
-            self._go_on(self._long_requests.take_next())
+            self._go_on()
         self._settle(at)
         if self._broker.config is not self._config:
             self._follow_config()
@@ -275,15 +275,16 @@ class Server:
             )
         connection.end()
 
-    def _go_on(self, request: LongRequest) -> None:
+    def _go_on(self) -> None:
         """Gives a long request its slice, and its answer to the connection when that was the last.
 
         What it has appended so far is not on the disk before the end of the round.
         """
-        connection = self._holding.get(request)
+        connection = self._holding.get(self._long_requests.next)
         if connection is not None:
             self._touch(connection)
-        if self._long_requests.run_slice(request):
+        request = self._long_requests.run_slice()
+        if request is not None:
             self._answer(request)
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
@@ -386,6 +387,7 @@ class Server:
         with contextlib.suppress(BlockingIOError):
             while self._wake_receiver.recv(4096):
                 pass
+        self._long_requests.take_back()
 
     # What clients may change while it runs (KIP-226)
 

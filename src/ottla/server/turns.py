@@ -1,9 +1,10 @@
 """Long requests, each on a thread of its own that runs only while the loop waits for it.
 
-There is no work in parallel: the loop hands the right to run to one thread, and takes it back when
-the request gives way (`base/turns.py`) or is over. So a request can be suspended wherever its code
-says so, however deep in decoding, handling or encoding, and only there. The loop gives one slice in
-each of its rounds, to one after the other.
+Nothing of the broker is touched in parallel: the loop hands the right to run to one thread, and
+takes it back when the request gives way (`base/turns.py`) or is over. So a request can be suspended
+wherever its code says so, however deep in decoding, handling or encoding, and only there. The loop
+gives one slice in each of its rounds, to one after the other. Syncs of new files and the unpacking
+of batches go on beside it (`aside`).
 
 Kafka's counterpart: the threads of `KafkaRequestHandlerPool`, which the system suspends.
 """
@@ -51,8 +52,10 @@ class LongRequest(Waiting[bool]):
         "_is_cancelled",
         "_is_running",
         "_may_run",
+        "_on_return",
         "_work",
         "error",
+        "is_away",
         "is_over",
         "later",
         "output",
@@ -64,18 +67,23 @@ class LongRequest(Waiting[bool]):
         self,
         work: Callable[[Output], Later | None],
         frame_size: int,
-        now_s: Callable[[], float] = perf_counter,
+        now_s: Callable[[], float],
+        on_return: Callable[["LongRequest"], None],
     ) -> None:
         super().__init__()
         self.weight = min(frame_size, MAX_ELEMENTS)
         self.turn = Turn(
             self._suspend, now_s, max_elements=MAX_ELEMENTS, max_size=MAX_RESPONSE_SIZE
         )
+        self.turn.leave = self._leave
+        self.turn.come_back = self._come_back
         self.output = Output()
         self.output.turn = self.turn
         self.later: Later | None = None
         self.error: BaseException | None = None
         self.is_over = False
+        self.is_away = False
+        self._on_return = on_return
         self._work: Callable[[Output], Later | None] | None = work
         self._is_begun = False
         self._is_cancelled = False
@@ -86,10 +94,6 @@ class LongRequest(Waiting[bool]):
         self._has_stopped.acquire()
 
     # For the loop
-
-    @property
-    def is_begun(self) -> bool:
-        return self._is_begun
 
     def run_until(self, until_s: float) -> bool:
         """Works on until a time; returns whether that was the end of it."""
@@ -108,9 +112,15 @@ class LongRequest(Waiting[bool]):
         if self._is_running:
             self._await_stop()  # the loop was interrupted in the middle of `run_until`
         self._is_cancelled = True
-        if self._is_begun and not self.is_over:
-            return self.run_until(0.0)
-        return True
+        if self._is_begun and not self.is_over and not self.is_away:
+            self.run_until(0.0)
+        return self.is_over or not self._is_begun
+
+    def finish(self) -> None:
+        """As `cancel`, and waits for the end."""
+        self.cancel()
+        while self._is_begun and not self.is_over:
+            self.run_until(0.0)
 
     def _await_stop(self) -> None:
         self._has_stopped.acquire()
@@ -134,9 +144,21 @@ class LongRequest(Waiting[bool]):
         self.is_over = True
         self._has_stopped.release()
 
+    def _leave(self) -> None:
+        self.is_away = True
+        self._has_stopped.release()
+
+    def _come_back(self) -> None:
+        self._on_return(self)
+        self._may_run.acquire()
+        self._check_wanted()
+
     def _suspend(self) -> None:
         self._has_stopped.release()
         self._may_run.acquire()
+        self._check_wanted()
+
+    def _check_wanted(self) -> None:
         if self._is_cancelled and not self.turn.is_kept:
             raise CancelledError
 
@@ -164,65 +186,104 @@ def _nothing(_: object) -> Message:
 
 
 class LongRequests:
-    """All of them, in the order in which they came. `has_work`: there are some."""
+    """All of them, in the order in which they came. `has_work`: some can go on.
 
-    def __init__(self, now_s: Callable[[], float] = perf_counter) -> None:
+    `wake` is called in another thread when one that was aside can, and `take_back` is to follow.
+    """
+
+    def __init__(self, wake: Callable[[], None], now_s: Callable[[], float] = perf_counter) -> None:
+        self._wake = wake
         self._now_s = now_s
+        self._begun: set[LongRequest] = set()
         self._at_work: deque[LongRequest] = deque()
         self._waiting: deque[LongRequest] = deque()
+        self._returned: deque[LongRequest] = deque()
         self._weight = 0
         self.has_work = False
 
     def add(self, work: Callable[[Output], Later | None], frame_size: int) -> LongAnswer:
-        request = LongRequest(work, frame_size, self._now_s)
+        request = LongRequest(work, frame_size, self._now_s, self._return)
         self._waiting.append(request)
         self.has_work = True
         return LongAnswer(request)
 
-    def take_next(self) -> LongRequest:
-        """The request that has the next slice; hand it back with `put_back`, or `end` it."""
+    def run_slice(self) -> LongRequest | None:
+        """Lets the next one work for a while; returns it when it is over."""
         self._admit()
-        return self._at_work.popleft()
-
-    def run_slice(self, request: LongRequest) -> bool:
-        """Returns whether the request is over."""
-        if not request.run_until(self._now_s() + SLICE_S):
+        if not self._at_work:
+            self._look_for_work()
+            return None
+        request = self._at_work.popleft()
+        is_over = request.run_until(self._now_s() + SLICE_S)
+        if is_over:
+            self._end(request)
+        elif not request.is_away:
             self._at_work.append(request)
-            return False
-        self._weight -= request.weight
         self._look_for_work()
-        return True
+        return request if is_over else None
+
+    @property
+    def next(self) -> LongRequest | None:
+        """The one that has the next slice."""
+        self._admit()
+        return self._at_work[0] if self._at_work else None
+
+    def take_back(self) -> None:
+        """Those that were aside go on."""
+        while self._returned:
+            request = self._returned.popleft()
+            request.is_away = False
+            self._at_work.append(request)
+        self._look_for_work()
 
     def remove(self, request: LongRequest) -> None:
         """Ends a request before its time, or lets it finish what it has begun to change."""
         if request in self._waiting:
             self._waiting.remove(request)
-        elif request in self._at_work and request.cancel():
+        elif request not in self._at_work:
+            request.cancel()  # it is aside, and sees that when it comes back
+        else:
             self._at_work.remove(request)
-            self._weight -= request.weight
+            if request.cancel():
+                self._end(request)
+            elif not request.is_away:
+                self._at_work.append(request)
         self._look_for_work()
 
     def finish(self) -> None:
         """Ends all requests, each when it has finished what it has begun to change."""
-        for request in (*self._waiting, *self._at_work):
-            while not request.cancel():
-                pass
+        for request in list(self._begun):
+            request.finish()
         self._waiting.clear()
         self._at_work.clear()
-        self._weight = 0
+        self._begun.clear()
         self.has_work = False
 
+    def _return(self, request: LongRequest) -> None:
+        self._returned.append(request)
+        self._wake()
+
+    def _end(self, request: LongRequest) -> None:
+        self._begun.discard(request)
+        self._weight -= request.weight
+
     def _look_for_work(self) -> None:
-        self.has_work = bool(self._at_work) or bool(self._waiting)
+        self.has_work = bool(self._at_work) or (bool(self._waiting) and self._has_room())
+
+    def _has_room(self) -> bool:
+        return any(map(self._fits, self._waiting))
+
+    def _fits(self, request: LongRequest) -> bool:
+        if not self._begun:
+            return True
+        is_light = self._weight + request.weight <= MAX_ELEMENTS_AT_WORK
+        return is_light and len(self._begun) < MAX_THREADS
 
     def _admit(self) -> None:
         """Lets those begin that there is room for, and small ones before large ones."""
         for request in list(self._waiting):
-            if self._at_work and (
-                len(self._at_work) >= MAX_THREADS
-                or self._weight + request.weight > MAX_ELEMENTS_AT_WORK
-            ):
-                continue
-            self._waiting.remove(request)
-            self._at_work.append(request)
-            self._weight += request.weight
+            if self._fits(request):
+                self._waiting.remove(request)
+                self._at_work.append(request)
+                self._begun.add(request)
+                self._weight += request.weight

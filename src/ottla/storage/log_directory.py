@@ -13,6 +13,7 @@ from functools import partial
 from ottla.base.errors import StorageError
 from ottla.base.files import DiskSpace, FileSystem, base_name, join, make_durable_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.turns import aside
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.clean_shutdown import (
     read_clean_shutdown,
@@ -348,7 +349,7 @@ class LogDirectory:
     @touches_disk
     def sync_names(self) -> None:
         """Makes the names of partitions' directories durable."""
-        self._file_system.sync_directory(self.path)
+        aside(lambda: self._file_system.sync_directory(self.path))
 
     def _take(self, log: PartitionLog, key: TopicPartition) -> None:
         log.on_cut = partial(self._keep_cut, key)
@@ -374,7 +375,8 @@ class LogDirectory:
         self.move_cleaned(key, None)
         make_durable_directory(self._file_system, path)
         if topic_id != ZERO_UUID:
-            write_topic_id(self._file_system, join(path, PARTITION_METADATA), topic_id)
+            file_name = join(path, PARTITION_METADATA)
+            aside(lambda: write_topic_id(self._file_system, file_name, topic_id))
         request = self._new_request(path)
         return self._load_log(
             replace(

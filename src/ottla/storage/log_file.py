@@ -91,6 +91,11 @@ class LogFile:
     def path(self) -> str:
         return self._path
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was given up: its log or its segment is gone."""
+        return self._is_closed
+
     def _opened(self) -> File:
         self._is_used = True
         return self._file if self._file is not None else self._open_again()

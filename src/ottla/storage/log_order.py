@@ -37,7 +37,10 @@ def sound_batch(log: LogFile, position: int) -> Batch:
 
 def checked_records(log: LogFile, position: int) -> Iterator[Record]:
     """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
-    batch = sound_batch(log, position)
+    return _records(log, position, sound_batch(log, position))
+
+
+def _records(log: LogFile, position: int, batch: Batch) -> Iterator[Record]:
     try:
         yield from read_records(batch)
     except InvalidBatchError as error:

@@ -8,9 +8,13 @@ differ and the batch's checksum is wrong, the index is right. Kafka's counterpar
 """
 
 import logging
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import CorruptionError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.turns import aside, in_turns
 from ottla.record.record import Record
 from ottla.storage.log_order import checked_records, sound_batch
 from ottla.storage.time_index import NO_TIMESTAMP
@@ -32,6 +36,9 @@ def find_timestamp(
     start_offset = max(_search_start(segment, timestamp_ms), from_offset)
     position = segment.search_start(start_offset)
     record, end = _first_behind(segment, position, timestamp_ms, from_offset)
+    if segment.log.is_closed:
+        # Taken by retention, or by a deletion, while others had their turn: ask again.
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     headers.check(segment, start_offset, position, end)
     return record
 
@@ -48,10 +55,18 @@ def _first_behind(
             if not segment.is_index_ours:
                 sound_batch(log, found)
             continue
-        for record in checked_records(log, found):
+        for record in _in_turns(checked_records(log, found)):
             if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                 return record, found + header.size
+        if log.is_closed:
+            break
     return None, log.written_size
+
+
+def _in_turns(records: Iterator[Record]) -> Iterable[Record]:
+    """The first one comes when all of the batch has been unpacked, out of memory."""
+    first = aside(lambda: next(records, None))
+    return iter(()) if first is None else chain((first,), in_turns(records))
 
 
 def indexed_largest(segment: "Segment") -> tuple[int, int]:
