@@ -16,6 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.moment import Moment
+from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.adoption_store import AdoptionStore
 from ottla.broker.auto_creation import AutoCreation
@@ -346,7 +347,9 @@ class Broker:
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
         has_error = False
-        for wanted in query.partitions:
+        for wanted in (
+            query.partitions if len(query.partitions) == 1 else in_turns(query.partitions)
+        ):
             one_anyway = size == 0 and not query.is_hard_limit
             try:
                 data = self._read(wanted, min(wanted.max_size, left), query.isolation, one_anyway)
@@ -393,6 +396,9 @@ class Broker:
         ]
         waiting: LongPoll = WaitingFetch(query, keys, deadline_ms)
         self._waiting.add(waiting)
+        if len(keys) > PART_SIZE:
+            # It was read in turns: what was appended meanwhile wakes nobody any more.
+            self._waiting.wake(keys[0])
         return waiting
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:

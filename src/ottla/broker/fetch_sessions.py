@@ -14,6 +14,7 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.turns import in_turns
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.partition_log import FetchData
 
@@ -192,7 +193,7 @@ class IncrementalFetch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         pairs: list[Pair] = []
         is_in_turn = len(self.partitions) > 1
-        for partition, data in zip(self.partitions, result.partitions, strict=True):
+        for partition, data in in_turns(zip(self.partitions, result.partitions, strict=True)):
             if partition.tell(data):
                 pairs.append((partition, data))
                 if is_in_turn and _has_records(data):
@@ -223,6 +224,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def size_of(self, session_id: int) -> int:
+        """How many partitions a session has; 0 for one that does not exist."""
+        session = self._sessions.get(session_id)
+        return 0 if session is None else len(session.partitions)
+
     @property
     def partition_count(self) -> int:
         """Over all sessions."""
@@ -242,12 +248,12 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != fetch.uses_topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = next_epoch(fetch.epoch)
         self._update(session, fetch)
         if not session.partitions:
             self._end(session.id)
             return SessionlessFetch(fetch.partitions)
         session.last_used_ms = now_ms
-        session.epoch = next_epoch(fetch.epoch)
         return IncrementalFetch(session)
 
     def _update(self, session: FetchSession, fetch: SessionFetch) -> None:
@@ -266,13 +272,13 @@ class FetchSessions:
 
     def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
         """Keeps what a full fetch has told; the session's id, or `NO_SESSION` without a slot."""
-        if not self._make_room(len(pairs), now_ms):
-            return NO_SESSION
         partitions = {}
-        for wanted, data in pairs:
+        for wanted, data in in_turns(pairs):
             partition = _session_partition(wanted)
             partition.tell(data)
             partitions[key_of(wanted)] = partition
+        if not self._make_room(len(pairs), now_ms):
+            return NO_SESSION
         session_id = self._free_id()
         self._partition_count += len(partitions)
         self._sessions[session_id] = FetchSession(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.turns import in_turns
 from ottla.codec.compression import Compression
 from ottla.record.batch import Batch, TimestampType
 from ottla.record.message_set import MessageSetBuilder
@@ -35,7 +36,7 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             "The log holds zstd batches, which this old consumer cannot read.",
         )
-    records = [record for record in read_records(batch) if record.offset >= from_offset]
+    records = [one for one in in_turns(read_records(batch)) if one.offset >= from_offset]
     if not records:
         return b""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -45,6 +46,6 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
         compression=compression,
         append_time_ms=batch.max_timestamp_ms if is_append_time else None,
     )
-    for record in records:
+    for record in in_turns(records):
         builder.append_at(record.offset, record.key, record.value, record.timestamp_ms)
     return builder.build()

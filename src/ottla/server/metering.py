@@ -40,6 +40,7 @@ class MeteredLater(Later):
 
     def __init__(self, inner: Later, meter: "Meter") -> None:
         super().__init__(inner.ticket, _nothing)
+        self.takes_long = inner.takes_long
         self._inner = inner
         self._meter = meter
 

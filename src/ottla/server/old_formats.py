@@ -30,7 +30,11 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
     wanted = dataclasses.replace(wanted)
     query = FetchQuery([wanted], wanted.max_size)
     while data.records is not None:
-        region = data.records.read()
+        try:
+            region = data.records.read()
+        except OSError as error:
+            # Taken by retention, or a deletion, while others had their turn: ask again.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
         try:
             batches: list[Batch] = list(iter_batches(region, allow_torn_tail=True))
             for batch in batches:

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.fetch_sessions import NO_SESSION, FetchContext, PartitionKey, SessionFetch
+from ottla.base.turns import PART_SIZE, in_turns
+from ottla.broker.fetch_sessions import (
+    NO_SESSION,
+    FetchContext,
+    PartitionKey,
+    SessionFetch,
+    key_of,
+)
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
@@ -33,6 +40,9 @@ READ_COMMITTED = 1
 
 
 def handle(request: FetchRequest, call: Call) -> Message | Later:
+    is_converted = call.api_version in MAGIC_BY_VERSION
+    if is_converted or call.broker.fetch_sessions.size_of(request.session_id) > PART_SIZE:
+        call.may_take_long()
     try:
         context = call.broker.fetch_sessions.begin(_fetch(request, call), call.at.monotonic_ms)
     except ApiError as error:
@@ -43,7 +53,10 @@ def handle(request: FetchRequest, call: Call) -> Message | Later:
     if request.max_wait_ms <= 0:
         return answering.answer(call.broker.fetch(query))
     result = call.broker.fetch_or_wait(query, call.at.monotonic_ms + request.max_wait_ms)
-    return respond(result, answering.answer)
+    answer = respond(result, answering.answer)
+    if is_converted and isinstance(answer, Later):
+        answer.takes_long = True
+    return answer
 
 
 def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
@@ -57,9 +70,12 @@ def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
             wanted.current_leader_epoch,
             topic.topic_id if uses_topic_ids else None,
         )
-        for topic in request.topics
-        for wanted in topic.partitions
+        for topic in in_turns(request.topics)
+        for wanted in in_turns(topic.partitions)
     ]
+    if len(partitions) > 1:
+        # Of a partition that is named twice the last counts (`FetchRequest.toPartitionDataMap`).
+        partitions = list({key_of(one): one for one in in_turns(partitions)}.values())
     fetch = SessionFetch(request.session_id, request.session_epoch, uses_topic_ids, partitions)
     if request.forgotten_topics_data:
         fetch.forgotten = _forgotten(request, uses_topic_ids)
@@ -69,14 +85,14 @@ def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
 def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
     return [
         (topic.topic_id if uses_topic_ids else topic.topic, index)
-        for topic in request.forgotten_topics_data
-        for index in topic.partitions
+        for topic in in_turns(request.forgotten_topics_data)
+        for index in in_turns(topic.partitions)
     ]
 
 
 def _resolve(partitions: Sequence[PartitionQuery], call: Call) -> None:
     """Names the topics asked for by id, those of a session when they have come to be known."""
-    for wanted in partitions:
+    for wanted in in_turns(partitions):
         if wanted.topic is None and wanted.topic_id is not None:
             topic = call.broker.topics.find_by_id(wanted.topic_id)
             wanted.topic = topic.name if topic else None
@@ -111,7 +127,7 @@ class _Answering:
             return FetchResponse(error_code=error.code, session_id=self._session_id)
         topics: list[FetchableTopicResponse] = []
         last: PartitionQuery | None = None
-        for wanted, data in told.pairs:
+        for wanted, data in in_turns(told.pairs):
             if last is None or not _is_same_topic(last, wanted):
                 topics.append(_topic(wanted))
             topics[-1].partitions.append(self._partition(wanted, data))
