@@ -270,20 +270,20 @@ class _Loader:
             if FileKind.TRANSACTION_INDEX in kinds or self._is_witnessed(segment):
                 segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
             segment.transaction_index.sanity_check()
-            may_have_gaps = self._may_have_gaps(segment.base_offset)
-            check_transactions(segment, self._segments, may_have_gaps=may_have_gaps)
+            check_transactions(segment, self._segments, gaps_before=self._gaps_before)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False
         return True
 
-    def _may_have_gaps(self, offset: int) -> bool:
-        """Whether compaction may have taken what lay at an offset.
+    @property
+    def _gaps_before(self) -> int:
+        """Before which offset compaction may have taken batches.
 
         A topic that is no longer compacted was until where the cleaner's checkpoint says, and so
         was one whose settings are not known here.
         """
-        return self._request.config.is_compacted or offset < self._request.cleaned_until
+        return MAX_OFFSET if self._request.config.is_compacted else self._request.cleaned_until
 
     def _is_witnessed(self, segment: Segment) -> bool:
         """Whether there is a file that says what was aborted, though the index may be lost."""
@@ -296,7 +296,7 @@ class _Loader:
         """The offset behind which no segment begins with a gap before it."""
         if self._seams.recorded is not None:
             return self._seams.recorded
-        return MAX_OFFSET if self._request.config.is_compacted else self._request.cleaned_until
+        return self._gaps_before
 
     def _recover_segments(self) -> None:
         if self._request.was_clean_stop:

@@ -19,56 +19,56 @@ from ottla.storage.transaction_index import ENTRY, AbortedTransaction
 logger = logging.getLogger(__name__)
 
 
-def check_transactions(segment: Segment, segments: Segments, *, may_have_gaps: bool) -> None:
+def check_transactions(segment: Segment, segments: Segments, *, gaps_before: int) -> None:
     """Raises `CorruptionError` for an entry that the log contradicts; three lookups for each.
 
-    Where the log may have gaps, what lies in one contradicts nothing, and an entry is only named.
+    Before `gaps_before` compaction may have taken batches: what lies in a gap there contradicts
+    nothing. In a segment of which that holds, an entry that lies is only named.
 
     A log that is damaged itself contradicts nothing: to recover from it would cut it.
     """
     index = segment.transaction_index
+    is_cleaned = segment.base_offset < gaps_before
     for number, one in enumerate(index.entries):
         try:
-            reason = _contradiction(one, segments, may_have_gaps=may_have_gaps)
+            reason = _contradiction(one, segments, gaps_before)
         except (CorruptionError, InvalidBatchError) as error:
             logger.warning("%s cannot be checked: %s", index.path, error)
             return
         if reason is not None:
             lie = CorruptionError(index.path, number * ENTRY.size, reason)
-            if not may_have_gaps:
+            if not is_cleaned:
                 raise lie
             logger.error(
                 "%s; this or %s has changed on the disk, and is served", lie, segment.log.path
             )
 
 
-def _contradiction(
-    one: AbortedTransaction, segments: Segments, *, may_have_gaps: bool
-) -> str | None:
+def _contradiction(one: AbortedTransaction, segments: Segments, gaps_before: int) -> str | None:
     marker = _batch_at(segments, one.last_offset)
     if marker is None or not _is_abort(marker, one):
         return f"producer {one.producer_id} has no abort marker at offset {one.last_offset}"
     if one.first_offset >= segments.first.base_offset:
         first = _batch_at(segments, one.first_offset)
-        is_gone = may_have_gaps and _is_gap(first, one.first_offset)
+        is_gone = one.first_offset < gaps_before and _is_gap(first, one.first_offset)
         if not is_gone and (
             first is None
             or not _begins(first, one.first_offset)
             or (first.producer_id != one.producer_id)
         ):
             return f"producer {one.producer_id} began nothing at offset {one.first_offset}"
-    return _stable_contradiction(one, segments, may_have_gaps=may_have_gaps)
+    return _stable_contradiction(one, segments, gaps_before)
 
 
 def _stable_contradiction(
-    one: AbortedTransaction, segments: Segments, *, may_have_gaps: bool
+    one: AbortedTransaction, segments: Segments, gaps_before: int
 ) -> str | None:
     """The last stable offset is behind the marker, or where another transaction began."""
     stable = one.last_stable_offset
     if stable == one.last_offset + 1 or 0 <= stable < segments.first.base_offset:
         return None
     other = _batch_at(segments, stable) if 0 <= stable < one.last_offset else None
-    if may_have_gaps and 0 <= stable < one.last_offset and _is_gap(other, stable):
+    if 0 <= stable < min(gaps_before, one.last_offset) and _is_gap(other, stable):
         return None
     if other is None or not _begins(other, stable) or other.producer_id == one.producer_id:
         return f"no transaction held the last stable offset at {stable}"
