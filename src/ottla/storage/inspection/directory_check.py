@@ -145,7 +145,9 @@ class _DirectoryCheck:
             if parsed is None or parsed.state is not DirectoryState.LIVE:
                 self._add(_judge_directory(name, path, parsed.state if parsed else None))
                 continue
-            logs[parsed.topic, parsed.partition] = self._check_partition(parsed.topic, path)
+            key = parsed.topic, parsed.partition
+            cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
+            logs[key] = self._check_partition(parsed.topic, path, cleaned_until)
         self._add(self._check_topic_ids())
         for name, entries in checkpoints.items():
             self._add(self._check_entries(name, entries, logs))
@@ -157,8 +159,9 @@ class _DirectoryCheck:
     def _add(self, findings: Iterator[Finding]) -> None:
         self._report.own_findings.extend(findings)
 
-    def _check_partition(self, topic: str, path: str) -> PartitionReport:
-        report = check_partition(self._files, path, self._options)
+    def _check_partition(self, topic: str, path: str, cleaned_until: int) -> PartitionReport:
+        options = replace(self._options, cleaned_until=cleaned_until)
+        report = check_partition(self._files, path, options)
         self._report.partitions.append(report)
         metadata_path = join(path, filenames.PARTITION_METADATA)
         found = list(_topic_id_findings(self._files, path))

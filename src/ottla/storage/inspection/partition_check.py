@@ -48,10 +48,14 @@ INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """`is_live`: somebody holds the directory's lock. `deep`: unpack every batch."""
+    """`is_live`: somebody holds the directory's lock. `deep`: unpack every batch.
+
+    `cleaned_until` is up to where the cleaner's checkpoint says that compaction has come.
+    """
 
     deep: bool = False
     is_live: bool = False
+    cleaned_until: int = 0
 
 
 @dataclass(slots=True)
@@ -299,6 +303,8 @@ class _PartitionCheck:
     def _gap_notes(self) -> Iterator[Finding]:
         """Compaction leaves gaps inside segments too; a lost file only between them."""
         for base_offset, first in self._report.gaps:
+            if base_offset <= self._options.cleaned_until:
+                continue
             yield Finding(
                 kind=FindingKind.STATE,
                 path=self._at(filenames.log_file_name(base_offset)),
