@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.logs import now_ms
@@ -98,9 +99,10 @@ def _idle(scale: Scale) -> Report:
     with scale.data_directory() as directory:
         clock = SystemClock()
         settings = {**SMALL_INDEXES, "log.initial.task.delay.ms": "1000"}
-        broker = open_broker([str(directory)], settings, clock=clock)
+        reopen = partial(open_broker, [str(directory)], settings, clock=clock)
+        broker = reopen()
         broker.create_topic(NewTopic(name="many", partition_count=partitions))
-        with Log(broker, clock) as log:
+        with Log(broker, clock, reopen) as log:
             for partition in range(partitions):
                 log.append("many", b"value", partition=partition)
             time.sleep(min(seconds, 2.0))  # the first run of every job

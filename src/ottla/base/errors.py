@@ -4,11 +4,24 @@
 recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.
 """
 
+from typing import Any
+
 from ottla.base.error_codes import ErrorCode
 
 
 class OttlaError(Exception):
-    """The root of Ottla's own errors."""
+    """The root of Ottla's own errors. Each can be copied and pickled, with its fields."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception's own way calls the class with `args`, which are those of its text alone.
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(kind: type[OttlaError], args: tuple[object, ...]) -> OttlaError:
+    """An error as it was raised elsewhere; its fields follow."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class UserError(OttlaError):

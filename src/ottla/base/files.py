@@ -341,7 +341,7 @@ class OsFileSystem:
                 return None
         descriptor = _open_regular(path, os.O_RDWR | os.O_CREAT)
         identity = _identity(os.fstat(descriptor))
-        token = object()
+        token = [descriptor]
         if _LOCKED_HERE.setdefault(identity, token) is not token:
             # Another thread was faster; closing this descriptor would drop the lock it now holds.
             return None
@@ -358,7 +358,7 @@ class OsFileSystem:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 return None
             raise
-        return OsFileLock(descriptor, identity)
+        return OsFileLock(descriptor, identity, token)
 
 
 def _stat(path: str) -> os.stat_result:
@@ -426,11 +426,22 @@ def _open_directory(path: str) -> int:
         raise OSError(error.errno, f"{error.strerror}: {path}") from error
 
 
-_LOCKED_HERE: dict[tuple[int, int], object] = {}
-"""Device and inode of each file that this process has locked, and whose lock it is.
+_LOCKED_HERE: dict[tuple[int, int], list[int]] = {}
+"""Device and inode of each file that this process has locked, and the descriptor of its lock.
 
-A record lock does not bar the process that holds it, so the process keeps count itself.
+A record lock does not bar the process that holds it, so the process keeps count itself. A child
+does not inherit such locks.
 """
+
+
+def _give_up_locks() -> None:
+    """In a child of a fork: a lock that can be lent would else outlive the parent."""
+    for (descriptor,) in _LOCKED_HERE.values():
+        os.close(descriptor)
+    _LOCKED_HERE.clear()
+
+
+os.register_at_fork(after_in_child=_give_up_locks)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
@@ -438,25 +449,28 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 class OsFileLock:
-    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
+    """Held by the process that took it: in a child that it forked, `release` does nothing."""
+
+    def __init__(self, descriptor: int, identity: tuple[int, int], token: list[int]) -> None:
         self._descriptor = descriptor
         self._identity = identity
+        self._token = token
 
     def lend(self) -> int | None:
-        if not CAN_LEND_LOCKS or self._descriptor < 0:
+        if not CAN_LEND_LOCKS or _LOCKED_HERE.get(self._identity) is not self._token:
             return None
         # A record lock is the process's own; this one belongs to all who have the descriptor.
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self._descriptor
 
     def release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            if CAN_LEND_LOCKS:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked may have it too
-            # In this order: closing would drop the lock of a thread that was let in before it.
-            os.close(descriptor)
-            del _LOCKED_HERE[self._identity]
+        if _LOCKED_HERE.get(self._identity) is not self._token:
+            return
+        if CAN_LEND_LOCKS:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child may have it too
+        # In this order: closing would drop the lock of a thread that was let in before it.
+        os.close(self._descriptor)
+        del _LOCKED_HERE[self._identity]
 
 
 class OsFile:

@@ -270,7 +270,7 @@ class Cleaner:
                 log.name, stats.keyless_records,
             )  # fmt: skip
 
-    def fail(self, task: CleaningTask, error: Exception, at: Moment) -> None:
+    def fail(self, task: CleaningTask, error: BaseException, at: Moment) -> None:
         """Takes note of a pass that ended with an error; what it made is gone already."""
         is_wanted = self._end(task)
         if isinstance(error, OSError):
@@ -285,7 +285,7 @@ class Cleaner:
         directory: LogDirectory,
         key: TopicPartition,
         log: PartitionLog,
-        error: Exception,
+        error: BaseException,
         at: Moment,
     ) -> None:
         self.totals.failures += 1

@@ -18,6 +18,7 @@ from ottla.base.files import FileSystem
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.cleaner import CleaningTask
+from ottla.embedded.interrupts import HeldInterrupts
 from ottla.storage.compaction.compaction import (
     CompactionResult,
     StoppedError,
@@ -158,11 +159,14 @@ class Cleaning:
             result = self._engine(task, share)
         except Exception as error:
             self._end(task, partial(cleaner.fail, task, error))
+        except BaseException as error:
+            self._end(task, partial(cleaner.fail, task, error))
+            raise  # Ctrl-C, of who compacts in the main thread
         else:
             self._end(task, partial(cleaner.finish, task, result))
 
     def _end(self, task: CleaningTask, ending: Callable[[Moment], None]) -> None:
-        with self._lock:
+        with HeldInterrupts(), self._lock:
             self._running.pop(task, None)
             try:
                 ending(read_clock(self._clock))

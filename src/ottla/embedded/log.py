@@ -4,18 +4,20 @@ Calls may come from any thread; one lock orders them. What the operating system 
 that has returned: it survives the death of the process; `flush` makes it survive a power failure.
 """
 
+import functools
 import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.clock import Clock, SystemClock, read_clock
-from ottla.base.errors import UserError
+from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.base.open_files import max_open_files
@@ -28,6 +30,8 @@ from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.embedded.flusher import Flusher
+from ottla.embedded.forks import bind_to_process
+from ottla.embedded.interrupts import HeldInterrupts
 from ottla.embedded.open_files import allow_open_files
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
@@ -36,6 +40,17 @@ from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.append import LongPreparationError
 from ottla.storage.checked_batches import checked_batches, checked_records
 from ottla.storage.partition_log import Isolation, PartitionLog
+
+CLOSED = "this log is closed; open it again"
+FORKED = (
+    "this log was opened by the process that this one was forked from, and belongs to it; "
+    "open the log after the fork, or start processes with multiprocessing's spawn"
+)
+
+TORN = "a call was interrupted in its middle; the next call recovers the log"
+
+OUT_OF_ROOM = (MemoryError, RecursionError)
+"""What may be raised at any place, though it is an ordinary exception."""
 
 READ_SIZE = 1024 * 1024
 TICK_S = 1.0
@@ -117,37 +132,136 @@ def open(
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
     clock = SystemClock()
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
-    broker = open_broker(paths, texts, clock=clock)
+    reopen = partial(_loaded_broker, paths, texts, clock)
+    log: Log | None = None
+    try:
+        # Between the directory's lock and the log that holds it, Ctrl-C would leave it locked.
+        with HeldInterrupts():
+            log = Log(reopen(), clock, reopen)
+    except BaseException:
+        if log is not None:
+            log.close()
+        raise
+    return log
+
+
+def _loaded_broker(paths: Sequence[str], settings: Mapping[str, str], clock: Clock) -> Broker:
+    broker = open_broker(paths, settings, clock=clock)
     try:
         broker.transactions.load(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off
     except BaseException:
         broker.close()
         raise
-    return Log(broker, clock)
+    return broker
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _done_whole(
+    method: Callable[Concatenate["Log", Parameters], Result],
+) -> Callable[Concatenate["Log", Parameters], Result]:
+    """A call that changes the log: under its lock, and never left in the middle.
+
+    What may come at any line (Ctrl-C, memory that is out) leaves a state that nobody knows. Then
+    only the disk is believed: the log is recovered as after a crash, and the exception goes on.
+    """
+
+    @functools.wraps(method)
+    def whole(self: "Log", *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        self._recover_if_torn()
+        try:
+            with self._lock:
+                self._check_open()
+                try:
+                    return method(self, *args, **kwargs)
+                except BaseException as error:
+                    if not isinstance(error, Exception) or isinstance(error, OUT_OF_ROOM):
+                        self._tear()
+                    raise
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                # It may have come just before `with` released the lock, of which this is all.
+                with suppress(RuntimeError):
+                    self._lock.release()
+            self._recover_if_torn()
+            raise
+
+    return cast(Callable[Concatenate["Log", Parameters], Result], whole)
+
+
 class Log:
     """An open data directory. All its topics are reachable from here."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
+    def __init__(self, broker: Broker, clock: Clock, reopen: Callable[[], Broker]) -> None:
+        """`reopen` opens the same directories, once nobody holds them."""
         self.broker = broker
         self._clock = clock
+        self._reopen = reopen
         self._lock = threading.RLock()
         self._listening: Listening | None = None
         self._is_closed = threading.Event()
+        self._refusal: str | None = None
+        """Why no call is carried out any more."""
+        self._is_given_back = False
+        """Whether the directories are no longer this log's, for it is closed or the parent's."""
+        self._recovering = threading.RLock()
+        self._is_torn = False
+        """Whether a change ended in its middle, so that memory and disk may differ."""
         self._next_keyless = 0
+        bind_to_process(self)
+        self._start()
+
+    def _start(self) -> None:
+        self._is_closed.clear()
         self._ticker = threading.Thread(target=self._tick, name="ottla-ticker", daemon=True)
         self._ticker.start()
-        self._flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=self._lock)
+        self._flusher = Flusher(self.broker, OsFileSystem(), clock=self._clock, lock=self._lock)
         self._flusher.start()
         engine = ThreadEngine(OsFileSystem(), self._lock)
-        self._cleaning = Cleaning(broker, engine, clock=clock, lock=self._lock)
+        self._cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         self._cleaning.start()
+
+    def _stop(self) -> None:
+        self._is_closed.set()
+        if self._listening is not None:
+            self._listening.close()
+        self._ticker.join()
+        self._flusher.stop()
+        self._cleaning.stop()
+
+    def _tear(self) -> None:
+        """No thread may go on with what memory says, which need not be what the disk has."""
+        self._is_torn = True
+        for directory in self.broker.directories:
+            directory.health.failure = StorageError(directory.path, TORN)
+
+    def _recover_if_torn(self) -> None:
+        """Opens the directories again as after a crash, in place of a state that nobody knows."""
+        if not self._is_torn:
+            return
+        with HeldInterrupts(), self._recovering:
+            if not self._is_torn or self._refusal is not None:
+                return
+            self._stop()
+            address = self._listening.address if self._listening is not None else None
+            self._listening = None
+            self._abandon_broker()
+            self.broker = self._reopen()
+            self._is_torn = False
+            self._start()
+            if address is not None:
+                self._listening = self._serve(parse_address(address))
+
+    def _abandon_broker(self) -> None:
+        for directory in self.broker.directories:
+            directory.abandon()
 
     def __enter__(self) -> "Log":
         return self
@@ -167,25 +281,29 @@ class Log:
     ) -> None:
         """Makes a topic; `config` are topic settings by Kafka's names. Raises `ApiError`."""
         overrides = {key: _text(value) for key, value in (config or {}).items()}
-        with self._lock:
-            self._check_open()
-            self.broker.create_topic(
-                NewTopic(name=name, partition_count=partitions, overrides=overrides)
-            )
+        self._create_topic(NewTopic(name=name, partition_count=partitions, overrides=overrides))
 
+    @_done_whole
+    def _create_topic(self, new: NewTopic) -> None:
+        with HeldInterrupts():
+            self.broker.create_topic(new)
+
+    @_done_whole
     def delete_topic(self, name: str) -> None:
         """Removes a topic with all its records. Raises `UserError` when there is none."""
-        with self._lock:
+        with HeldInterrupts():
             self.broker.delete_topic(self._topic(name))
 
     def topics(self) -> dict[str, int]:
         """The partition count of every topic by name."""
+        self._recover_if_torn()
         with self._lock:
             self._check_open()
             return {topic.name: topic.partition_count for topic in self.broker.topics}
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         """For each partition its first offset and the one that comes next."""
+        self._recover_if_torn()
         with self._lock:
             partitions = self._topic(topic).partitions
             return {
@@ -212,15 +330,25 @@ class Log:
         time_ms = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         builder = RecordBatchBuilder()
         builder.append(key, value, time_ms, headers)
-        with self._lock:
-            chosen = self._choose_partition(topic, key, partition)
-            offset = self._append_batch(topic, chosen, builder)
+        return self._append(topic, key, partition, builder, time_ms)
+
+    @_done_whole
+    def _append(
+        self,
+        topic: str,
+        key: bytes | None,
+        partition: int | None,
+        builder: RecordBatchBuilder,
+        time_ms: int,
+    ) -> RecordMetadata:
+        chosen = self._choose_partition(topic, key, partition)
+        offset = self._append_batch(topic, chosen, builder)
         return RecordMetadata(topic=topic, partition=chosen, offset=offset, timestamp_ms=time_ms)
 
+    @_done_whole
     def append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
         """Appends the records of a builder as one batch; returns the first one's offset."""
-        with self._lock:
-            return self._append_batch(topic, partition, builder)
+        return self._append_batch(topic, partition, builder)
 
     def _append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
         self._partition_log(topic, partition)
@@ -249,17 +377,26 @@ class Log:
     ) -> Iterator[Record]:
         """The records of a partition from an offset up to `until`, or to the end as it is now.
 
-        Starts at the log's first offset when `from_offset` is no longer there. Control records
-        and those of unfinished or aborted transactions are left out. Raises `CorruptionError` for
-        a batch that has changed on the disk.
+        Starts at the log's first offset when `from_offset` is no longer there, and goes on at the
+        one that is the first by then when retention or `DeleteRecords` passes it by. Control
+        records and those of unfinished or aborted transactions are left out. Raises
+        `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
+        is deleted under way.
         """
+        self._recover_if_torn()
         with self._lock:
             log = self._partition_log(topic, partition)
+            topic_id = self._topic(topic).topic_id
             end = log.last_stable_offset if until is None else min(until, log.last_stable_offset)
-            offset = max(from_offset, log.log_start_offset)
+        offset = from_offset
         while offset < end:
             with self._lock:
-                self._check_open()
+                log = self._partition_log(topic, partition)
+                if self._topic(topic).topic_id != topic_id:
+                    raise UserError(f"topic {topic} was made anew while it was read; read it again")
+                begin = offset = max(offset, log.log_start_offset)
+                if offset >= end:
+                    return
                 data = log.read(offset, READ_SIZE, Isolation.LAST_STABLE)
                 region = data.records.read() if data.records else b""
             if data.records is None or not region:
@@ -270,15 +407,16 @@ class Log:
                 if batch.is_control or aborted.covers(batch):
                     continue
                 for record in checked_records(data.records, batch):
-                    if from_offset <= record.offset < end:
+                    if begin <= record.offset < end:
                         yield record
+                        self._check_open()
 
     # Durability, serving, and the end
 
+    @_done_whole
     def flush(self) -> None:
         """fsyncs everything that was appended. Raises `StorageError` if the disk fails."""
-        with self._lock:
-            self._check_open()
+        with HeldInterrupts():
             for topic in self.broker.topics:
                 for partition in topic.partitions.values():
                     partition.log.flush()
@@ -303,7 +441,8 @@ class Log:
             if reason is not None:
                 raise UserError(f"topic {topic} stays as it is, since {reason}; ottla adopt")
         # Only what is on the disk is compacted.
-        self._flusher.flush_due()
+        with HeldInterrupts():
+            self._flusher.flush_due()
         return [
             self._compact_partition(cleaning, topic, index) for index in sorted(found.partitions)
         ]
@@ -341,35 +480,37 @@ class Log:
         One address at a time: the broker hands what has been waited for to one loop. From then on
         the process may have more files open (`allow_open_files`).
         """
-        from ottla.server.listener import Server
-
+        self._check_open()
         if self._listening is not None and self._listening.is_open:
             raise UserError(f"this log listens on {self._listening.address}; close that first")
-        host, port = parse_address(address)
+        wanted = parse_address(address)
         allow_open_files()
+        self._listening = self._serve(wanted)
+        return self._listening
+
+    @_done_whole
+    def _serve(self, address: tuple[str, int]) -> "Listening":
+        from ottla.server.listener import Server
+
         self.broker.open_files.limit = max_open_files()
         advertised = client_listeners(self.broker.config)[0].advertised
-        listener = Listener(name="PLAINTEXT", address=(host, port), advertised=advertised)
+        listener = Listener(name="PLAINTEXT", address=address, advertised=advertised)
         server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)
         server.start()
-        listening = Listening(server)
-        with self._lock:
-            self._check_open()
-            self._listening = listening
-        return listening
+        return Listening(server)
 
     def close(self) -> None:
         """Stops serving, flushes, and leaves the directory clean for the next `open`."""
-        if self._is_closed.is_set():
+        if self._is_given_back:
             return
-        self._is_closed.set()
-        if self._listening is not None:
-            self._listening.close()
-        self._ticker.join()
-        self._flusher.stop()
-        self._cleaning.stop()
-        with self._lock:
+        self._refusal = CLOSED
+        self._stop()
+        with HeldInterrupts(), self._lock:
+            if self._is_torn:
+                self._abandon_broker()
+                self.broker = self._reopen()
             self.broker.close()
+            self._is_given_back = True
 
     def _tick(self) -> None:
         wait_s = 0.0
@@ -382,9 +523,24 @@ class Log:
             is_due = due_ms is not None and due_ms <= at.monotonic_ms
             wait_s = PAUSE_S if is_due else TICK_S
 
+    def abandon(self) -> None:
+        """In a child of a fork: refuses all further calls, and leaves everything to the parent."""
+        if not self._is_given_back:
+            self._refusal = FORKED
+        self._is_given_back = True
+        # Whoever held the lock as the child was made is not there to release it.
+        self._lock, self._recovering = threading.RLock(), threading.RLock()
+        if self._listening is not None:
+            self._listening.abandon()
+        for directory in self.broker.directories:
+            directory.health.failure = StorageError(directory.path, FORKED)
+
     def _check_open(self) -> None:
-        if self._is_closed.is_set():
-            raise UserError("this log is closed; open it again")
+        if self._refusal is not None:
+            raise UserError(self._refusal)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a log cannot be pickled; open it in the process that is to use it")
 
     def _topic(self, name: str) -> Topic:
         self._check_open()
@@ -407,6 +563,7 @@ class Listening:
 
     def __init__(self, server: Any) -> None:
         self._server = server
+        self._is_abandoned = False
         host, port = server.address
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
@@ -420,9 +577,15 @@ class Listening:
         self._server.wake()
 
     def close(self) -> None:
-        """Closes all connections and frees the port."""
-        self._server.stop()
-        self._thread.join()
+        """Closes all connections and frees the port. Does nothing in a child of a fork."""
+        if not self._is_abandoned:
+            self._server.stop()
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """In a child of a fork: see `Server.abandon`."""
+        self._is_abandoned = True
+        self._server.abandon()
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -117,6 +117,23 @@ class Server:
         with self._lock:
             self._close_all()
 
+    def abandon(self) -> None:
+        """In a child of a fork: gives up what was inherited, and the parent goes on with it.
+
+        Sockets are closed and not shut down; what the selector watches stays as it is, since both
+        processes share it.
+        """
+        self._is_stopping = True
+        for connection in self._connections:
+            connection.is_closed = True
+            connection.socket.close()
+        with contextlib.suppress(OSError):  # Kqueue's descriptor is not inherited.
+            self._selector.close()
+        for acceptor in self._acceptors:
+            acceptor.socket.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
     # The loop
 
     def start(self) -> None:

@@ -117,3 +117,35 @@ def test_partitions_are_recovered_side_by_side_and_in_the_same_order(tmp_path: P
         ]
         for partition in range(8):
             assert [one.value for one in again.read("t", partition)] == [b"%d" % partition]
+
+
+def test_a_read_that_retention_passes_by_goes_on_where_the_log_then_starts(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        for number in range(4):
+            log.append("t", b"%d" % number * 600_000)
+        records = log.read("t")
+        assert next(records).offset == 0
+        log.broker.admin.delete_records({("t", 0): 3})
+        # Of a megabyte that was read at once, whole batches would still come.
+        assert [one.offset for one in records] == [3]
+        records = log.read("t")
+        log.broker.admin.delete_records({("t", 0): 4})
+        assert list(records) == []
+
+
+def test_a_read_says_that_its_topic_was_deleted_or_made_anew(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        for is_made_anew in (False, True):
+            log.create_topic("t")
+            for number in range(4):
+                log.append("t", b"%d" % number * 600_000)
+            records = log.read("t")
+            next(records)
+            log.delete_topic("t")
+            if is_made_anew:
+                log.create_topic("t")
+            told = "was made anew while it was read" if is_made_anew else "there is no topic t"
+            with pytest.raises(ottla.UserError, match=told):
+                list(records)
+        log.append("t", b"the directory is online")

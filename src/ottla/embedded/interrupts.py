@@ -1,0 +1,59 @@
+"""Ctrl-C that waits until a change of the log is whole.
+
+Python raises `KeyboardInterrupt` between any two instructions of the main thread. What is rare and
+takes a while is not left in the middle. An append is, and then recovered: to set a handler twice
+would cost it more than all its other work.
+"""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class HeldInterrupts:
+    """A block of the main thread in which SIGINT is kept back: its handler runs at the end.
+
+    Other threads get no signals, and a handler that is not Python's raises nothing.
+    """
+
+    __slots__ = ("_frame", "_handler", "_is_due")
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        self._is_due = False
+        self._frame: FrameType | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._hold)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            if self._is_due:
+                self._handler(signal.SIGINT, self._frame)
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._is_due = True
+        self._frame = frame
+
+    def give_back(self) -> None:
+        """For a child of a fork, in which nobody will leave the block."""
+        signal.signal(signal.SIGINT, self._handler)
+
+
+def give_back_interrupts() -> None:
+    """In a child that another thread forked while the main one kept them back."""
+    holder = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    if isinstance(holder, HeldInterrupts):
+        holder.give_back()

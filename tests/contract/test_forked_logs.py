@@ -1,0 +1,273 @@
+"""A log in a process that forks: the child is refused, and the parent notices nothing of it.
+
+Each case is a program of its own, since a fork copies all that the tests have open.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.base.files import OsFileSystem
+from ottla.storage.inspection.directory_check import check
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(sys, "getswitchinterval"), reason="CPython's fork"),
+]
+
+PROLOGUE = """
+import gc, json, os, socket, sys
+import multiprocessing
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # threads are there as the process forks
+import ottla
+
+path = sys.argv[1]
+
+def refusal(call):
+    try:
+        call()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return None
+
+def in_child(work):
+    # What a forked child's work returns, which ends as any Python program does.
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receiver)
+        os.write(sender, json.dumps(work()).encode())
+        os.close(sender)
+        sys.exit(0)
+    os.close(sender)
+    with os.fdopen(receiver) as answer:
+        found = json.loads(answer.read())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return found
+"""
+
+
+def outcome(program: str, path: Path, *options: str) -> Any:
+    """What a program prints last, as JSON; it must end well, and say nothing of errors."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", PROLOGUE + program, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def assert_whole(path: Path, values: list[str], topic: str = "t") -> None:
+    """It was closed as it should be, nothing is wrong with it, and each offset is there once."""
+    assert (path / ".kafka_cleanshutdown").exists()
+    assert check(OsFileSystem(), str(path), deep=True).findings == []
+    with ottla.open(path) as log:
+        records = list(log.read(topic))
+        assert [(one.offset, one.value) for one in records] == [
+            (offset, value.encode()) for offset, value in enumerate(values)
+        ]
+
+
+def test_every_call_in_a_child_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
+    found = outcome(
+        """
+builder = ottla.RecordBatchBuilder()
+builder.append(None, b"v", 1)
+with ottla.open(path) as log:
+    log.create_topic("t")
+    log.append("t", b"parent")
+    log.append("t", b"parent too")
+    begun = log.read("t")
+    next(begun)
+    calls = {
+        "append": lambda: log.append("t", b"child"),
+        "append_batch": lambda: log.append_batch("t", 0, builder),
+        "create_topic": lambda: log.create_topic("child"),
+        "delete_topic": lambda: log.delete_topic("t"),
+        "topics": log.topics,
+        "offsets": lambda: log.offsets("t"),
+        "read": lambda: list(log.read("t")),
+        "a read that was begun": lambda: next(begun),
+        "flush": log.flush,
+        "compact": lambda: log.compact("t"),
+        "listen": lambda: log.listen("127.0.0.1:0"),
+    }
+    found = in_child(lambda: {name: refusal(call) for name, call in calls.items()})
+    direct = in_child(
+        lambda: refusal(lambda: log.broker.append("t", 0, bytearray(builder.build()), now_ms=1))
+    )
+    log.append("t", b"parent again")
+print(json.dumps([found, direct]))
+""",
+        tmp_path,
+    )
+    refusals, direct = found
+    assert len(refusals) == 11
+    for name, refusal in refusals.items():
+        assert refusal is not None, name
+        assert refusal[0] == "UserError", (name, refusal)
+        assert (
+            "open the log after the fork, or start processes with multiprocessing's spawn"
+            in (refusal[1])
+        )
+    assert direct[0] == "ApiError"
+    assert_whole(tmp_path, ["parent", "parent too", "parent again"])
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "log.close() or log.close()",
+        "log.__exit__(None, None, None)",
+        "globals().pop('log', None) and None or gc.collect() * 0",
+        "None",
+    ],
+    ids=["close", "with", "garbage", "exit"],
+)
+def test_a_child_that_is_done_with_the_log_disturbs_nobody(tmp_path: Path, ending: str) -> None:
+    held = outcome(
+        f"""
+log = kept = ottla.open(path)
+log.create_topic("t")
+log.append("t", b"0")
+in_child(lambda: {ending})
+assert not os.path.exists(os.path.join(path, ".kafka_cleanshutdown"))
+log.append("t", b"1")
+import subprocess
+other = subprocess.run(
+    [sys.executable, "-c", "import ottla, sys; ottla.open(sys.argv[1])", path],
+    capture_output=True, text=True,
+)
+in_child(lambda: {ending})
+log.append("t", b"2")
+log.close()
+print(json.dumps(other.stderr.splitlines()[-1]))
+""",
+        tmp_path,
+    )
+    assert "is in use by another process" in held
+    assert_whole(tmp_path, ["0", "1", "2"])
+
+
+def test_a_child_may_open_the_log_once_the_parent_has_closed_it(tmp_path: Path) -> None:
+    found = outcome(
+        """
+log = ottla.open(path)
+log.create_topic("t")
+log.append("t", b"0")
+go_receiver, go_sender = os.pipe()
+receiver, sender = os.pipe()
+child = os.fork()
+if child == 0:
+    in_use = refusal(lambda: ottla.open(path))
+    os.write(sender, b"tried")
+    os.read(go_receiver, 2)
+    own = ottla.open(path)
+    own.append("t", b"1")
+    log.close()  # the parent's: nothing happens
+    own.append("t", b"2")
+    # The lock is still the child's own.
+    print(json.dumps([in_use, in_child(lambda: refusal(lambda: ottla.open(path)))]), flush=True)
+    own.close()
+    os._exit(0)
+os.read(receiver, 5)
+log.close()
+os.write(go_sender, b"go")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""",
+        tmp_path,
+    )
+    for refusal in found:
+        assert refusal[0] == "UserError"
+        assert "is in use by another process" in refusal[1]
+    assert_whole(tmp_path, ["0", "1", "2"])
+
+
+def test_processes_of_multiprocessing_hand_the_refusal_back(tmp_path: Path) -> None:
+    found = outcome(
+        """
+log = ottla.open(path)
+log.create_topic("t")
+
+def append(number):
+    return log.append("t", b"child").offset
+
+def work():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        results = [pool.apply_async(append, [number]) for number in range(4)]
+        return [refusal(one.get) for one in results]
+
+found = work()
+log.append("t", b"0")
+pickled = refusal(lambda: __import__("pickle").dumps(log))
+log.close()
+print(json.dumps([found, pickled]))
+""",
+        tmp_path,
+    )
+    refusals, pickled = found
+    assert [one[0] for one in refusals] == ["UserError"] * 4
+    assert pickled == [
+        "TypeError", "a log cannot be pickled; open it in the process that is to use it",
+    ]  # fmt: skip
+    assert_whole(tmp_path, ["0"])
+
+
+def test_a_broker_that_listens_goes_on_and_its_port_is_its_own(tmp_path: Path) -> None:
+    """A child that lives on holds neither the port nor connections of the parent."""
+    pytest.importorskip("confluent_kafka")
+    found = outcome(
+        """
+from confluent_kafka import Producer
+log = ottla.open(path)
+log.create_topic("t")
+listening = log.listen("127.0.0.1:0")
+producer = Producer({"bootstrap.servers": listening.address, "log_level": 0})
+host, _, port = listening.address.rpartition(":")
+idle = socket.create_connection((host, int(port)))
+
+def produce(value):
+    producer.produce("t", value, partition=0)
+    assert producer.flush(100) == 0
+
+produce(b"0")
+go_receiver, go_sender = os.pipe()
+receiver, sender = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(go_sender)
+    idle.close()
+    listening.wake()
+    listening.close()
+    log.close()
+    os.write(sender, json.dumps([listening.is_open, refusal(log.topics)[0]]).encode())
+    os.read(go_receiver, 1)
+    os._exit(0)
+in_child = json.loads(os.read(receiver, 100))
+produce(b"1")
+log.close()
+# With the child still there: the connection has ended, and the port is free.
+idle.settimeout(100)
+assert idle.recv(1) == b""
+again = ottla.open(path)
+again.listen(listening.address)
+produce(b"2")
+again.close()
+os.close(go_sender)
+os.waitpid(child, 0)
+print(json.dumps(in_child))
+""",
+        tmp_path,
+    )
+    assert found == [False, "UserError"]
+    assert_whole(tmp_path, ["0", "1", "2"])
