@@ -17,6 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.client.reading import FetchFrom
 from ottla.spark.loading.plan import TopicPartition
+from ottla.storage.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {
     "str": "text",
@@ -47,7 +48,7 @@ def error_classes() -> list[type[BaseException]]:
         for module in modules()
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, BaseException) and kind.__module__.startswith("ottla")
-    }
+    } - {LongPreparationError}  # A word from one thread to another, with the records themselves.
     return sorted(found, key=lambda kind: (kind.__module__, kind.__qualname__))
 
 
