@@ -1,7 +1,7 @@
 """Whatever a client states wrongly under a right checksum is refused, repaired or harmless.
 
 Field by field and byte by byte, in each codec and format: what is stored can be read by our reader
-and by those of two clients, with one offset after the other, and so can what comes after it.
+and by those of three clients, with one offset after the other, and so can what comes after it.
 """
 
 import struct
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from aiokafka.record import MemoryRecords as MemoryRecordsOfAiokafka
 from kafka.record import MemoryRecords
+from kio.records.readers import read_batch
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -19,12 +20,11 @@ from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint
 from ottla.config.topic import TopicConfig
 from ottla.record import records_check
-from ottla.record.batch import HEADER, RecordBatch, iter_batches
+from ottla.record.batch import HEADER, Batch, InvalidBatchError, RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
 from ottla.record.legacy import CRC_END, ENTRY, build_message
 from ottla.record.record import read_records, unpacked_payload
-from ottla.storage import append as appending
 from ottla.storage.append import InvalidRecordsError
 from ottla.storage.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
@@ -35,9 +35,9 @@ pytestmark = pytest.mark.slow
 
 BYTES = (0x00, 0x01, 0x02, 0x03, 0x05, 0x07, 0x0F, 0x10, 0x3F, 0x40, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 NUMBERS = (-(2**31), -3, -2, -1, 0, 1, 2, 3, 4, 63, 64, 127, 128, 2**20, 2**31 - 1)
+LAST_MS_OF_9999 = 253_402_300_799_999
 CODECS = list(Compression)
 OLD_CODECS = [one for one in Compression if one is not Compression.ZSTD]
-PLAIN_CHECKS = ("plain", "compiled")
 
 ANSWERS = {
     ErrorCode.CORRUPT_MESSAGE,
@@ -51,27 +51,11 @@ ANSWERS = {
 """What Kafka's `LogValidator` and `UnifiedLog` answer."""
 
 
-@pytest.fixture(params=PLAIN_CHECKS)
-def check(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both walks over records: in Python, and in C where that was compiled."""
-    if request.param == "compiled" and records_check.compiled_check is None:
-        pytest.skip("the extensions are not built here: with a C compiler, `pip install -e .` does")
-    chosen = (
-        records_check.check_records_plainly
-        if request.param == "plain"
-        else records_check.compiled_check.check_records
-    )
-    try:
-        monkeypatch.setattr(appending, "check_records", chosen)
-    except (AttributeError, TypeError):
-        pytest.skip("a compiled broker has chosen already")
-
-
 def honest() -> RecordBatchBuilder:
     builder = RecordBatchBuilder()
     builder.append(b"key", b"value", NOW_MS, [("name", b"header"), ("none", None)])
     builder.append(None, b"", NOW_MS + 70, ())
-    builder.append(b"", None, NOW_MS - 3, [("", b"")])
+    builder.append(b"", None, NOW_MS + 3, [("", b"")])
     return builder
 
 
@@ -134,8 +118,9 @@ class Consumers:
         assert decode_columns(data, ("offset", "key", "headers"))["offset"].to_pylist() == expected
         for reader in (MemoryRecords, MemoryRecordsOfAiokafka):
             assert offsets_by(reader, unpacked(data)) == expected
-        for made in iter_batches(data):
+        for made in iter_batches(unpacked(data)):
             if made.magic == 2:
+                assert offsets_by_kio(made) in (expected, None)
                 times = [one.timestamp_ms for one in read_records(made)]
                 assert made.max_timestamp_ms == max(-1, *times)
 
@@ -170,6 +155,20 @@ def unpacked(data: bytes) -> bytes:
     return bytes(out)
 
 
+def offsets_by_kio(made: Batch) -> list[int] | None:
+    """`None` for times before 1970 or beyond the year 9999, which it cannot have."""
+    assert isinstance(made, RecordBatch)
+    plain = bytearray(made.bytes_view())
+    deltas = [one.timestamp_ms - made.base_timestamp_ms for one in read_records(made)]
+    if not 0 <= min(deltas) <= max(deltas) < LAST_MS_OF_9999:
+        return None
+    struct.pack_into(">q", plain, 27, 0)
+    struct.pack_into(">q", plain, 35, 2**62)
+    found, size = read_batch(bytes(signed(plain)), 0)
+    assert size == len(plain)
+    return [record.offset for record in found.records]
+
+
 def offsets_by(reader: Callable[[bytes], object], data: bytes) -> list[int]:
     memory = reader(data)
     found: list[int] = []
@@ -178,20 +177,34 @@ def offsets_by(reader: Callable[[bytes], object], data: bytes) -> list[int]:
     return found
 
 
-@pytest.mark.usefixtures("check")
+def test_the_walk_in_c_finds_what_the_plain_one_finds() -> None:
+    if records_check.compiled_check is None:
+        pytest.skip("the extensions are not built here: with a C compiler, `pip install -e .` does")
+    in_c, plainly = records_check.compiled_check.check_records, records_check.check_records_plainly
+    none = Compression.NONE
+    lies = [*lies_in_header_bytes(none), *lies_in_record_bytes(none), *lies_in_varints(none)]
+    for made in filter(is_batch, lies):
+        for bounds in (records_check.ANY_TIME, (NOW_MS - 1, NOW_MS + 1)):
+            assert in_c(made, 0, None, *bounds) == plainly(made, 0, None, *bounds), made.hex()
+
+
+def is_batch(made: bytearray) -> bool:
+    """Whether it comes so far that its records are walked."""
+    try:
+        RecordBatch(made).check()
+    except InvalidBatchError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_byte_of_a_header_can_lie(codec: Compression) -> None:
     consumers = Consumers()
-    whole = of_records(plain_records(), codec)
-    for position in range(HEADER.size):
-        for byte in BYTES:
-            made = bytearray(whole)
-            made[position] = byte
-            consumers.send(signed(made))
+    for made in lies_in_header_bytes(codec):
+        consumers.send(made)
     consumers.close()
 
 
-@pytest.mark.usefixtures("check")
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_number_of_a_header_can_lie(codec: Compression) -> None:
     consumers = Consumers()
@@ -223,28 +236,23 @@ def test_no_number_of_a_header_can_lie(codec: Compression) -> None:
     consumers.close()
 
 
-@pytest.mark.usefixtures("check")
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_byte_of_the_records_can_lie(codec: Compression) -> None:
     consumers = Consumers()
+    for lie in lies_in_record_bytes(codec):
+        consumers.send(lie)
     plain = plain_records()
-    for position in range(len(plain)):
-        for byte in BYTES:
-            made = bytearray(plain)
-            made[position] = byte
-            consumers.send(signed(of_records(bytes(made), codec)))
     for size in range(len(plain)):
         consumers.send(signed(of_records(plain[:size], codec)))
         consumers.send(signed(of_records(plain + plain[: size + 1], codec)))
     consumers.close()
 
 
-@pytest.mark.usefixtures("check")
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_varint_of_a_record_can_lie(codec: Compression) -> None:
     consumers = Consumers()
-    for records in records_with_lies():
-        consumers.send(signed(of_records(records, codec, 1)))
+    for made in lies_in_varints(codec):
+        consumers.send(made)
     consumers.close()
 
 
@@ -273,6 +281,29 @@ def test_nothing_of_an_old_message_can_lie(magic: int, codec: Compression, log_m
     assert consumers.accepted
     offsets = [one.offset for one in read_all(consumers.log)]
     assert offsets == list(range(consumers.log.log_end_offset))
+
+
+def lies_in_header_bytes(codec: Compression) -> Iterator[bytearray]:
+    whole = of_records(plain_records(), codec)
+    for position in range(HEADER.size):
+        for byte in BYTES:
+            made = bytearray(whole)
+            made[position] = byte
+            yield signed(made)
+
+
+def lies_in_record_bytes(codec: Compression) -> Iterator[bytearray]:
+    plain = plain_records()
+    for position in range(len(plain)):
+        for byte in BYTES:
+            made = bytearray(plain)
+            made[position] = byte
+            yield signed(of_records(bytes(made), codec))
+
+
+def lies_in_varints(codec: Compression) -> Iterator[bytearray]:
+    for records in records_with_lies():
+        yield signed(of_records(records, codec, 1))
 
 
 def plain_records() -> bytes:
@@ -340,7 +371,6 @@ def wrapper(messages: list[bytearray], magic: int, codec: Compression) -> bytes:
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("check")
 def test_a_wrong_record_is_named_in_the_answer() -> None:
     records = b"".join([plain_records()[:-1], b"\x05"])
     with pytest.raises(InvalidRecordsError) as refused:
@@ -351,7 +381,6 @@ def test_a_wrong_record_is_named_in_the_answer() -> None:
     assert [one.index for one in refused.value.records] == [2]
 
 
-@pytest.mark.usefixtures("check")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_compacted_topic_names_the_records_without_a_key(codec: Compression) -> None:
     log = open_log(FakeFileSystem(), TopicConfig(cleanup_policy=("compact",)))
@@ -364,7 +393,6 @@ def test_a_compacted_topic_names_the_records_without_a_key(codec: Compression) -
     assert values(log) == []
 
 
-@pytest.mark.usefixtures("check")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_largest_timestamp_that_lies_is_repaired_as_kafka_does(codec: Compression) -> None:
     log = open_log(FakeFileSystem(), TopicConfig())
