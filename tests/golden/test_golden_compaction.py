@@ -19,8 +19,7 @@ from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.vector_sieve import VectorSieve
-from ottla.storage.inspection.directory_check import check_directory
-from ottla.storage.inspection.partition_check import CheckOptions
+from ottla.storage.inspection.directory_check import check
 from ottla.storage.log_directory import LogDirectory
 from ottla.storage.open_options import OpenOptions
 from ottla.storage.partition_log import PartitionLog
@@ -189,7 +188,7 @@ def test_what_compaction_left_is_no_damage_where_the_policy_is_not_known(
 
 @pytest.mark.parametrize("case", ["compaction-3-horizon-set", "compaction-4-tombstones-removed"])
 def test_a_check_takes_no_gap_for_a_lost_file_where_the_cleaner_was(case: str) -> None:
-    report = check_directory(FILES, str(GOLDEN / case / "logdir"), CheckOptions())
+    report = check(FILES, str(GOLDEN / case / "logdir"), deep=False)
     gaps = [gap for one in report.partitions for gap in one.gaps]
     reasons = [found.reason for one in report.partitions for found in one.findings]
     assert gaps
