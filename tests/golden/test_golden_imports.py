@@ -1,8 +1,10 @@
 """Directories of another Kafka keep what its settings said they keep, however late it is."""
 
 import json
+import os
+import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ def wait_a_year(broker: Broker) -> None:
     """Runs what is due, again and again, with the clock far ahead."""
     late = broker_now() + 10 * YEAR_MS
     monotonic_ms = 1.0
-    for _ in range(60):
+    for _ in range(12):
         monotonic_ms += 400_000.0
         broker.run_due_jobs(Moment(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms))
 
@@ -245,3 +247,77 @@ def test_a_mirror_of_the_directory_gets_the_settings_too() -> None:
     assert {one.name: one.overrides for one in source.topics()} == {
         one["name"]: one["configs"] for one in told()["topics"] if not one["internal"]
     }
+
+
+def _flip(folder: Path, chance: random.Random) -> None:
+    path = chance.choice(sorted(folder.glob("*.log")) + sorted(folder.glob("*.checkpoint")))
+    content = bytearray(path.read_bytes())
+    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+
+
+def _cut(folder: Path, chance: random.Random) -> None:
+    path = chance.choice(sorted(folder.glob("*.log")) + sorted(folder.glob("*.checkpoint")))
+    path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
+
+
+def _zero(folder: Path, chance: random.Random) -> None:
+    path = chance.choice(sorted(folder.glob("*.log")) + sorted(folder.glob("*.checkpoint")))
+    content = bytearray(path.read_bytes())
+    start = chance.randrange(len(content))
+    content[start : start + 512] = bytes(len(content[start : start + 512]))
+    path.write_bytes(content)
+
+
+def _remove(folder: Path, chance: random.Random) -> None:
+    chance.choice(sorted(folder.iterdir())).unlink()
+
+
+def _swap(folder: Path, chance: random.Random) -> None:
+    one, other = chance.sample(sorted(folder.iterdir()), 2)
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+def _fifo(folder: Path, chance: random.Random) -> None:
+    path = chance.choice(sorted(folder.iterdir()))
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(folder: Path, chance: random.Random) -> None:
+    path = chance.choice(sorted(folder.iterdir()))
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES = (_flip, _cut, _zero, _remove, _swap, _fifo, _folder)
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda one: one.__name__[1:])
+def test_whatever_is_damaged_of_the_metadata_log_nothing_that_is_kept_goes(
+    directory: Path, damage: Callable[[Path, random.Random], None], is_clean: bool
+) -> None:
+    for path in directory.iterdir():
+        if path.is_dir() and path.name not in (METADATA, "keep-forever-0", "compacted-0"):
+            shutil.rmtree(path)
+    for path in directory.glob("*-checkpoint"):
+        path.unlink()
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    whole = directory.parent / "whole"
+    shutil.copytree(directory, whole)
+    for seed in range(3):
+        shutil.rmtree(directory)
+        shutil.copytree(whole, directory)
+        damage(directory / METADATA, random.Random(seed))
+        broker = open_broker(directory)
+        before = {key: one for key, one in offsets(broker).items() if one[1]}
+        assert set(before) >= {"keep-forever-0", "compacted-0"}
+        wait_a_year(broker)
+        assert {key: offsets(broker)[key] for key in before} == before
+        policy = broker.topics.get("compacted").config.cleanup_policy
+        assert policy == ("compact",) or broker.adoption.is_unknown("compacted")
+        broker.close()

@@ -125,6 +125,9 @@ def _with_metadata_log(
 
     try:
         image = read_metadata_log(file_system, path, sizes)
+        if 0 < image.end_offset < found.adoption.end_offset:
+            reason = f"it ends at offset {image.end_offset}, and had {found.adoption.end_offset}"
+            raise CorruptionError(folder, 0, reason)
     except (CorruptionError, OSError) as error:
         reason = f"the metadata log cannot be read ({error})"
         unknown = dict.fromkeys(found.adoption.imported.topics, reason)

@@ -64,8 +64,7 @@ def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes)
         # Formatted, and never started: what there is are the records to begin with.
         snapshot = _file(file_system, directory, BOOTSTRAP_CHECKPOINT, 0)
     image = read_image(snapshot, segments, may_be_torn=not was_clean)
-    if was_clean:
-        _check_end(file_system, folder, image)
+    _check_end(file_system, folder, image)
     return image
 
 
@@ -79,10 +78,13 @@ def _file(
 
 
 def _check_end(file_system: FileSystem, folder: str, image: "MetadataImage") -> None:
-    """A clean stop leaves a producer snapshot at the log's end: whole batches may be missing."""
+    """Each new segment and each clean stop leaves a producer snapshot at the log's end then.
+
+    A log that ends before one has lost whole batches, which a crash does not explain.
+    """
     names = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))
     known_end = max((int(match[1]) for match in names if match), default=0)
     if image.end_offset < known_end:
         raise CorruptionError(
-            folder, 0, f"the log ends at offset {image.end_offset}, and had {known_end} at the stop"
+            folder, 0, f"the log ends at offset {image.end_offset}, and had {known_end}"
         )

@@ -215,6 +215,18 @@ def test_a_record_of_a_later_kafka_holds_back_all_that_was_imported(
     assert not open_and_close(kafkas).adoption.unknown
 
 
+def test_a_log_that_has_become_shorter_since_the_import_changes_nothing(
+    kafkas: FakeFileSystem,
+) -> None:
+    told = [*topic(), config("segment.ms", "1000"), config("retention.ms", "-1")]
+    write_log(kafkas, told)
+    open_and_close(kafkas)
+    write_log(kafkas, told[:-1])
+    broker = open_and_close(kafkas)
+    assert overrides(broker) == {"segment.ms": "1000", "retention.ms": "-1"}
+    assert "it ends at offset 3, and had 4" in broker.adoption.unknown["t"]
+
+
 def test_a_setting_on_which_it_depends_and_that_means_nothing_holds_the_topic_back(
     kafkas: FakeFileSystem,
 ) -> None:
