@@ -24,6 +24,7 @@ from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.aborted_reading import indexed_transactions
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.filenames import (
+    CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
@@ -36,7 +37,9 @@ from ottla.storage.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
+from ottla.storage.inspection.log_scan import ScannedBatch
 from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.lost_offsets import Gaps, LostOffsetsError
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.read_damage import (
@@ -281,6 +284,7 @@ class ReadOnlyLog:
         self.topic = topic
         self.partition = partition
         self.path = join(directory.path, partition_directory_name(topic, partition))
+        self._gaps = Gaps(self._file_system, self.path, self._cleaned_until)
         self._files = files
 
     @property
@@ -461,15 +465,20 @@ class ReadOnlyLog:
             with closing(reader):
                 limit = self._place(reader.files).limit
                 try:
-                    for region in reader.regions(offset, until_offset, size, limit=limit):
+                    for region in reader.regions(
+                        offset, until_offset, size, limit=limit, on_gap=self._gaps.check
+                    ):
                         yield region
                         offset = region.next_offset
                 except CorruptionError as error:
                     is_replaced = self._was_replaced()
+                    if not is_replaced and isinstance(error, LostOffsetsError):
+                        raise
                     if not is_replaced:
                         raise self._located(error, reader) from error
             reader = self._open_next(None if is_replaced else reader, offset, until_offset)
         self._check_reached(until_offset)
+        self._gaps.check(*self._end_of_files, (offset, until_offset))
 
     def _was_replaced(self) -> bool:
         """Whether compaction has changed which segments there are, since they were listed."""
@@ -485,7 +494,7 @@ class ReadOnlyLog:
 
     def _sound_regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
         """One for each sound batch; reports what lies between them and cannot be read."""
-        offset = from_offset
+        offset = due = from_offset
         reader = self._open_next(None, offset, until_offset)
         while reader is not None:
             with closing(reader):
@@ -493,14 +502,29 @@ class ReadOnlyLog:
                     if isinstance(one, Damage):
                         if one.from_offset < until_offset and one.until_offset > from_offset:
                             self.directory.report(one)
+                        due = max(due, one.until_offset)
                     elif one.batch.last_offset >= offset and one.batch.base_offset < until_offset:
-                        offset = one.batch.last_offset + 1
+                        self._report_gap(reader.log.path, one, due)
+                        due = offset = one.batch.last_offset + 1
                         data = one.batch.bytes_view()
                         yield Region(reader.log.path, one.position, data, offset)
             reader = self._open_next(reader, offset, until_offset)
         damage = self._tail.damage
         if damage is not None and (not self.segments or until_offset >= damage.from_offset):
             self.directory.report(damage)
+
+    def _report_gap(self, path: str, found: ScannedBatch, due_offset: int) -> None:
+        batch = found.batch
+        if batch.magic < 2 or batch.base_offset <= due_offset:
+            return
+        damage = self._gaps.damage(path, found.position, (due_offset, batch.base_offset))
+        if damage is not None:
+            self.directory.report(damage)
+
+    @property
+    def _end_of_files(self) -> tuple[str, int]:
+        last = self.segments[-1] if self.segments else None
+        return (last.log_path, last.size) if last else (self.path, 0)
 
     def damage_at(self, path: str, position: int, reason: str) -> CorruptionError:
         """What to raise for a batch of `regions` that turned out to be bad."""
@@ -646,6 +670,9 @@ class ReadOnlyLog:
 
     def _unsteady(self) -> CorruptionError:
         return CorruptionError(self.path, 0, "its files change faster than they can be opened")
+
+    def _cleaned_until(self) -> int:
+        return self._checkpointed(CHECKPOINT_CLEANER)
 
     def _checkpointed(self, name: str) -> int:
         return self.directory.checkpointed(name).get((self.topic, self.partition), 0)

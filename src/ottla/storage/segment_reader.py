@@ -5,7 +5,7 @@ missing, damaged or behind only makes a lookup longer, a torn end of the log is 
 has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from struct import Struct
 
@@ -218,16 +218,20 @@ class SegmentReader:
         size: int | None = None,
         *,
         limit: int | None = None,
+        on_gap: Callable[[str, int, tuple[int, int]], None] | None = None,
     ) -> Iterator[Region]:
         """The batches with offsets in [from_offset, until_offset), or that reach into the range.
 
         They come about `size` bytes (REGION_SIZE) at a time.
         There must be sound batches up to `until_offset` or the end of the file, in order and before
-        `limit`. Raises `CorruptionError`.
+        `limit`. Raises `CorruptionError`. `on_gap` is told the path, the position and the offsets
+        of each gap before a batch.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
         span = _Span(self.files.base_offset, until_offset, limit)
+        span.due_offset = from_offset
+        span.on_gap = on_gap
         while position is not None and position < self.log.size:
             chunk = memoryview(self.log.read(position, wanted))
             if len(chunk) < min(wanted, self.log.size - position):
@@ -306,6 +310,9 @@ class SegmentReader:
             ):
                 if not is_legacy and offset != span.next_offset:
                     self._check_gap(position + start, span)
+                    if span.on_gap is not None and span.due_offset < until_offset:
+                        gap = span.due_offset, until_offset
+                        span.on_gap(self.log.path, position + start, gap)
                 return _WholeBatches(start, last_offset, None)
             last_offset = offset
             if not is_legacy:
@@ -313,7 +320,9 @@ class SegmentReader:
             # No checksum covers a base offset: only its neighbours can contradict it.
             if not span.next_offset <= offset <= last_offset < span.limit:
                 raise self._out_of_place(position + start, offset, last_offset)
-            span.next_offset = last_offset + 1
+            if offset > span.due_offset and not is_legacy and span.on_gap is not None:
+                span.on_gap(self.log.path, position + start, (span.due_offset, offset))
+            span.next_offset = span.due_offset = last_offset + 1
             start += size
             if last_offset + 1 >= until_offset:
                 return _WholeBatches(start, last_offset, None)
@@ -330,12 +339,15 @@ class SegmentReader:
 class _Span:
     """The offsets that are read, of which all before `next_offset` lie before what is read next."""
 
-    __slots__ = ("limit", "next_offset", "until_offset")
+    __slots__ = ("due_offset", "limit", "next_offset", "on_gap", "until_offset")
 
     def __init__(self, base_offset: int, until_offset: int, limit: int | None) -> None:
         self.next_offset = base_offset
         self.until_offset = until_offset
         self.limit = MAX_OFFSET + 1 if limit is None else limit
+        self.due_offset = base_offset
+        """Where the next batch begins, unless there is a gap before it."""
+        self.on_gap: Callable[[str, int, tuple[int, int]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.record.batch import CRC_POSITION, LEADER_EPOCH_POSITION
+from ottla.storage.filenames import WITNESS
 from ottla.storage.truncation import delete_records_before, truncate_to
 from ottla.testing import FakeFileSystem
 from tests.brokers import NOW_MS, at, batch
@@ -189,6 +190,10 @@ def test_a_batch_missing_in_the_middle_is_found(source: SourceLog, target: FakeF
     directory = partition_path(TARGET)
     logs = [name for name in target.list(directory) if name.endswith(".log")]
     target.remove(f"{directory}/{logs[2]}")
+    (found,) = differences(source.files, target)
+    assert "the batches before it are gone; offsets" in found
+    # Without the witness, as after Kafka, only the source tells.
+    target.remove(f"{directory}/{WITNESS}")
     (found,) = differences(source.files, target)
     assert "the target lacks the batch of offsets" in found
 

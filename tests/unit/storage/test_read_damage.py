@@ -15,11 +15,12 @@ from ottla.storage.filenames import (
     CLEAN_SHUTDOWN,
     log_file_name,
 )
+from ottla.storage.inspection.repair import RepairOptions, repair
 from ottla.storage.read_damage import Damage
 from ottla.storage.reader import ReadOnlyLog, open_for_reading
 from ottla.storage.truncation import truncate_to
 from ottla.testing import FakeFileSystem
-from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 
 ONE_SEGMENT = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200)
 MANY_SEGMENTS = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
@@ -197,6 +198,62 @@ def test_an_older_segment_is_stepped_over_in_part_too() -> None:
     disk.open(third.log_path, writable=True).truncate(20)
     lost += range(third.base_offset, segments[3].base_offset)
     assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
+
+
+def lose_segment(disk: FakeFileSystem, base_offset: int) -> None:
+    for name in disk.list(join(DIRECTORY, "t-0")):
+        if name.startswith(f"{base_offset:020d}."):
+            disk.remove(join(DIRECTORY, "t-0", name))
+
+
+def test_a_segment_that_is_gone_is_no_gap_that_compaction_left() -> None:
+    disk = stopped(MANY_SEGMENTS)
+    bases = [one.base_offset for one in reading(disk).segments]
+    lose_segment(disk, bases[1])
+    lost = range(bases[1], bases[2])
+    assert f"offsets {lost[0]} to {lost[-1]} cannot be read" in str(damaged(disk))
+    found, reported = stepped_over(disk)
+    assert found == [one for one in OFFSETS if one not in lost]
+    assert [(one.from_offset, one.until_offset) for one in reported] == [(bases[1], bases[2])]
+    assert [one.offset for one in reading(disk).records(bases[2])] == OFFSETS[bases[2] :]
+    with pytest.raises(CorruptionError, match="cannot be read"):
+        list(reading(disk).records(0, bases[1] + 1))
+
+
+def test_a_batch_that_is_gone_from_the_end_of_an_older_segment_is_missed() -> None:
+    disk = stopped(MANY_SEGMENTS)
+    first, second = reading(disk).segments[:2]
+    sizes = [batch.size for batch in reading(disk).batches(0, second.base_offset)]
+    disk.open(first.log_path, writable=True).truncate(sum(sizes[:-1]))
+    lost = second.base_offset - 2, second.base_offset - 1
+    assert f"offsets {lost[0]} to {lost[1]} cannot be read" in str(damaged(disk))
+    assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
+
+
+def test_after_a_repair_a_gap_is_known() -> None:
+    disk = stopped(MANY_SEGMENTS)
+    bases = [one.base_offset for one in reading(disk).segments]
+    lose_segment(disk, bases[1])
+    assert repair(disk, DIRECTORY, RepairOptions(now_ms=NOW_MS)).is_sound
+    left = [one for one in OFFSETS if not bases[1] <= one < bases[2]]
+    assert offsets_of(reading(disk)) == left
+    open_directory(disk, MANY_SEGMENTS).close()
+    assert offsets_of(reading(disk)) == left
+
+
+def test_the_gaps_of_compaction_and_of_followers_are_no_damage() -> None:
+    disk = FakeFileSystem()
+    broker = open_directory(disk, MANY_SEGMENTS)
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, 3)
+    records = batch(b"far")
+    records[:8] = (10).to_bytes(8, "big")
+    log.append_as_follower(records, now_ms=NOW_MS)
+    log.write_out()
+    want = [*range(6), 10]
+    assert offsets_of(reading(disk)) == want
+    broker.close()
+    assert offsets_of(reading(disk)) == want
 
 
 @pytest.mark.slow
