@@ -417,13 +417,17 @@ def _open_directory(path: str) -> int:
     except OSError as error:
         if error.errno not in SHORTAGES:
             raise
-    with contextlib.suppress(IndexError):
-        os.close(_SPARE.pop())
+    _release_spare()
     try:
         return os.open(path, _DIRECTORY_FLAGS)
     except OSError as error:
         # Without its name: a rename may not be durable, which is no mere shortage any more.
         raise OSError(error.errno, f"{error.strerror}: {path}") from error
+
+
+def _release_spare() -> None:
+    with contextlib.suppress(IndexError):
+        os.close(_SPARE.pop())
 
 
 _LOCKED_HERE: dict[tuple[int, int], list[int]] = {}
@@ -546,6 +550,18 @@ class OsFile:
             raise ValueError(f"a map of {size} bytes is longer than {self._path}")
         if size == 0:
             return memoryview(b"")
+        try:
+            return self._mapped(size)
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+        _release_spare()
+        try:
+            return self._mapped(size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._path) from error
+
+    def _mapped(self, size: int) -> memoryview:
         if sys.version_info >= (3, 13):
             # Earlier versions keep a second descriptor open for as long as the map lives.
             return memoryview(

@@ -71,9 +71,9 @@ class OpenFiles:
         return self.count >= 2 * self.limit
 
     def opened(self, holder: Holder, count: int = 1) -> None:
-        """Takes note that a holder has so many descriptors, which it had not."""
+        """Takes note that a holder has so many descriptors."""
+        self.count += count - self._holders.get(holder, 0)
         self._holders[holder] = count
-        self.count += count
         if self.count > self.limit:
             self.is_over = True
 

@@ -55,10 +55,10 @@ class LogFile:
         "_file",
         "_file_system",
         "_is_closed",
-        "_is_unsynced",
         "_is_used",
         "_path",
         "_pending",
+        "is_unsynced",
         "size",
         "written_size",
     )
@@ -69,7 +69,7 @@ class LogFile:
         self._path = file.path
         self._is_used = False
         self._is_closed = False
-        self._is_unsynced = False
+        self.is_unsynced = False
         self._pending: list[Buffer] = []
         self.size = size
         self.written_size = size
@@ -120,7 +120,7 @@ class LogFile:
         Answers that quote it keep it open until they are sent: it is dropped, not closed.
         """
         was_used, self._is_used = self._is_used, False
-        if was_used or self._is_unsynced or self._pending:
+        if was_used or self.is_unsynced or self._pending:
             return False
         self._file = None
         return True
@@ -138,15 +138,15 @@ class LogFile:
 
         Raises `OSError` (EMFILE) when too many are kept so already.
         """
-        if not self._is_unsynced:
+        if not self.is_unsynced:
             if self._file_system.open_files.is_full:
                 raise OSError(errno.EMFILE, "too many files wait for a sync", self._path)
             self._opened()
-            self._is_unsynced = True
+            self.is_unsynced = True
 
     def synced(self) -> None:
         """Takes note that all of the file was synced through another descriptor."""
-        self._is_unsynced = bool(self._pending)
+        self.is_unsynced = bool(self._pending)
 
     def append(self, buffer: Buffer) -> int:
         """Adds bytes behind the last; returns their position."""
@@ -160,8 +160,10 @@ class LogFile:
         pending = self._pending
         if not pending:
             return
-        file = self._opened()
-        self._is_unsynced = True
+        file = self._file
+        if file is None:
+            file = self._open_again()
+        self.is_unsynced = True
         if len(pending) == 1:
             file.pwrite(pending[0], self.written_size)
         else:
@@ -176,13 +178,21 @@ class LogFile:
             self.path, position, offset,
         )  # fmt: skip
         self._opened().pwrite(BASE_OFFSET.pack(offset), position)
-        self._is_unsynced = True
+        self.is_unsynced = True
 
     def slice(self, position: int, size: int) -> FileSlice:
-        return FileSlice(self._opened(), position, size)
+        file = self._file
+        if file is None:
+            file = self._open_again()
+        self._is_used = True
+        return FileSlice(file, position, size)
 
     def read(self, position: int, size: int) -> bytes:
-        return self._opened().pread(size, position)
+        file = self._file  # `_opened`, written out: every fetch comes by
+        if file is None:
+            file = self._open_again()
+        self._is_used = True
+        return file.pread(size, position)
 
     def reader(self) -> File:
         """The file itself, for those who only read it; it is not theirs to close."""
@@ -286,7 +296,7 @@ class LogFile:
     def sync(self) -> None:
         self.write_out()
         self._opened().sync()
-        self._is_unsynced = False
+        self.is_unsynced = False
 
     def renamed(self, path: str) -> None:
         """Takes note that a directory above the file was renamed."""

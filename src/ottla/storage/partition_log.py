@@ -227,7 +227,8 @@ class PartitionLog:
         size = len(records)
         # What must be opened is opened here: a shortage refuses the append before it has begun.
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
-        segment.log.keep_open()
+        if not segment.log.is_unsynced:
+            segment.log.keep_open()
         try:
             take_epochs(self.epochs, batches)
             segment.append(records, last_offset, largest)

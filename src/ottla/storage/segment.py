@@ -147,28 +147,30 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
             self._open_indexes()
-            self._offset_index = OffsetIndex(
+            index = OffsetIndex(
                 self._file_system,
                 self._path(FileKind.OFFSET_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
             if self._index_rooms[0]:
-                self._offset_index.resize(self._index_rooms[0])
+                index.resize(self._index_rooms[0])
+            self._offset_index = index
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
             self._open_indexes()
-            self._time_index = TimeIndex(
+            index = TimeIndex(
                 self._file_system,
                 self._path(FileKind.TIME_INDEX),
                 base_offset=self.base_offset,
                 max_index_size=self._config.segment_index_bytes,
             )
             if self._index_rooms[1]:
-                self._time_index.resize(self._index_rooms[1])
+                index.resize(self._index_rooms[1])
+            self._time_index = index
         return self._time_index
 
     def _open_indexes(self) -> None:
@@ -522,10 +524,10 @@ class Segment:
             _room_of(self._time_index, time_room),
         )
         for index in self.open_indexes:
+            self.is_index_ours &= not (index.is_open and index.entry_count)
             index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.let_go()
-        self.is_index_ours = False
         return True
 
     def let_go_at_once(self) -> None:

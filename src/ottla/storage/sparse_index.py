@@ -227,16 +227,24 @@ class SparseIndex:
         is_new = self._writable and self._file_system.status(self._path) is None
         file = self._file_system.open(self._path, writable=self._writable, create=is_new)
         self._file = file
-        if self._writable:
-            self._map(file)
-            if is_new:
-                self._set_room(self._max_index_size - self._max_index_size % self.ENTRY.size)
-            else:
-                self._entry_count = self._count_entries(self._read_view)
-        else:
-            self._copy(file)
+        try:
+            self._take(file, is_new)
+        except BaseException:
+            # Without memory for the map, say: the next use must not find it open and empty.
+            self.abandon()
+            raise
         self._remember_last()
         return file
+
+    def _take(self, file: File, is_new: bool) -> None:
+        if not self._writable:
+            self._copy(file)
+            return
+        self._map(file)
+        if is_new:
+            self._set_room(self._max_index_size - self._max_index_size % self.ENTRY.size)
+        else:
+            self._entry_count = self._count_entries(self._read_view)
 
     def _map(self, file: File) -> None:
         self._measure(file)

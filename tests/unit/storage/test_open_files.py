@@ -1,15 +1,20 @@
 """Files that stay open between two requests: few, and never one closed that is to be synced."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem, join
 from ottla.base.open_files import LEAST_OPEN, OpenFiles
 from ottla.broker.topics import NewTopic
 from ottla.storage.log_file import LogFile
+from ottla.storage.offset_index import OffsetIndex
 from ottla.testing import FakeFileSystem
+from ottla.testing.file_system import FakeFile
 from tests.brokers import batch, disk, open_broker
 
 
@@ -55,6 +60,8 @@ def test_what_was_closed_otherwise_is_not_counted_twice() -> None:
     open_files = OpenFiles(limit=4)
     holder = Kept()
     open_files.opened(holder, 5)
+    open_files.opened(holder, 5)
+    assert open_files.count == 5
     open_files.closed(holder)
     open_files.closed(holder)
     assert open_files.count == 0
@@ -168,3 +175,49 @@ def test_a_segment_whose_empty_indexes_were_closed_does_not_take_them_for_full()
         log.flush()
         log.let_go_of_files()
     assert log.segments.active.base_offset == 0
+
+
+class MapsNothingOnce(FakeFileSystem):
+    """As a process that has no memory for a map, and then has some again."""
+
+    is_short = False
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> FakeFile:
+        file = super().open(path, writable=writable, create=create)
+        if self.is_short and path.endswith("index"):
+            self.is_short = False
+            raise OSError(errno.ENOMEM, "out of memory", path)
+        return file
+
+
+def test_an_append_without_memory_for_an_index_is_refused_and_the_next_goes_on() -> None:
+    file_system = MapsNothingOnce()
+    file_system.make_directory("/d")
+    broker = open_broker(file_system)
+    log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
+    broker.append("t", 0, batch(), now_ms=1)
+    broker.write_out()
+    log.flush()
+    log.let_go_of_files()
+    file_system.is_short = True
+    with pytest.raises(ApiError, match="disk") as refused:
+        broker.append("t", 0, batch(), now_ms=1)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    broker.append("t", 0, batch(), now_ms=1)
+    broker.write_out()
+    assert (log.log_end_offset, log.segments.active.base_offset) == (2, 0)
+
+
+def test_an_index_that_could_not_be_mapped_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = OffsetIndex(disk("/d"), "/d/0.index", base_offset=0, max_index_size=80)
+    index.append(5, 100)
+    index.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeFile, "map", _refuse_map)
+        with pytest.raises(OSError, match="out of memory"):
+            index.lookup(7)
+    assert index.lookup(7) == (5, 100)
+
+
+def _refuse_map(*_: object) -> None:
+    raise OSError(errno.ENOMEM, "out of memory")
