@@ -7,11 +7,13 @@ many at a time (`broker/auto_creation.py`).
 Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
 """
 
+from collections.abc import Sequence
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import PART_SIZE, in_turns
-from ottla.broker.topics import Topic, check_name
+from ottla.broker.topics import NewTopic, Topic, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,6 +26,9 @@ from ottla.server.call import Call
 from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 FIRST_NULL_NAME_VERSION = 12
+
+NOT_YET = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+"""Clients ask again."""
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -52,6 +57,7 @@ def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]
         return [_describe(topic, call) for topic in in_turns(list(call.broker.topics))]
     answers = {}
     wishes = _Wishes(request, call)
+    wishes.make_missing(wanted)
     for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
@@ -76,19 +82,42 @@ class _Wishes:
         self._call = call
         enabled = call.broker.config.auto_create_topics_enable
         self._may_make = request.allow_auto_topic_creation and enabled
-        self._made = 0
+        self._refusals: dict[str, ApiError] = {}
+
+    def make_missing(self, wanted: Sequence[MetadataRequestTopic]) -> None:
+        """All together: what is written down of all topics is written once."""
+        broker = self._call.broker
+        names: dict[str, None] = {}
+        for one in in_turns(wanted if self._may_make else ()):
+            name = one.name
+            if name is None or one.topic_id != ZERO_UUID or name in names:
+                continue
+            if broker.topics.find(name) is None and self._may_be_made(name, len(names)):
+                names[name] = None
+        factor = broker.config.default_replication_factor
+        news = [NewTopic(name=name, replication_factor=factor) for name in names]
+        for new, made in zip(news, broker.create_topics(news), strict=True):
+            if isinstance(made, ApiError):
+                is_made_by_another = made.code is ErrorCode.TOPIC_ALREADY_EXISTS
+                self._refusals[new.name] = NOT_YET if is_made_by_another else made
+
+    def _may_be_made(self, name: str, made: int) -> bool:
+        try:
+            check_name(name)
+        except ApiError as error:
+            self._refusals[name] = error
+            return False
+        if not self._call.broker.auto_creation.take(made, self._call.at.monotonic_ms):
+            self._refusals[name] = NOT_YET
+            return False
+        return True
 
     def topic(self, name: str) -> Topic:
         """Raises `ApiError`."""
-        broker = self._call.broker
-        topic = broker.topics.find(name)
-        if topic is not None or not self._may_make:
-            return broker.topics.get(name)
-        check_name(name)
-        if not broker.auto_creation.take(self._made, self._call.at.monotonic_ms):
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-        self._made += 1
-        return broker.ensure_topic(name)
+        topics = self._call.broker.topics
+        if topics.find(name) is None and name in self._refusals:
+            raise self._refusals[name]
+        return topics.get(name)
 
 
 def _describe_wanted(
