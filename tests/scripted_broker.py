@@ -40,6 +40,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+from tests.patience import PATIENCE_S
 from tests.threaded_server import ThreadedServer
 
 VERSIONS = {
@@ -70,7 +71,7 @@ class ScriptedBroker(ThreadedServer):
 
     def wait_until_asked(self, offset: int) -> bool:
         with self.was_asked:
-            return self.was_asked.wait_for(lambda: offset in self.asked, timeout=10)
+            return self.was_asked.wait_for(lambda: offset in self.asked, timeout=PATIENCE_S)
 
     def serve(self, peer: socket.socket) -> None:
         with peer.makefile("rb") as frames:

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.support import run_ottla, serving
 from tests.limits import few_open_files
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +99,7 @@ def test_a_server_properties_of_kafkas_is_taken_as_it_is(tmp_path: Path) -> None
     file = tmp_path / "server.properties"
     file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1))
     with serving(None, "--config", str(file), "-o", "num.partitions=2") as (address, _):
-        metadata = AdminClient({"bootstrap.servers": address}).list_topics("t", timeout=10)
+        metadata = AdminClient({"bootstrap.servers": address}).list_topics("t", timeout=PATIENCE_S)
         (broker,) = metadata.brokers.values()
         assert (broker.id, broker.host, broker.port) == (4, "127.0.0.1", 1)
         assert len(metadata.topics["t"].partitions) == 2
@@ -114,7 +115,7 @@ def test_several_listeners_are_listened_on(tmp_path: Path) -> None:
     options = [part for pair in settings.items() for part in ("-o", "=".join(pair))]
     with serving(None, *options) as (addresses, _):
         for address in addresses.split(","):
-            metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=10)
+            metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE_S)
             (broker,) = metadata.brokers.values()
             assert f"{broker.host}:{broker.port}" == address
 
@@ -177,7 +178,7 @@ def test_a_directory_that_cannot_be_read_is_named_and_the_others_are_served(tmp_
         pass
     (tmp_path / "b" / "meta.properties").write_text("version=9\n")
     with serving(tmp_path / "a", "--data-dir", str(tmp_path / "b")) as (address, _):
-        assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=10).brokers
+        assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE_S).brokers
     (tmp_path / "a" / "meta.properties").write_text("version=9\n")
     result = run_ottla("serve", "-d", tmp_path / "a", "-d", tmp_path / "b")
     assert result.returncode == 2

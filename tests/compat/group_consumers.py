@@ -13,8 +13,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
+from tests.patience import PATIENCE_S
+
 TOPIC = "shared"
-PATIENCE_S = 30.0
 POLL_S = 0.2
 LONG_POLL_S = 1.5
 """For kafka-python: a poll that ends in the middle of a rebalance can leave it with nothing."""

@@ -17,9 +17,9 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.spark.java import Java, find_java
+from tests.patience import PATIENCE_S
 
 CLIENT_JARS = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
-PATIENCE_S = 30
 HASTE_S = 10
 """What a client is given for an answer that should come at once, be it an error."""
 

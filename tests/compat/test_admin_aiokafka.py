@@ -13,11 +13,11 @@ from aiokafka.errors import InvalidPartitionsError
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_S = 30
 FIRST = TopicPartition("t", 0)
 RECORD_COUNT = 5
 
@@ -52,7 +52,7 @@ def administer(address: str) -> Administer:
                 [NewTopic("t", 2, 1, topic_configs={"retention.ms": "5"})]
             )
             assert codes(made.topic_errors) == {"t": 0}
-            await asyncio.wait_for(use(client), DEADLINE_S)
+            await asyncio.wait_for(use(client), PATIENCE_S)
         finally:
             await client.close()
 

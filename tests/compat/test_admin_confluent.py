@@ -24,11 +24,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_S = 20
 
 ACL = AclBinding(
     ResourceType.TOPIC,
@@ -52,7 +52,7 @@ def admin(tmp_path: Path) -> Iterator[AdminClient]:
 def result(futures: dict[Any, Future[Any]]) -> Any:
     """What the only future of a request brings."""
     (future,) = futures.values()
-    return future.result(DEADLINE_S)
+    return future.result(PATIENCE_S)
 
 
 def refusal(futures: dict[Any, Future[Any]]) -> tuple[int, str]:
@@ -64,7 +64,7 @@ def refusal(futures: dict[Any, Future[Any]]) -> tuple[int, str]:
 
 def create(admin: AdminClient, *topics: NewTopic, **settings: Any) -> None:
     for future in admin.create_topics(list(topics), **settings).values():
-        future.result(DEADLINE_S)
+        future.result(PATIENCE_S)
 
 
 def configs(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
@@ -87,14 +87,14 @@ def alter(
 def test_topics_are_made_grown_and_deleted(admin: AdminClient) -> None:
     create(admin, NewTopic("dry", num_partitions=1), validate_only=True)
     create(admin, NewTopic("placed", num_partitions=3, replica_assignment=[[1], [1], [1]]))
-    topics = admin.list_topics(timeout=DEADLINE_S).topics
+    topics = admin.list_topics(timeout=PATIENCE_S).topics
     assert {name: len(topic.partitions) for name, topic in topics.items()} == {"t": 2, "placed": 3}
     result(admin.create_partitions([NewPartitions("t", 4)]))
     described = result(admin.describe_topics(Names(["t"])))
     assert [one.id for one in described.partitions] == [0, 1, 2, 3]
     assert not described.is_internal
     result(admin.delete_topics(["placed"]))
-    assert list(admin.list_topics(timeout=DEADLINE_S).topics) == ["t"]
+    assert list(admin.list_topics(timeout=PATIENCE_S).topics) == ["t"]
 
 
 def test_topics_that_cannot_be_are_refused_with_kafkas_codes(admin: AdminClient) -> None:
@@ -182,7 +182,7 @@ def test_changes_outlive_a_restart(tmp_path: Path) -> None:
         cluster_id = result({0: admin.describe_cluster()}).cluster_id
     with serving(open_broker(tmp_path)) as server:
         admin = AdminClient({"bootstrap.servers": "{}:{}".format(*server.address)})
-        topics = admin.list_topics(timeout=DEADLINE_S).topics
+        topics = admin.list_topics(timeout=PATIENCE_S).topics
         assert {name: len(topic.partitions) for name, topic in topics.items()} == {"t": 2}
         found = configs(admin, ResourceType.TOPIC, "t")
         assert (found["retention.ms"].value, found["segment.bytes"].value) == ("8", "99")
@@ -190,11 +190,11 @@ def test_changes_outlive_a_restart(tmp_path: Path) -> None:
 
 
 def test_records_are_deleted_and_offsets_listed(admin: AdminClient) -> None:
-    address = admin.list_topics(timeout=DEADLINE_S).brokers[1]
+    address = admin.list_topics(timeout=PATIENCE_S).brokers[1]
     producer = Producer({"bootstrap.servers": f"{address.host}:{address.port}"})
     for number in range(10):
         producer.produce("t", b"%d" % number, partition=0)
-    assert producer.flush(DEADLINE_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     deleted = result(admin.delete_records([TopicPartition("t", 0, 4)]))
     assert deleted.low_watermark == 4
     found = result(admin.list_offsets({TopicPartition("t", 0): OffsetSpec.earliest()}))

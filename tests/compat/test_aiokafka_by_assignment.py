@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
@@ -18,7 +19,6 @@ TOPIC = "records"
 FIRST = TopicPartition(TOPIC, 0)
 COMPRESSIONS = (None, "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_700_000_000_000
-DEADLINE_S = 30
 
 Record = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes], ...]]
 """Key, value, time in milliseconds, headers."""
@@ -55,7 +55,7 @@ def with_client(client_class: Any, address: str, use: Use, **settings: Any) -> A
         client = client_class(bootstrap_servers=address, **settings)
         await client.start()
         try:
-            return await asyncio.wait_for(use(client), DEADLINE_S)
+            return await asyncio.wait_for(use(client), PATIENCE_S)
         finally:
             await client.stop()
 

@@ -11,15 +11,18 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 
 TOPIC = "records"
-DEADLINE_S = 30
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 KAFKA_PYTHON_COMPRESSIONS = (None, "gzip")
 """The others need packages that are not among our tests' own."""
+
+LONG_POLL = {"fetch.wait.max.ms": PATIENCE_S * 1000, "socket.timeout.ms": 2 * PATIENCE_S * 1000}
+"""Longer than a test waits for the message that ends it."""
 
 FIRST_MS = 1_700_000_000_123
 
@@ -76,7 +79,7 @@ def produce_with_confluent(address: str, sent: list[Sent], **settings: Any) -> N
             headers=list(one.headers),
             on_delivery=on_delivery,
         )
-    assert producer.flush(DEADLINE_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert failures == []
 
 
@@ -87,7 +90,7 @@ def consume_with_confluent(address: str, count: int, **settings: Any) -> list[Se
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         received: list[Any] = []
         while len(received) < count:
-            messages = consumer.consume(count, timeout=DEADLINE_S)
+            messages = consumer.consume(count, timeout=PATIENCE_S)
             assert messages, f"only {len(received)} of {count} records came"
             received += messages
         assert all(message.error() is None for message in received)
@@ -114,7 +117,7 @@ def produce_with_kafka_python(address: str, sent: list[Sent], **settings: Any) -
             )
             for one in sent
         ]
-        offsets = [future.get(timeout=DEADLINE_S).offset for future in futures]
+        offsets = [future.get(timeout=PATIENCE_S).offset for future in futures]
         assert offsets == list(range(len(sent)))
     finally:
         producer.close()
@@ -129,7 +132,7 @@ def consume_with_kafka_python(address: str, count: int, **settings: Any) -> list
         consumer.assign([partition])
         consumer.seek(partition, 0)
         received: list[Any] = []
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while len(received) < count and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=500).values():
                 received += records
@@ -214,14 +217,12 @@ def test_kafka_python_reads_what_librdkafka_wrote(address: str) -> None:
 
 def test_a_waiting_consumer_gets_what_is_produced_while_it_waits(address: str) -> None:
     produce_with_confluent(address, RECORDS[:1])
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "fetch.wait.max.ms": 20_000}
-    )
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "none", **LONG_POLL})
     try:
         consumer.assign([TopicPartition(TOPIC, 0, 1)])
         assert consumer.poll(0.5) is None
         produce_with_confluent(address, RECORDS[1:2])
-        message = consumer.poll(DEADLINE_S / 3)
+        message = consumer.poll(PATIENCE_S / 3)
         assert message is not None
         assert message.value() == RECORDS[1].value
     finally:

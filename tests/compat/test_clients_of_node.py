@@ -12,6 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from tests.compat.node_clients import PROGRAMS, absence, as_text, codecs_of, hold_session
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = [
@@ -23,7 +24,6 @@ TOPIC = "records"
 GROUP = "g"
 PARTITION_COUNT = 4
 FIRST_MS = 1_700_000_000_000
-DEADLINE_S = 30
 
 Record = dict[str, Any]
 
@@ -162,7 +162,7 @@ def test_librdkafka_reads_what_a_client_wrote(client: str, address: str) -> None
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none"})
     try:
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in PARTITIONS_USED])
-        messages = consumer.consume(len(RECORDS), timeout=DEADLINE_S)
+        messages = consumer.consume(len(RECORDS), timeout=PATIENCE_S)
     finally:
         consumer.close()
     found = [
@@ -184,7 +184,7 @@ def test_a_client_reads_what_librdkafka_wrote(client: str, codec: str, address: 
     producer = Producer({"bootstrap.servers": address, "compression.type": codec, "linger.ms": 20})
     for number in range(200):
         producer.produce(TOPIC, b"value %d " % number * 9, b"%d" % number, partition=0)
-    assert producer.flush(DEADLINE_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     found = consume(client, address, count=200)
     assert [one["value"] for one in found] == [
         as_text(b"value %d " % number * 9) for number in range(200)

@@ -11,6 +11,7 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = [
@@ -19,7 +20,6 @@ pytestmark = [
 ]
 
 TOPIC = "records"
-DEADLINE_S = 60
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 FROM_START = ("-o", "beginning", "-e")
 OLD_BROKERS = ("0.8.2.2", "0.9.0.1", "0.10.0.0", "0.10.1.0", "0.11.0.0")
@@ -37,7 +37,7 @@ class Kcat:
             input=text,
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr

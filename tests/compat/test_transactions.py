@@ -22,11 +22,11 @@ from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from tests.cli.support import serving as serving_process
+from tests.patience import PATIENCE_S
 from tests.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_S = 30
 SOURCE, TARGET, GROUP = "source", "target", "g"
 FENCED = (KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError)
 
@@ -59,25 +59,25 @@ class ConfluentProducer:
             }
         )
         self._consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
-        self._producer.init_transactions(DEADLINE_S)
+        self._producer.init_transactions(PATIENCE_S)
 
     def begin(self) -> None:
         self._producer.begin_transaction()
 
     def send(self, value: bytes, partition: int = 0) -> None:
         self._producer.produce(TARGET, value, partition=partition)
-        assert self._producer.flush(DEADLINE_S) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def send_offsets(self, offset: int) -> None:
         metadata = self._consumer.consumer_group_metadata()
         where = TopicPartition(SOURCE, 0, offset)
-        self._producer.send_offsets_to_transaction([where], metadata, DEADLINE_S)
+        self._producer.send_offsets_to_transaction([where], metadata, PATIENCE_S)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(DEADLINE_S)
+        self._producer.commit_transaction(PATIENCE_S)
 
     def abort(self) -> None:
-        self._producer.abort_transaction(DEADLINE_S)
+        self._producer.abort_transaction(PATIENCE_S)
 
     def close(self) -> None:
         self._consumer.close()
@@ -97,7 +97,7 @@ class KafkaPythonProducer:
         self._producer.begin_transaction()
 
     def send(self, value: bytes, partition: int = 0) -> None:
-        self._producer.send(TARGET, value, partition=partition).get(DEADLINE_S)
+        self._producer.send(TARGET, value, partition=partition).get(PATIENCE_S)
 
     def send_offsets(self, offset: int) -> None:
         where = {KafkaTopicPartition(SOURCE, 0): OffsetAndMetadata(offset, "", -1)}
@@ -126,7 +126,7 @@ class AioKafkaProducer:
         return producer
 
     def _run(self, deed: Any) -> Any:
-        return self._loop.run_until_complete(asyncio.wait_for(deed, DEADLINE_S))
+        return self._loop.run_until_complete(asyncio.wait_for(deed, PATIENCE_S))
 
     def begin(self) -> None:
         self._run(self._producer.begin_transaction())
@@ -210,7 +210,7 @@ def read(
         values: list[bytes] = []
         end_count = 0
         while end_count < len(indexes):
-            message = consumer.poll(DEADLINE_S)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None
             error = message.error()
             if error is None:
@@ -227,7 +227,7 @@ def committed(address: str) -> int | None:
     """The group's offset, as a consumer fetches it that waits for what is stable."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": GROUP, "log_level": 0})
     try:
-        (found,) = consumer.committed([TopicPartition(SOURCE, 0)], DEADLINE_S)
+        (found,) = consumer.committed([TopicPartition(SOURCE, 0)], PATIENCE_S)
         return None if found.offset < 0 else int(found.offset)
     finally:
         consumer.close()
@@ -309,7 +309,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(home: Home) -> None:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_ms = SystemClock().monotonic_ms() + DEADLINE_S * 1000
+    deadline_ms = SystemClock().monotonic_ms() + PATIENCE_S * 1000
     while not is_so():
         assert SystemClock().monotonic_ms() < deadline_ms
 
@@ -320,13 +320,13 @@ def test_a_transaction_goes_on_after_the_broker_was_killed(tmp_path: Path) -> No
     with serving_process(data) as (address, process):
         plain = Producer({"bootstrap.servers": address, "log_level": 0})
         plain.produce(SOURCE, b"to be read")
-        assert plain.flush(DEADLINE_S) == 0
+        assert plain.flush(PATIENCE_S) == 0
         producer = ConfluentProducer(address, 60_000)
         producer.begin()
         producer.send(b"before")
         producer.send_offsets(5)
         process.send_signal(signal.SIGKILL)
-        process.wait(DEADLINE_S)
+        process.wait(PATIENCE_S)
     with serving_process(None, "-d", str(data), "--listen", address):
         producer.send(b"after")
         producer.commit()
@@ -351,7 +351,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         plain = Producer({"bootstrap.servers": address, "log_level": 0})
         for number in range(RECORD_COUNT):
             plain.produce(SOURCE, b"%02d" % number)
-        assert plain.flush(DEADLINE_S) == 0
+        assert plain.flush(PATIENCE_S) == 0
         yield address
 
 
@@ -374,7 +374,7 @@ def member(address: str) -> Consumer:
 def transform_some(consumer: Consumer, producer: Producer) -> list[bytes]:
     """A few records in a transaction that is not ended yet, with where it has come to."""
     producer.begin_transaction()
-    messages = [consumer.poll(DEADLINE_S)]
+    messages = [consumer.poll(PATIENCE_S)]
     messages += consumer.consume(6, timeout=0.2)
     values = []
     for message in messages:
@@ -383,7 +383,7 @@ def transform_some(consumer: Consumer, producer: Producer) -> list[bytes]:
         values.append(b"made of " + message.value())
         producer.produce(TARGET, values[-1])
     producer.send_offsets_to_transaction(
-        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), DEADLINE_S
+        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), PATIENCE_S
     )
     return values
 
@@ -392,7 +392,7 @@ def transactional(address: str) -> Producer:
     producer = Producer(
         {"bootstrap.servers": address, "transactional.id": "tx", "log_level": 0, "linger.ms": 0}
     )
-    producer.init_transactions(DEADLINE_S)
+    producer.init_transactions(PATIENCE_S)
     return producer
 
 
@@ -406,11 +406,11 @@ def test_each_record_is_transformed_once_though_transactions_abort_and_members_d
         some = transform_some(consumer, producer)
         turn += 1
         if turn % 3 == 0:
-            producer.abort_transaction(DEADLINE_S)
+            producer.abort_transaction(PATIENCE_S)
             consumer.close()
             consumer = member(address)
         elif turn % 3 == 1:
-            producer.commit_transaction(DEADLINE_S)
+            producer.commit_transaction(PATIENCE_S)
             made += some
         else:
             # Another takes over in the middle, and aborts what was left.
@@ -425,14 +425,14 @@ def test_each_record_is_transformed_once_though_transactions_abort_and_members_d
 
 def test_a_member_that_has_left_commits_no_offsets(address: str) -> None:
     consumer, producer = member(address), transactional(address)
-    assert consumer.poll(DEADLINE_S) is not None
+    assert consumer.poll(PATIENCE_S) is not None
     old = consumer.consumer_group_metadata()
     consumer.close()
     producer.begin_transaction()
     producer.produce(TARGET, b"too late")
     with pytest.raises(KafkaException) as refusal:
-        producer.send_offsets_to_transaction([TopicPartition(SOURCE, 0, 1)], old, DEADLINE_S)
+        producer.send_offsets_to_transaction([TopicPartition(SOURCE, 0, 1)], old, PATIENCE_S)
     assert refusal.value.args[0].txn_requires_abort()
-    producer.abort_transaction(DEADLINE_S)
+    producer.abort_transaction(PATIENCE_S)
     assert read(address, TARGET, [0]) == []
     assert committed(address) is None

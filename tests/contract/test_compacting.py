@@ -30,8 +30,7 @@ from ottla.storage.compaction.compaction import (
     DamagedSegmentError,
     StoppedError,
 )
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
 
 CONFIG = {"cleanup.policy": "compact", "segment.bytes": "2000", "min.cleanable.dirty.ratio": "0"}
 EAGER = {"log.cleaner.backoff.ms": "20"}

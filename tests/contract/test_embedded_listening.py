@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
 from tests.limits import few_open_files
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -19,13 +20,16 @@ def test_a_client_reads_what_the_process_appends_and_the_other_way_round(tmp_pat
         servers = {"bootstrap.servers": listening.address}
         producer = Producer(servers)
         producer.produce("t", b"from outside", partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(PATIENCE_S) == 0
         assert [one.value for one in log.read("t")] == [b"from inside", b"from outside"]
         consumer = Consumer({**servers, "group.id": "g"})
         consumer.assign([TopicPartition("t", 0, 0)])
-        assert [one.value() for one in consumer.consume(2, 10)] == [b"from inside", b"from outside"]
+        assert [one.value() for one in consumer.consume(2, PATIENCE_S)] == [
+            b"from inside",
+            b"from outside",
+        ]
         log.append("t", b"while a client waits")
-        (message,) = consumer.consume(1, 10)
+        (message,) = consumer.consume(1, PATIENCE_S)
         assert message.value() == b"while a client waits"
         consumer.close()
 

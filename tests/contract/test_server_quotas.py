@@ -1,5 +1,6 @@
 """A connection whose client is too fast is muted for the time that its answer told."""
 
+import select
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +62,9 @@ def test_the_next_request_waits_while_others_are_served(server: Server) -> None:
         told = time.monotonic()
         assert 250 <= throttle_ms <= 400
         other.ask(MetadataRequest(topics=[]), METADATA_VERSION)
-        assert time.monotonic() - told < 0.2
+        is_waiting = not select.select([fast.socket], [], [], 0)[0]
+        # A host may be so slow that the pause was over meanwhile.
+        assert is_waiting or time.monotonic() - told > (throttle_ms - 50) / 1000
         fast.receive(METADATA, METADATA_VERSION)
         assert time.monotonic() - told > (throttle_ms - 50) / 1000
 

@@ -86,6 +86,7 @@ def test_garbage_is_an_expression_or_an_error(text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["(a*)*b", "(a|aa)+b", ".*.*.*.*.*.*.*=", "(a?){200}a{200}b"])
 def test_no_expression_takes_longer_than_its_length_allows(text: str) -> None:
-    begin = time.monotonic()
+    # Of processor time, and by far: a search that goes back would take years.
+    begin = time.process_time()
     assert not TopicRegex(text).matches("a" * 249)
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 60
