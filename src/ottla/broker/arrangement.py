@@ -21,7 +21,12 @@ from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.broker.topic_file import TopicEntry, TopicFile
-from ottla.storage.filenames import CLUSTER_METADATA, PARTITION_METADATA, WITNESS, DirectoryState
+from ottla.storage.filenames import (
+    CLUSTER_METADATA,
+    PARTITION_METADATA,
+    WITNESS,
+    DirectoryState,
+)
 from ottla.storage.found_log import Fate, FoundLog, TopicPartition
 
 Arranged = list[tuple[FoundLog, Fate]]

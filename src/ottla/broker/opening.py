@@ -95,7 +95,8 @@ class TopicConfigs:
         try:
             return topic_config(self.defaults, entry.overrides)
         except ApiError as error:
-            raise UserError(f"topic {entry.name}: {error.message}") from error
+            reason = f"{TOPIC_FILE_NAME}: topic {entry.name}: {error.message}"
+            raise UserError(reason) from error
 
     def get(self, topic: str) -> TopicConfig:
         return self._configs.get(topic, self.defaults)
@@ -209,7 +210,8 @@ def _look_into(path: str, file_system: FileSystem) -> None:
 def _reason(path: str, error: OSError | CorruptionError) -> str:
     if isinstance(error, CorruptionError):
         return f"{error}; restore the file or name another directory"
-    return f"{path}: {error.strerror}; name a directory that can be read and written"
+    place = error.filename or path
+    return f"{place}: {error.strerror}; name a directory that can be read and written"
 
 
 class _Opener:

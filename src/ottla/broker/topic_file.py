@@ -16,9 +16,11 @@ from typing import Any
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.codec.crc32c import crc32c
 
 TOPIC_FILE_NAME = "ottla-topics.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+VERSION_WITHOUT_CHECKSUM = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,7 @@ def write_topic_file(
     content: dict[str, object] = {"version": FORMAT_VERSION, "topics": topics}
     if gone:
         content["gone"] = sorted(uuid_text(one) for one in gone)
+    content["checksum"] = _checksum(content)
     text = json.dumps(content, indent=1)
     replace_file(file_system, join(directory, TOPIC_FILE_NAME), text.encode() + b"\n")
 
@@ -86,9 +89,17 @@ def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
     return TopicFile(entries=merged, gone=gone, is_found=is_found)
 
 
+def _checksum(content: Mapping[str, object]) -> str:
+    """Of all else in the file: a digit of a setting may change on the disk like any other byte."""
+    return f"{crc32c(json.dumps(content, indent=1).encode()):08x}"
+
+
 def _parse(content: Any) -> TopicFile:
-    if content["version"] != FORMAT_VERSION:
-        raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
+    version = content["version"]
+    if version not in (FORMAT_VERSION, VERSION_WITHOUT_CHECKSUM):
+        raise ValueError(f"version {version!r} is not {FORMAT_VERSION}")
+    if version == FORMAT_VERSION and content.pop("checksum") != _checksum(content):
+        raise ValueError("the checksum does not fit")
     entries = (_parse_entry(fields) for fields in content["topics"])
     return TopicFile(
         entries={entry.name: entry for entry in entries},

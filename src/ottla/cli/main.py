@@ -78,3 +78,7 @@ def main(arguments: list[str] | None = None) -> Any:
         # The reader of a pipe (head, say) has seen enough.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # What a file is that cannot be read (a FIFO, a link, a folder) is said by whoever opens it.
+        click.echo(f"ottla: {error.filename or 'a file'}: {error.strerror or error}", err=True)
+        sys.exit(EXIT_FAILED)

@@ -40,7 +40,11 @@ def records_command(
     with 1 where the log is damaged.
     """
     log_directory = open_for_reading(directory, on_damage=report_skipped if skip_damaged else None)
-    partitions = [partition] if partition is not None else log_directory.topics().get(topic, [0])
+    if partition is not None:
+        partitions = [partition]
+    else:
+        here = log_directory.topics().get(topic, [])
+        partitions = [*here, *log_directory.lost_partitions(topic)] or [0]
     show = json_line if as_json else text_line
     for index in partitions:
         for record in read_on(log_directory, topic, index, from_offset):

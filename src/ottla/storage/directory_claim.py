@@ -14,7 +14,12 @@ from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
 from ottla.base.ids import Uuid
 from ottla.storage.directory_health import DirectoryHealth
-from ottla.storage.filenames import LOCK, META_PROPERTIES, parse_directory_name
+from ottla.storage.filenames import (
+    LOCK,
+    META_PROPERTIES,
+    WITNESSED_META_PROPERTIES,
+    parse_directory_name,
+)
 from ottla.storage.meta_properties import (
     VERSION_KRAFT,
     MetaProperties,
@@ -59,7 +64,7 @@ def claim_directory(file_system: FileSystem, path: str, identity: Identity) -> C
         lock = file_system.lock(join(path, LOCK))
     except OSError as error:
         raise UnusableDirectoryError(
-            f"{path}: {error.strerror}; name a directory that can be written"
+            f"{error.filename or path}: {error.strerror}; name a directory that can be written"
         ) from error
     if lock is None:
         raise UserError(f"{path} is in use by another process; stop it, or name another directory")
@@ -81,6 +86,12 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     names = file_system.list(path)
     if META_PROPERTIES in names:
         return
+    if WITNESSED_META_PROPERTIES in names:
+        copy = join(path, WITNESSED_META_PROPERTIES)
+        raise UnusableDirectoryError(
+            f"{join(path, META_PROPERTIES)} is missing; restore it: {copy} has its content, and "
+            "one line more, its checksum"
+        )
     strangers = [
         name
         for name in names

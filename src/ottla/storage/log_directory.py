@@ -153,9 +153,9 @@ class LogDirectory:
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
         recovery_points = self._recovery_points.read_if_whole()
-        high_watermarks = self._high_watermarks.read_if_whole()
         self.checkpointed = recovery_points
         self._log_starts.read()
+        high_watermarks = self._high_watermarks.read_if_whole()
         self.cleaned = self._cleaner_points.read_if_whole()
         paths, future_paths = self._settle(found)
         found_logs = {one.key: one for one, fate in found if fate in LOADED}

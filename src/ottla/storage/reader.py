@@ -63,15 +63,12 @@ from ottla.storage.segment_reader import (
 )
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.transaction_tail import OpenTransaction, TransactionTail, overlapping
+from ottla.storage.witnessed_place import check_home, copied_start
 
 REPLACEMENTS_PER_SEGMENT = 100
 """How often a segment may be replaced by compaction just when it is to be opened."""
 
 NAMES_SHOWN = 10
-
-
-def anything(topic: str, partition: int) -> bool:
-    return True
 
 
 def open_for_reading(
@@ -100,48 +97,6 @@ def open_for_reading(
         raise UserError(f"{path} is a single partition; name the directory that it is in")
     raise UserError(
         f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
-    )
-
-
-def locate(
-    directories: Iterable["ReadOnlyLogDirectory"], takes: Callable[[str, int], bool] = anything
-) -> dict[str, dict[int, "ReadOnlyLogDirectory"]]:
-    """Of each topic the partitions wanted, and in which of a broker's directories each is now.
-
-    Raises `UserError` for one that is in two, as none of a running broker's is.
-    """
-    found: dict[str, dict[int, ReadOnlyLogDirectory]] = {}
-    for directory in directories:
-        for topic, partitions in directory.topics().items():
-            for partition in partitions:
-                if takes(topic, partition):
-                    here = found.setdefault(topic, {})
-                    here[partition] = _only(topic, partition, here.get(partition), directory)
-    return found
-
-
-def locate_partition(
-    directories: Iterable["ReadOnlyLogDirectory"], topic: str, partition: int
-) -> "ReadOnlyLogDirectory | None":
-    """As `locate`, of one partition; `None` when it is in none."""
-    found: ReadOnlyLogDirectory | None = None
-    for directory in directories:
-        if directory.holds(topic, partition):
-            found = _only(topic, partition, found, directory)
-    return found
-
-
-def _only(
-    topic: str,
-    partition: int,
-    other: "ReadOnlyLogDirectory | None",
-    directory: "ReadOnlyLogDirectory",
-) -> "ReadOnlyLogDirectory":
-    if other is None:
-        return directory
-    raise UserError(
-        f"{topic}-{partition} is in {other.path} and in {directory.path}; "
-        f"name directories of one broker"
     )
 
 
@@ -198,6 +153,7 @@ class ReadOnlyLogDirectory:
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
+        check_home(self.file_system, directory, (topic, partition))
         # Before the listing: a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
@@ -205,6 +161,22 @@ class ReadOnlyLogDirectory:
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
         return ReadOnlyLog(self, topic, partition, files, known)
+
+    def lost_partitions(self, topic: str) -> list[int]:
+        """Those that a checkpoint names and that have no directory here now."""
+        try:
+            names = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
+        except CorruptionError:
+            return []  # reading any partition says so
+        named = sorted(partition for name, partition in names if name == topic)
+        return [partition for partition in named if not self.holds(topic, partition)]
+
+    def log_start(self, topic: str, partition: int) -> int:
+        """The start that was recorded, from the copy with a checksum where that counts."""
+        copied = copied_start(self.file_system, self.path, (topic, partition))
+        if copied is not None:
+            return copied
+        return self.checkpointed(CHECKPOINT_LOG_START).get((topic, partition), 0)
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""
@@ -252,6 +224,11 @@ class ReadOnlyLogDirectory:
         return known[1]
 
     def _unknown(self, topic: str, partition: int) -> UserError:
+        if partition in self.lost_partitions(topic):
+            path = join(self.path, partition_directory_name(topic, partition))
+            return UserError(
+                f"{path} is not there, though {CHECKPOINT_RECOVERY_POINT} names it; put it back"
+            )
         topics = self.topics()
         if topic in topics:
             have = _some(map(str, topics[topic]))
@@ -312,7 +289,11 @@ class ReadOnlyLog:
     @cached_property
     def log_start_offset(self) -> int:
         first = self.segments[0].base_offset if self.segments else 0
-        return max(first, self._checkpointed(CHECKPOINT_LOG_START))
+        return max(first, self._recorded_start)
+
+    @cached_property
+    def _recorded_start(self) -> int:
+        return self.directory.log_start(self.topic, self.partition)
 
     @property
     def log_end_offset(self) -> int:

@@ -453,14 +453,21 @@ class _Loader:
         return min(request.recovery_point, request.high_watermark)
 
     def _start_of_empty(self) -> int:
-        """Where a log begins that has no file: at its start, or where it ended at a clean stop."""
-        start, end = self._request.log_start_offset, self._least_end
+        """Where a log begins that has no file: at its start, or where it is known to have ended.
+
+        After a crash that is up to where it was flushed; a log that was just being emptied ended
+        before its start.
+        """
+        request = self._request
+        start = request.log_start_offset
+        end = self._least_end if request.was_clean_stop else request.recovery_point
         if end <= start:
             return start
         logger.error(
-            "%s has no file of its log, and at a clean stop it had offsets %d to %d; they are "
-            "lost, and the log goes on at offset %d",
-            self._directory, start, end - 1, end,
+            "%s has no file of its log, and %s it had offsets %d to %d; they are lost, and the log "
+            "goes on at offset %d",
+            self._directory, "at a clean stop" if request.was_clean_stop else "when it was flushed",
+            start, end - 1, end,
         )  # fmt: skip
         return end
 

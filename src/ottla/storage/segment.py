@@ -386,6 +386,8 @@ class Segment:
                 self.log.stamp_base_offset(valid, next_offset)
                 batch = batch_at(view, valid)
                 is_gap = False
+            if is_gap and valid == 0 and next_offset >= gapless_from:
+                break  # its name says so too: the file is another log's
             size, last_offset = batch.size, batch.last_offset
             if valid + size > end or last_offset < next_offset:
                 break
@@ -435,8 +437,10 @@ class Segment:
     def close_indexes_off(self) -> None:
         """Records the largest timestamp in the reserved slot and trims both indexes."""
         largest = self.largest
+        last_ms, last_offset = self.time_index.last_entry
+        is_behind = last_ms <= largest.timestamp_ms and last_offset <= largest.offset
         # A segment.index.bytes of less than an entry leaves no slot even for this.
-        if largest.timestamp_ms >= 0 and self.time_index.max_entry_count:
+        if is_behind and largest.timestamp_ms >= 0 and self.time_index.max_entry_count:
             self.time_index.append(largest.timestamp_ms, largest.offset, skip_full_check=True)
         self.offset_index.trim()
         self.time_index.trim()
@@ -461,6 +465,8 @@ class Segment:
                 index.path, index.last_offset,
             )  # fmt: skip
             self.rebuild_indexes()
+        if not self.is_index_ours:
+            indexed_largest(self)  # no entry could follow one that is not true
 
     def become_active(self) -> None:
         """Gives the indexes room to grow again."""

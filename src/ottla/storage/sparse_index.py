@@ -154,6 +154,10 @@ class SparseIndex:
             self._set_room(rounded)
             return True
         self._unmap()
+        excess = self._file_size % self.ENTRY.size
+        if excess and rounded > self._file_size:
+            # Half an entry would become a whole one, with the zeros behind it.
+            file.truncate(self._file_size - excess)
         file.truncate(rounded)
         self._map(file)
         return True

@@ -144,7 +144,9 @@ def test_when_no_directory_is_left_the_start_ends_with_every_reason() -> None:
     file_system = with_topic()
     hide_properties(file_system, "/d")
     damage_properties(file_system, "/e")
-    with pytest.raises(UserError, match=r"no log directory can be used: /d: .*; /e/meta"):
+    with pytest.raises(
+        UserError, match=r"no log directory can be used: /d/meta.properties: .*; /e/meta"
+    ):
         opened(file_system)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage import segment_reader
@@ -16,10 +16,12 @@ from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
+    WITNESSED_LOG_STARTS,
     delete_directory_name,
     log_file_name,
 )
 from ottla.storage.log_directory import LogDirectory
+from ottla.storage.log_starts import LogStarts
 from ottla.storage.partition_log import PartitionLog
 from ottla.storage.producer_state import AppendOrigin
 from ottla.storage.reader import ReadOnlyLog, open_for_reading
@@ -192,7 +194,7 @@ def test_the_range_ends_with_the_log(disk: FakeFileSystem, log: PartitionLog) ->
 def test_offsets_outside_the_log_are_refused(
     disk: FakeFileSystem, log: PartitionLog, offset: int
 ) -> None:
-    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 5})
+    LogStarts(disk, DIRECTORY).write({("t", 0): 5})
     reader = reading(disk)
     assert reader.log_start_offset == 5
     with pytest.raises(ApiError, match="which has 5 to 20") as error:
@@ -204,10 +206,10 @@ def test_offsets_outside_the_log_are_refused(
 def test_checkpoints_of_one_size_written_within_one_tick_are_told_apart(
     disk: FakeFileSystem, log: PartitionLog
 ) -> None:
-    checkpoint = OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START))
+    starts = LogStarts(disk, DIRECTORY)
     directory = open_for_reading(DIRECTORY, disk)
     for offset in (5, 6):
-        checkpoint.write({("t", 0): offset})
+        starts.write({("t", 0): offset})
         assert directory.partition("t", 0).log_start_offset == offset
 
 
@@ -230,9 +232,18 @@ def test_after_a_clean_stop_everything_is_replicated(
 def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
     for name in (CHECKPOINT_LOG_START, CHECKPOINT_HIGH_WATERMARK):
         disk.open(join(DIRECTORY, name), create=True).pwrite(b"1\n", 0)
+    remove_if_present(disk, join(DIRECTORY, WITNESSED_LOG_STARTS))
     reader = reading(disk)
     with pytest.raises(CorruptionError, match="version 1"):
         _ = reader.log_start_offset
+
+
+def test_of_two_starts_the_one_with_a_checksum_counts(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    LogStarts(disk, DIRECTORY).write({("t", 0): 5})
+    OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 7})
+    assert reading(disk).log_start_offset == 5
 
 
 @pytest.mark.parametrize("garbage", [bytes(500), b"\xff" * 40, b"\0"])

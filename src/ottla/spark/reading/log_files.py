@@ -25,9 +25,10 @@ from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
 from ottla.storage.aborted_ranges import AbortedRanges
 from ottla.storage.index_marks import index_marks
+from ottla.storage.locating import locate
 from ottla.storage.overtaking import ask_log
 from ottla.storage.read_damage import Damage
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, locate, open_for_reading
+from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.time_search import first_offset_at
 from ottla.storage.transaction_index import AbortedTransaction
 

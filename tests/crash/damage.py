@@ -1,0 +1,252 @@
+"""One damage to a log directory, chosen by a seed: what a disk, or a person, does to its files.
+
+`python -m tests.crash.test_damage SEED` shows what it is and what comes of it.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from ottla.storage.filenames import parse_directory_name
+
+Deed = Callable[[random.Random, Path, Path], str | None]
+"""Damages one of a directory's files; returns how, or `None` where that is not possible."""
+
+FOLDER_SHARE = 0.2
+
+
+def damage(directory: Path, seed: int) -> str:
+    """Damages the directory, and says how; the first path named is what was damaged."""
+    chance = random.Random(seed)
+    while True:
+        is_folder = chance.random() < FOLDER_SHARE
+        deeds = FOLDER_DEEDS if is_folder else FILE_DEEDS
+        target = choose_folder(chance, directory) if is_folder else choose_file(chance, directory)
+        done = chance.choice(deeds)(chance, directory, target)
+        if done is not None:
+            return f"{target.relative_to(directory)}: {done}"
+
+
+def kind_of(path: Path) -> str:
+    """The kind of file that a name stands for: files of one kind are chosen among together."""
+    name = path.name
+    return name.lstrip("0123456789") if name[:20].isdigit() else name
+
+
+def files_of(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def partitions_of(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.iterdir() if parse_directory_name(path.name))
+
+
+def choose_file(chance: random.Random, directory: Path) -> Path:
+    by_kind: dict[str, list[Path]] = {}
+    for path in files_of(directory):
+        by_kind.setdefault(kind_of(path), []).append(path)
+    # What holds the records, or says what they are, is worth more tries than the rest.
+    weights = [3 if kind.startswith(".") or "checkpoint" in kind else 1 for kind in by_kind]
+    (kind,) = chance.choices(sorted(by_kind), weights)
+    return chance.choice(by_kind[kind])
+
+
+def choose_folder(chance: random.Random, directory: Path) -> Path:
+    return chance.choice(partitions_of(directory))
+
+
+# Files
+
+
+def _delete(_: random.Random, __: Path, path: Path) -> str:
+    path.unlink()
+    return "deleted"
+
+
+def _swap_with_its_kind(chance: random.Random, directory: Path, path: Path) -> str | None:
+    others = [one for one in files_of(directory) if kind_of(one) == kind_of(path) and one != path]
+    return _swap_with(path, chance.choice(others), directory) if others else None
+
+
+def _swap_with_any(chance: random.Random, directory: Path, path: Path) -> str | None:
+    others = [one for one in files_of(directory) if one != path]
+    return _swap_with(path, chance.choice(others), directory)
+
+
+def _swap_with(path: Path, other: Path, directory: Path) -> str | None:
+    if path.read_bytes() == other.read_bytes():
+        return None
+    between = path.with_name("between")
+    path.rename(between)
+    other.rename(path)
+    between.rename(other)
+    return f"swapped with {other.relative_to(directory)}"
+
+
+def _replace_by_copy(chance: random.Random, directory: Path, path: Path) -> str | None:
+    others = [one for one in files_of(directory) if kind_of(one) == kind_of(path) and one != path]
+    if not others:
+        return None
+    other = chance.choice(others)
+    if other.read_bytes() == path.read_bytes():
+        return None
+    shutil.copyfile(other, path)
+    return f"replaced by a copy of {other.relative_to(directory)}"
+
+
+def _rename(chance: random.Random, _: Path, path: Path) -> str:
+    new = path.with_name(chance.choice([path.name + ".bak", "x" + path.name, path.name[:-1]]))
+    if path.name[:20].isdigit():
+        moved = int(path.name[:20]) + chance.randrange(1, 50)
+        new = chance.choice([new, path.with_name(f"{moved:020d}{path.name[20:]}")])
+    if new.exists() or not new.name:
+        new = path.with_name(path.name + ".old")
+    path.rename(new)
+    return f"renamed to {new.name}"
+
+
+def _truncate(chance: random.Random, _: Path, path: Path) -> str | None:
+    size = path.stat().st_size
+    if not size:
+        return None
+    kept = chance.choice([0, chance.randrange(size), chance.randrange(size)])
+    os.truncate(path, kept)
+    return f"cut from {size} to {kept} bytes"
+
+
+def _zero(chance: random.Random, _: Path, path: Path) -> str | None:
+    content = bytearray(path.read_bytes())
+    if not any(content):
+        return None
+    begin = chance.randrange(len(content))
+    end = min(len(content), begin + chance.choice([1, 8, 64, 512, 4096]))
+    if not any(content[begin:end]):
+        return None
+    content[begin:end] = bytes(end - begin)
+    path.write_bytes(content)
+    return f"bytes {begin} to {end} zeroed"
+
+
+def _flip(chance: random.Random, _: Path, path: Path) -> str | None:
+    content = bytearray(path.read_bytes())
+    if not content:
+        return None
+    count = chance.choice([1, 1, 1, 2, 8])
+    bits = sorted(chance.randrange(8 * len(content)) for _ in range(count))
+    for bit in bits:
+        content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    return f"bits {bits} flipped"
+
+
+def _extend(chance: random.Random, _: Path, path: Path) -> str:
+    size = chance.choice([1, 7, 61, 300, 5000])
+    content = path.read_bytes()
+    garbage = chance.choice([bytes(size), chance.randbytes(size), content[-size:]]) or b"\xff"
+    path.write_bytes(content + garbage)
+    return f"extended by {len(garbage)} bytes {garbage[:8]!r}"
+
+
+def _fifo(_: random.Random, __: Path, path: Path) -> str:
+    path.unlink()
+    os.mkfifo(path)
+    return "a FIFO in its place"
+
+
+def _link(chance: random.Random, directory: Path, path: Path) -> str:
+    others = [one for one in files_of(directory) if one != path]
+    target = chance.choice([path, path.with_name("nowhere"), chance.choice(others)])
+    path.unlink()
+    path.symlink_to(target)
+    return f"a link to {target.relative_to(directory)} in its place"
+
+
+def _folder(chance: random.Random, _: Path, path: Path) -> str:
+    path.unlink()
+    path.mkdir()
+    if chance.random() < 0.5:
+        (path / "file").write_bytes(b"content")
+    return "a folder in its place"
+
+
+def _unreadable(_: random.Random, __: Path, path: Path) -> str | None:
+    if os.geteuid() == 0:  # who may read all the same
+        return None
+    path.chmod(0)
+    return "unreadable"
+
+
+FILE_DEEDS: list[Deed] = [
+    _delete, _delete, _swap_with_its_kind, _swap_with_any, _replace_by_copy, _rename, _truncate,
+    _truncate, _zero, _flip, _flip, _extend, _fifo, _link, _folder, _unreadable,
+]  # fmt: skip
+
+
+# Partitions' directories
+
+
+def _delete_folder(_: random.Random, __: Path, path: Path) -> str:
+    shutil.rmtree(path)
+    return "deleted"
+
+
+def _swap_folders(chance: random.Random, directory: Path, path: Path) -> str:
+    other = chance.choice([one for one in partitions_of(directory) if one != path])
+    between = directory / "between"
+    path.rename(between)
+    other.rename(path)
+    between.rename(other)
+    return f"swapped with {other.name}"
+
+
+def _rename_folder(chance: random.Random, directory: Path, path: Path) -> str:
+    topic, _, index = path.name.rpartition("-")
+    ending = f".{chance.randbytes(16).hex()}" + chance.choice(["-delete", "-stray", "-future"])
+    new = chance.choice(
+        ["other-0", f"{topic}-{int(index) + 7}", path.name + ".old", topic, path.name + ending]
+    )
+    path.rename(directory / new)
+    return f"renamed to {new}"
+
+
+def _copy_folder(chance: random.Random, directory: Path, path: Path) -> str:
+    topic, _, index = path.name.rpartition("-")
+    new = chance.choice(["other-0", f"{topic}-{int(index) + 7}", path.name + ".copy"])
+    shutil.copytree(path, directory / new)
+    return f"copied to {new}"
+
+
+def _replace_folder(chance: random.Random, directory: Path, path: Path) -> str:
+    other = chance.choice([one for one in partitions_of(directory) if one != path])
+    shutil.rmtree(path)
+    shutil.copytree(other, path)
+    return f"replaced by a copy of {other.name}"
+
+
+def _empty_folder(chance: random.Random, _: Path, path: Path) -> str:
+    kept = {"partition.metadata"} if chance.random() < 0.5 else set()
+    for one in path.iterdir():
+        if one.name not in kept:
+            one.unlink()
+    return f"emptied but for {sorted(kept)}"
+
+
+def _not_a_folder(chance: random.Random, directory: Path, path: Path) -> str:
+    other = chance.choice([one for one in partitions_of(directory) if one != path])
+    shutil.rmtree(path)
+    kind = chance.choice(["a file", "a FIFO", "a link to itself", f"a link to {other.name}"])
+    if kind == "a file":
+        path.write_bytes(b"content")
+    elif kind == "a FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "a link to itself" else other)
+    return f"{kind} in its place"
+
+
+FOLDER_DEEDS: list[Deed] = [
+    _delete_folder, _swap_folders, _rename_folder, _copy_folder, _replace_folder, _empty_folder,
+    _not_a_folder,
+]  # fmt: skip

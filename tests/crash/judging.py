@@ -1,0 +1,345 @@
+"""Opens a damaged directory as all do who read one, and says what was wrong in silence.
+
+For each partition either all that the original held is right, or what differs was named: by an
+error, or by a line in the log that has the partition's name, or the damaged file's. Five kinds of
+fault are left: records or offsets that are silently wrong or lost, a partition that is gone and not
+named, a traceback, and a hang.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import logging
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
+from ottla.base.files import OsFileSystem
+from ottla.broker.broker import Broker
+from ottla.broker.topics import CONSUMER_OFFSETS
+from ottla.cli.main import main
+from ottla.coordinator.requests import MemberClaim
+from ottla.record.batch import InvalidBatchError, iter_batches
+from ottla.record.record import read_records
+from ottla.storage.partition_log import Isolation, PartitionLog
+from tests.brokers import at, open_broker
+from tests.crash.original import SETTINGS, Content, Original, Row, Stop, TopicPartition
+
+READ_SIZE = 400
+
+
+class Fault(StrEnum):
+    WRONG = "wrong in silence"
+    LOST = "lost in silence"
+    UNNAMED = "a partition that is gone is not named"
+    TRACEBACK = "a traceback"
+    HANG = "a hang"
+
+
+class HangError(BaseException):
+    """Not an `Exception`, so that nobody takes it for a failure of the disk."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one of the readers was given; `named` is all it was told."""
+
+    rows: dict[TopicPartition, dict[int, Row]] = field(default_factory=dict)
+    bounds: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    aborted: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    committed: dict[str, int | None] = field(default_factory=dict)
+    overrides: dict[str, dict[str, str]] = field(default_factory=dict)
+    refused: set[TopicPartition] = field(default_factory=set)
+    named: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Verdict:
+    faults: list[tuple[Fault, str]] = field(default_factory=list)
+
+    def add(self, fault: Fault, text: str) -> None:
+        self.faults.append((fault, text))
+
+
+class _Listener(logging.Handler):
+    def __init__(self, named: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._named = named
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._named.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def listening(named: list[str]) -> Iterator[None]:
+    logger, listener = logging.getLogger("ottla"), _Listener(named)
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(level)
+        logger.propagate = True
+
+
+@contextlib.contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    """Raises `HangError` in what takes longer: also in a system call that waits."""
+    assert threading.current_thread() is threading.main_thread()
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise HangError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *left)  # the test's own bound, if it has one
+
+
+def judge(path: Path, original: Original, damaged: str, *, bound_s: float) -> Verdict:
+    """Reads with no broker first, since a broker repairs; then starts one twice."""
+    verdict = Verdict()
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("records", lambda: _judge_records(path, original, damaged, verdict)),
+        ("log check", lambda: _judge_check(path, verdict)),
+        ("broker", lambda: _judge_broker(path, original, damaged, verdict)),
+    ]
+    for name, step in steps:
+        try:
+            with bounded(bound_s):
+                step()
+        except HangError:
+            verdict.add(Fault.HANG, name)
+        except Exception:
+            verdict.add(Fault.TRACEBACK, f"{name}: {traceback.format_exc(limit=-6)}")
+    return verdict
+
+
+# The commands
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """A command in this process: what it ends with, and prints; an error that is none of ours
+    comes through."""
+    out, err = io.StringIO(), io.StringIO()
+    named: list[str] = []
+    code: int | str | None = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), listening(named):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    assert isinstance(code, int)
+    return code, out.getvalue(), err.getvalue() + "\n".join(named)
+
+
+def _judge_records(path: Path, original: Original, damaged: str, verdict: Verdict) -> None:
+    for topic in sorted({topic for topic, _ in original.partitions}):
+        code, out, err = run("records", str(path), "--topic", topic, "--json")
+        rows: dict[TopicPartition, dict[int, Row]] = {}
+        for line in out.splitlines():
+            one = json.loads(line)
+            row = Row(one["offset"], one["timestamp_ms"], _bytes(one["key"]), _bytes(one["value"]))
+            rows.setdefault((topic, one["partition"]), {})[row.offset] = row
+        for key, content in original.partitions.items():
+            if key[0] != topic:
+                continue
+            seen = Seen(named=[err, out if code else ""])
+            seen.rows[key] = rows.get(key, {})
+            if code and not seen.rows[key] and topic in err:
+                continue  # the command has ended with an error before it
+            case = Comparing(f"records {topic}", original, seen, damaged, verdict)
+            case.compare_rows(key, content)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _judge_check(path: Path, verdict: Verdict) -> None:
+    code, out, err = run("log", "check", str(path))
+    if code not in (0, 1, 2) or (code == 2 and not err) or (code == 1 and not out):
+        verdict.add(Fault.TRACEBACK, f"log check ended with {code}: {out} {err}")
+
+
+# The broker
+
+
+def _judge_broker(path: Path, original: Original, damaged: str, verdict: Verdict) -> None:
+    first = see(path, original)
+    Comparing("broker", original, first, damaged, verdict).run()
+    second = see(path, original)
+    # What the first start named and did is done; what it refused must not come back as empty.
+    second.named += first.named
+    Comparing("second start", original, second, damaged, verdict).run()
+
+
+def see(path: Path, original: Original) -> Seen:
+    seen = Seen()
+    with listening(seen.named):
+        try:
+            broker = open_broker(
+                OsFileSystem(),
+                str(path),
+                **{name.replace(".", "_"): value for name, value in SETTINGS.items()},
+            )
+        except (UserError, StorageError) as error:
+            seen.named.append(str(error))
+            seen.refused |= original.partitions.keys()
+            return seen
+        try:
+            _look(broker, original, seen)
+        finally:
+            broker.close()
+    return seen
+
+
+def _look(broker: Broker, original: Original, seen: Seen) -> None:
+    for key in original.partitions:
+        try:
+            log = broker.topics.partition(*key).log
+            _read_as_client(log, key, seen)
+            seen.bounds[key] = (log.log_start_offset, log.log_end_offset)
+            found = log.aborted_transactions(*seen.bounds[key])
+            seen.aborted[key] = [(one.producer_id, one.first_offset) for one in found]
+        except (ApiError, StorageError, CorruptionError) as error:
+            seen.named.append(f"{key[0]}-{key[1]}: {error}" if _is_ours(error) else str(error))
+            seen.refused.add(key)
+    for topic in broker.topics:
+        seen.overrides[topic.name] = dict(topic.overrides)
+    _look_at_groups(broker, original, seen)
+
+
+def _is_ours(error: Exception) -> bool:
+    return not isinstance(error, ApiError) or error.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
+    try:
+        broker.groups.load(at(0))
+        broker.transactions.load(at(0))
+    except (UserError, StorageError) as error:
+        seen.named.append(str(error))
+        return
+    for group in original.committed:
+        if not broker.groups.is_available(group):
+            continue
+        found = broker.groups.fetch_offsets(MemberClaim(group_id=group), [("plain", 0)], at(0))
+        committed = found["plain", 0].committed
+        seen.committed[group] = None if committed is None else committed.offset
+
+
+def _read_as_client(log: PartitionLog, key: TopicPartition, seen: Seen) -> None:
+    """Checks as clients do; goes on behind what is refused, as somebody who seeks there would."""
+    rows = seen.rows.setdefault(key, {})
+    offset = log.log_start_offset
+    end = min(log.log_end_offset, offset + 300)
+    while offset < end:
+        try:
+            found = log.read(offset, READ_SIZE, Isolation.HIGH_WATERMARK).records
+            if found is None:
+                return
+            for batch in iter_batches(found.read(), allow_torn_tail=True):
+                batch.check()
+                if not batch.is_control:
+                    for one in read_records(batch):
+                        if one.offset >= offset:
+                            row = Row(one.offset, one.timestamp_ms, one.key, one.value)
+                            rows[one.offset] = row
+                offset = max(offset, batch.next_offset)
+        except (CorruptionError, InvalidBatchError, ApiError) as error:
+            seen.named.append(f"{key[0]}-{key[1]} refused offset {offset}: {error}")
+            offset += 1
+
+
+# Comparing
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """What one reader saw, held against the original; `where` says which reader."""
+
+    where: str
+    original: Original
+    seen: Seen
+    damaged: str
+    verdict: Verdict
+
+    @property
+    def told(self) -> str:
+        return "\n".join(self.seen.named)
+
+    @property
+    def is_killed(self) -> bool:
+        return self.original.stop is Stop.KILL
+
+    def is_named(self, key: TopicPartition) -> bool:
+        """Whether the partition, or what was damaged, is named in what was told."""
+        return f"{key[0]}-{key[1]}" in self.told or self.damaged.split(":")[0] in self.told
+
+    def run(self) -> None:
+        for key, content in self.original.partitions.items():
+            if key not in self.seen.refused:
+                self.compare_rows(key, content)
+                self._compare_bounds(key, content)
+            elif not self.is_named(key):
+                text = f"{self.where}: {key} is refused: {self.told[-200:]}"
+                self.verdict.add(Fault.UNNAMED, text)
+        self._compare_committed()
+        self._compare_settings()
+
+    def compare_rows(self, key: TopicPartition, content: Content) -> None:
+        if self.is_named(key):
+            return
+        rows = self.seen.rows.get(key, {})
+        wrong = sorted(offset for offset, row in rows.items() if content.rows.get(offset) != row)
+        missing = sorted(content.rows.keys() - rows.keys())
+        if self.is_killed and missing and max(rows, default=-1) < missing[0]:
+            missing = [one for one in missing if one < content.recovery_point]
+        if wrong:
+            self.verdict.add(Fault.WRONG, f"{self.where}: {key} has others at {wrong[:5]}")
+        if missing:
+            text = f"{self.where}: {key} lacks {missing[:5]}, {len(missing)} in all"
+            self.verdict.add(Fault.LOST if rows else Fault.UNNAMED, text)
+
+    def _compare_bounds(self, key: TopicPartition, content: Content) -> None:
+        if self.is_named(key):
+            return
+        start, end = content.bounds
+        found_start, found_end = self.seen.bounds[key]
+        is_torn = self.is_killed and content.recovery_point <= found_end < end
+        if found_start != start or (found_end != end and not is_torn):
+            text = f"{self.where}: {key} has {found_start} to {found_end}, not {start} to {end}"
+            self.verdict.add(Fault.LOST, text)
+        aborted = self.seen.aborted[key]
+        if content.aborted and not is_torn and aborted != content.aborted:
+            self.verdict.add(Fault.WRONG, f"{self.where}: {key} has {aborted} as aborted")
+
+    def _compare_committed(self) -> None:
+        is_named = CONSUMER_OFFSETS in self.told or self.is_named((CONSUMER_OFFSETS, 0))
+        for group, found in self.seen.committed.items():
+            offset = self.original.committed[group]
+            if found != offset and not is_named:
+                text = f"{self.where}: {group} had committed {offset}, and has {found}"
+                self.verdict.add(Fault.LOST, text)
+
+    def _compare_settings(self) -> None:
+        for topic, overrides in self.original.overrides.items():
+            found = self.seen.overrides.get(topic, overrides)
+            if found != overrides and "ottla-topics.json" not in self.told:
+                self.verdict.add(Fault.WRONG, f"{self.where}: {topic} has the settings {found}")

@@ -1,0 +1,261 @@
+"""A log directory of every kind of file, stopped or killed, and what was put into it.
+
+What is in it is the oracle of `damage`: records, bounds, aborted transactions, committed offsets
+and settings, as whoever wrote them knows them.
+"""
+
+import itertools
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ottla.base.files import OsFileSystem
+from ottla.base.moment import Moment
+from ottla.broker.broker import Broker
+from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.codec.compression import Compression
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.requests import MemberClaim
+from ottla.coordinator.transaction.requests import InitRequest
+from ottla.embedded.cleaning import Cleaning, ThreadEngine
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.producer_state import AppendOrigin
+from ottla.testing.clock import FakeClock
+from tests.brokers import NOW_MS, at, open_broker
+from tests.log_support import read_all
+
+TopicPartition = tuple[str, int]
+
+SMALL = {
+    "segment.bytes": "900",
+    "index.interval.bytes": "150",
+    "segment.index.bytes": "480",
+    "retention.ms": "-1",
+    "file.delete.delay.ms": "0",
+}
+COMPACTED = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
+GROUPS = tuple(f"group-{number}" for number in range(6))
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.segment.bytes": "600",
+    "transaction.state.log.num.partitions": "1",
+    "log.index.size.max.bytes": "4096",
+}
+
+
+class Stop(StrEnum):
+    CLEAN = "stopped"
+    KILL = "killed"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """A record, as a client sees it."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Content:
+    """What a partition holds; control records are not in `rows`."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    bounds: tuple[int, int] = (0, 0)
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    recovery_point: int = 0
+    """Up to where a killed broker has flushed it: what lies behind may be torn."""
+
+
+@dataclass(slots=True)
+class Original:
+    path: Path
+    stop: Stop
+    partitions: dict[TopicPartition, Content] = field(default_factory=dict)
+    committed: dict[str, int] = field(default_factory=dict)
+    overrides: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Writer:
+    broker: Broker
+    original: Original
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def write(
+        self,
+        key: TopicPartition,
+        count: int,
+        *,
+        names: tuple[bytes, ...] = (),
+        is_aborted: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        **attributes: object,
+    ) -> None:
+        """One batch of records whose values no other record has."""
+        builder = RecordBatchBuilder(**attributes)  # type: ignore[arg-type]
+        rows = []
+        for _ in range(count):
+            number = next(self.numbers)
+            name = names[number % len(names)] if names else b"key-%d" % number
+            value = b"value-%d-" % number + b"x" * (number % 37)
+            builder.append(name, value, NOW_MS + number)
+            rows.append((NOW_MS + number, name, value))
+        info = self.broker.append(*key, bytearray(builder.build()), now_ms=NOW_MS, origin=origin)
+        self.broker.write_out()
+        content = self.original.partitions.setdefault(key, Content())
+        for offset, row in enumerate(rows, info.first_offset):
+            content.rows[offset] = Row(offset, *row)
+
+    def transact(
+        self, key: TopicPartition, producer: int, *, is_commit: bool, sequence: int
+    ) -> None:
+        self.write(
+            key,
+            2,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=sequence,
+            is_transactional=True,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        first = self.broker.topics.partition(*key).log.log_end_offset - 2
+        marker = build_end_transaction_marker(
+            EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+            producer_id=producer,
+            producer_epoch=0,
+            timestamp_ms=NOW_MS,
+        )
+        self.broker.append(*key, bytearray(marker), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+        self.broker.write_out()
+        if not is_commit:
+            self.original.partitions[key].aborted.append((producer, first))
+
+
+def build(path: Path, stop: Stop) -> Original:
+    """Makes the directory, once by a broker that is stopped and again by one that `stop` ends."""
+    original = Original(path, stop)
+    open_path = path.with_name(path.name + ".open")
+    broker = open_broker(OsFileSystem(), str(open_path), **_underscored(SETTINGS))
+    writer = _Writer(broker, original)
+    for name, count, overrides in (
+        ("plain", 2, SMALL),
+        ("packed", 1, SMALL),
+        ("dealt", 2, SMALL),
+        ("moved", 1, SMALL),
+        ("compacted", 1, COMPACTED),
+    ):
+        broker.create_topic(NewTopic(name=name, partition_count=count, overrides=dict(overrides)))
+        original.overrides[name] = dict(overrides)
+    _fill(writer)
+    _commit(writer, 100)
+    _compact(broker)
+    compacted = original.partitions["compacted", 0]
+    compacted.rows = _remaining(broker, compacted)
+    broker.close()
+    broker = open_broker(OsFileSystem(), str(open_path), **_underscored(SETTINGS))
+    writer.broker = broker
+    for directory in broker.directories:
+        directory.checkpoint()
+    _go_on(writer)
+    for topic in broker.topics:
+        for index, partition in topic.partitions.items():
+            log = partition.log
+            content = original.partitions.setdefault((topic.name, index), Content())
+            content.recovery_point = log.offsets.recovery_point
+            content.bounds = (log.log_start_offset, log.log_end_offset)
+            if topic.is_internal:
+                rows = (
+                    Row(one.offset, one.timestamp_ms, one.key, one.value) for one in read_all(log)
+                )
+                content.rows = {row.offset: row for row in rows}
+    if stop is Stop.CLEAN:
+        broker.close()
+        shutil.copytree(open_path, path)
+    else:
+        shutil.copytree(open_path, path)
+        broker.close()
+    shutil.rmtree(open_path)
+    return original
+
+
+def _underscored(settings: dict[str, str]) -> dict[str, str]:
+    return {name.replace(".", "_"): value for name, value in settings.items()}
+
+
+def _fill(writer: _Writer) -> None:
+    for number in range(24):
+        for index in (0, 1):
+            writer.write(("plain", index), 1 + number % 3)
+        writer.write(
+            ("packed", 0),
+            3,
+            compression=CODECS[number % 4],
+            producer_id=70,
+            producer_epoch=0,
+            base_sequence=3 * number,
+        )
+        writer.write(("moved", 0), 2)
+        writer.write(("compacted", 0), 2, names=(b"a", b"b", b"c", b"d", b"e", b"f", b"g"))
+    for number in range(12):
+        for index in (0, 1):
+            is_commit = number % 3 != 0
+            writer.transact(("dealt", index), 80 + index, is_commit=is_commit, sequence=2 * number)
+    writer.broker.admin.delete_records({("moved", 0): 17})
+    content = writer.original.partitions["moved", 0]
+    content.rows = {offset: row for offset, row in content.rows.items() if offset >= 17}
+    for number in range(3):
+        writer.broker.transactions.init_producer(
+            InitRequest(transactional_id=f"tx-{number}", timeout_ms=60_000), at(0)
+        )
+    writer.broker.write_out()
+
+
+def _go_on(writer: _Writer) -> None:
+    """What nobody has flushed if the broker is killed."""
+    for number in range(6):
+        for index in (0, 1):
+            writer.write(("plain", index), 2)
+        writer.transact(("dealt", 0), 90, is_commit=number % 2 == 0, sequence=2 * number)
+        writer.write(("compacted", 0), 1, names=(b"a", b"b", b"c"))
+    _commit(writer, 200)
+
+
+def _commit(writer: _Writer, base: int) -> None:
+    broker = writer.broker
+    for number, group in enumerate(GROUPS):
+        offset = NewOffset(offset=base + number, leader_epoch=-1, metadata="")
+        request = CommitRequest(claim=MemberClaim(group_id=group), offsets={("plain", 0): offset})
+        broker.groups.commit(request, Moment(now_ms=NOW_MS, monotonic_ms=0))
+        broker.write_out()
+        writer.original.committed[group] = base + number
+    assert broker.topics.find(CONSUMER_OFFSETS) is not None
+
+
+def _compact(broker: Broker) -> None:
+    lock, clock = threading.RLock(), FakeClock()
+    cleaning = Cleaning(broker, ThreadEngine(OsFileSystem(), lock), clock=clock, lock=lock)
+    for directory in broker.directories:
+        for log in directory.logs.values():
+            log.flush()
+    task = broker.cleaner.task_for(("compacted", 0), at(0))
+    assert task is not None
+    cleaning.carry_out(task)
+    assert not broker.cleaner.trouble_of(task.key).failure_count
+
+
+def _remaining(broker: Broker, content: Content) -> dict[int, Row]:
+    """What compaction has left: of each key the last record at least."""
+    log = broker.topics.partition("compacted", 0).log
+    offsets = {record.offset for record in read_all(log)}
+    last = {row.key: row.offset for row in sorted(content.rows.values())}
+    assert set(last.values()) <= offsets < content.rows.keys()
+    return {offset: row for offset, row in content.rows.items() if offset in offsets}

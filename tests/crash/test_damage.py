@@ -1,0 +1,175 @@
+"""Whatever is done to a directory's files: what it held is right, or what is not is named.
+
+`python -m tests.crash.test_damage FIRST [COUNT]` tries damages by their seeds, and prints what they
+are and which faults come of them.
+"""
+
+import itertools
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker import opening
+from ottla.broker.coordination import GroupCoordinator
+from ottla.cli import records
+from ottla.coordinator.offsets.committed_offsets import FetchedOffset
+from ottla.record.record import Record
+from ottla.storage.partition_log import PartitionLog
+from tests.crash import judging
+from tests.crash.damage import damage
+from tests.crash.judging import Fault, Verdict, judge
+from tests.crash.original import Original, Stop, build
+
+SEED_COUNT = 60
+BOUND_S = 60.0
+"""Far longer than anything takes that does not wait for ever."""
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[Stop, Original]:
+    place = tmp_path_factory.mktemp("originals")
+    return {stop: build(place / stop.value, stop) for stop in Stop}
+
+
+def tried(originals: dict[Stop, Original], place: Path, seed: int) -> tuple[str, Verdict]:
+    """One damage, after a clean stop or after a kill; returns what it was and what came of it."""
+    original = originals[Stop.KILL if seed % 2 else Stop.CLEAN]
+    copy = place / "data"
+    shutil.copytree(original.path, copy)
+    try:
+        done = damage(copy, seed)
+        return f"{original.stop}, {done}", judge(copy, original, done, bound_s=BOUND_S)
+    finally:
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize("stop", Stop)
+@pytest.mark.slow
+def test_an_undamaged_directory_is_as_it_was_written(
+    originals: dict[Stop, Original], stop: Stop, tmp_path: Path
+) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(originals[stop].path, copy)
+    assert judge(copy, originals[stop], "nothing", bound_s=BOUND_S).faults == []
+
+
+@pytest.mark.slow
+def test_no_damage_is_silence(
+    originals: dict[Stop, Original], tmp_path: Path, crash_seconds: float
+) -> None:
+    until = time.monotonic() + crash_seconds
+    for seed in itertools.count():
+        if seed >= SEED_COUNT and time.monotonic() >= until:
+            return
+        done, verdict = tried(originals, tmp_path, seed)
+        assert not verdict.faults, f"seed {seed}: {done}: {verdict.faults}"
+
+
+# The judge is judged: what it must not miss is done to it.
+
+
+def cut_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = records.read_on
+
+    def without_the_third(*arguments: Any) -> Iterator[Record]:
+        return (one for number, one in enumerate(read(*arguments)) if number != 2)
+
+    monkeypatch.setattr(records, "read_on", without_the_third)
+
+
+def change_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_base64", lambda value: "eA==")
+
+
+def cut_what_clients_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = judging.read_records
+    monkeypatch.setattr(judging, "read_records", lambda batch: list(read(batch))[1:])
+
+
+def change_what_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch = GroupCoordinator.fetch_offsets
+
+    def one_less(self: GroupCoordinator, *arguments: Any) -> dict[Any, FetchedOffset]:
+        found = fetch(self, *arguments)
+        for key, one in found.items():
+            assert one.committed is not None
+            less = replace(one.committed, offset=one.committed.offset - 1)
+            found[key] = FetchedOffset(committed=less)
+        return found
+
+    monkeypatch.setattr(GroupCoordinator, "fetch_offsets", one_less)
+
+
+def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PartitionLog, "aborted_transactions", lambda *_: [])
+
+
+def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it had never been there: nothing is refused, and an empty one is made."""
+    monkeypatch.setattr(opening, "find_lost", lambda *_: set())
+
+
+def raise_what_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> Iterator[Record]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(records, "read_on", failing)
+
+
+def wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "read_on", lambda *_: threading.Event().wait())
+
+
+@pytest.mark.parametrize(
+    ("mutation", "fault"),
+    [
+        (cut_records, Fault.LOST),
+        (change_records, Fault.WRONG),
+        (cut_what_clients_read, Fault.LOST),
+        (change_what_was_committed, Fault.LOST),
+        (forget_what_was_aborted, Fault.WRONG),
+        (lose_a_partition, Fault.UNNAMED),
+        (raise_what_is_nobodys, Fault.TRACEBACK),
+        (wait_for_ever, Fault.HANG),
+    ],
+)
+@pytest.mark.slow
+def test_the_judge_misses_no_fault(
+    originals: dict[Stop, Original],
+    mutation: Callable[[pytest.MonkeyPatch], None],
+    fault: Fault,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = originals[Stop.CLEAN]
+    copy = tmp_path / "data"
+    shutil.copytree(original.path, copy)
+    if mutation is lose_a_partition:
+        shutil.rmtree(copy / "packed-0")
+    mutation(monkeypatch)
+    bound_s = 2.0 if mutation is wait_for_ever else BOUND_S
+    verdict = judge(copy, original, "nothing", bound_s=bound_s)
+    assert fault in {found for found, _ in verdict.faults}
+
+
+def main(first: int, count: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        originals = {stop: build(Path(place) / stop.value, stop) for stop in Stop}
+        for seed in range(first, first + count):
+            done, verdict = tried(originals, Path(place), seed)
+            if verdict.faults or count == 1:
+                print(f"seed {seed}: {done}")
+            for fault, text in verdict.faults[:4]:
+                print(f"    {fault}: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
