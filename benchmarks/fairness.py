@@ -196,10 +196,13 @@ def _receive(peer: socket.socket) -> None:
 
 
 def _exactly(peer: socket.socket, size: int) -> bytes:
-    data = peer.recv(size, socket.MSG_WAITALL)
-    if len(data) < size:
-        raise ConnectionError("the broker closed the connection")
-    return data
+    data = bytearray()
+    while len(data) < size:
+        some = peer.recv(size - len(data))
+        if not some:
+            raise ConnectionError("the broker closed the connection")
+        data += some
+    return bytes(data)
 
 
 # What is sent

@@ -21,6 +21,9 @@ from ottla.server.resources import (
     no_settings,
 )
 
+MAX_SETTINGS = 1000
+"""Three times as many as there are: names may be unknown, but each only once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceAlteration:
@@ -69,6 +72,8 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
 
 def check_names(names: Sequence[str], without_value: Sequence[str]) -> None:
     """Raises `ApiError` for a setting that is named twice, or is to be set to nothing."""
+    if len(names) > MAX_SETTINGS:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource has fewer settings than are named.")
     if len(set(names)) < len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if without_value:

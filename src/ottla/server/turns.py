@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from time import perf_counter
 from typing import Final
 
+from ottla.base.errors import ProtocolError
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.waiting import Waiting
 from ottla.codec.primitives import Output
@@ -137,6 +138,10 @@ class LongRequest(Waiting[bool]):
                 self.later = self._work(self.output)
         except CancelledError:
             pass
+        except ProtocolError as error:
+            # Without what it was raised from: those frames hold the request, for the collector.
+            error.__cause__ = error.__context__ = None
+            self.error = error.with_traceback(None)
         except BaseException as error:
             self.error = error
         self.output.turn = None
