@@ -622,6 +622,9 @@ class ReadOnlyLog:
         """
         last_base_offset = previous.files.base_offset if previous else -1
         for _ in range(REPLACEMENTS_PER_SEGMENT):
+            if offset < until_offset and self.segments and self.segments[0].base_offset > offset:
+                # Whichever listing has shown it: retention came by.
+                raise self._out_of_range(offset)
             segment = self._next_segment(last_base_offset, offset)
             if offset >= until_offset or segment is None or segment.base_offset >= until_offset:
                 return None
@@ -629,7 +632,7 @@ class ReadOnlyLog:
                 return SegmentReader(self._file_system, segment)
             except FileNotFoundError:
                 self._list_again()
-            if not self.segments or self.segments[0].base_offset > offset:
+            if not self.segments:
                 raise self._out_of_range(offset)
             last_base_offset = -1
         raise self._unsteady()
