@@ -27,6 +27,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -289,6 +290,8 @@ def _value(one: Field, topic: str, number: int) -> Any:
 
 
 def _special(topic: str, scale: Scale) -> Iterator[Burden]:
+    versions = frame_of(ApiVersionsRequest(), 0)
+    yield Burden(name="one small request, and then nothing", frame=versions, times=1)
     size = scale.of(10 * MEGABYTE, 1000)
     empties = DescribeGroupsRequest(groups=[""] * size)
     yield Burden(name="DESCRIBE_GROUPS of empty names", frame=frame_of(empties, 5))
