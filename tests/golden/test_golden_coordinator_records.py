@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.classic import records as group_records
 from ottla.coordinator.classic.consumer_protocol import decode_assignment, decode_subscription
+from ottla.coordinator.offsets import records as group_records
 from ottla.coordinator.transaction import records as transaction_records
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import Record, read_records
