@@ -1,5 +1,6 @@
 """No request holds up the others: long ones go in turns, and connections share each round."""
 
+import gc
 import itertools
 import logging
 import socket
@@ -13,6 +14,7 @@ import pytest
 
 from benchmarks.fairness import largest_of
 from ottla.base.clock import SystemClock
+from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.codec.compression import Compression
@@ -32,6 +34,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server import listener as listener_module
 from ottla.server.apis import APIS
+from ottla.server.connection import Connection
 from ottla.server.listener import Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
 from tests.serving import WireClient, open_broker
@@ -219,6 +222,27 @@ def test_tagged_fields_without_number_are_refused_too(
         send_all(server, client, len(body).to_bytes(4, "big") + body)
         assert read_answer(server, client) == b""
     assert "elements in one request" in caplog.text
+
+
+@pytest.mark.parametrize("count", [300, MAX_ELEMENTS + 1])
+def test_a_long_request_leaves_nothing_to_the_collector(
+    count: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not its objects, and not the buffer of a connection that it was refused on."""
+    caplog.set_level(logging.CRITICAL)  # what is captured holds the error, and so its frames
+    request = DescribeGroupsRequest(groups=[""] * count)
+    with stepped(with_topic(tmp_path / "data")) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            with server.client() as client:
+                send_all(server, client, client.frame(request, 5))
+                assert bool(read_answer(server, client)) is (count <= MAX_ELEMENTS)
+            server.step_until(lambda: server.is_idle() and not server.server._connections)
+            left = [type(one) for one in gc.get_objects()]
+            assert not [one for one in left if issubclass(one, LongRequest | Turn | Connection)]
+        finally:
+            gc.enable()
 
 
 def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) -> None:

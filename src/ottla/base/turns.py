@@ -101,6 +101,10 @@ class Turn:
         finally:
             self.come_back()
 
+    def end(self) -> None:
+        """Lets go of whom it belongs to, so that the two need not wait for the collector."""
+        self._suspend = self.leave = self.come_back = _stay
+
     def give_way(self) -> None:
         if self._now_s() >= self.until_s:
             self._suspend()

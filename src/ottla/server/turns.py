@@ -145,6 +145,7 @@ class LongRequest(Waiting[bool]):
         except BaseException as error:
             self.error = error
         self.output.turn = None
+        self.turn.end()
         self._work = None  # and with it the request
         self.is_over = True
         self._has_stopped.release()
@@ -180,8 +181,13 @@ class LongAnswer(Later):
     def deliver(self, output: Output) -> Later | None:
         """Hands the answer over, or what it waits for now; raises what the request has raised."""
         request = self.request
-        if request.error is not None:
-            raise request.error
+        error, request.error = request.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                # Its frames hold the connection with its buffer, and must not be held by it.
+                del error
         output.append_all(request.output)
         return request.later
 

@@ -2,13 +2,14 @@
 
 import random
 import struct
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ProtocolError
-from ottla.protocol.framing import CALM, KEPT_CAPACITY, FrameReader
+from ottla.protocol.framing import CALM, KEPT_CAPACITY, MAX_SPACE, FrameReader
 
 MAX_SIZE = 64 * 1024 * 1024
 
@@ -25,6 +26,7 @@ def feed(reader: FrameReader, data: bytes, chunk: int) -> list[bytes]:
         assert len(view) > 0
         size = min(chunk, len(view), len(data))
         view[:size] = data[:size]
+        view.release()
         data = data[size:]
         frames += [bytes(frame) for frame in reader.received(size)]
     return frames
@@ -104,6 +106,33 @@ def test_the_size_of_a_frame_alone_reserves_no_memory() -> None:
     assert reader.capacity == 1024
     feed(reader, b"x" * 5000, 2000)
     assert reader.capacity <= 2 * 8192
+
+
+def test_a_large_frame_stays_where_it_is_while_its_buffer_grows() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=1024)
+    data = bytes(range(256)) * 1000
+    assert feed(reader, framed(data)[:5000], 4096) == []
+    before = reader.writable().obj
+    assert feed(reader, framed(data)[5000:], 4096) == [data]
+    assert reader.capacity > len(data)
+    assert (reader.writable().obj is before) is (sys.platform == "linux")
+
+
+def test_a_buffer_that_is_looked_at_is_left_alone_when_it_grows() -> None:
+    reader = FrameReader(MAX_SIZE, capacity=64)
+    data = framed(b"abc") + framed(bytes(5000))
+    feed(reader, framed(b"x" * 500), 1000)
+    view = reader.writable()
+    view[:100] = data[:100]
+    (frame,) = reader.received(100)
+    assert feed(reader, data[100:], 1000) == [bytes(5000)]
+    assert bytes(frame) == b"abc"
+
+
+def test_no_more_is_received_at_a_time_than_others_can_wait_for() -> None:
+    reader = FrameReader(4 * MAX_SPACE)
+    feed(reader, framed(bytes(4 * MAX_SPACE - 100))[: 3 * MAX_SPACE], MAX_SPACE)
+    assert 0 < len(reader.writable()) <= MAX_SPACE
 
 
 def test_frames_of_one_large_size_keep_their_buffer() -> None:
