@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.fairness import largest_of
-from ottla.base.clock import SystemClock
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
@@ -35,7 +35,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.server import listener as listener_module
 from ottla.server.apis import APIS
 from ottla.server.connection import Connection
-from ottla.server.listener import Server
+from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
 from tests.serving import WireClient, open_broker
 
@@ -50,9 +50,9 @@ MANY_ROUNDS = 200_000
 class SteppedServer:
     """A server whose rounds are taken one by one, each slice as short as it can be."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, clock: Clock) -> None:
         listener = Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)
-        self.server = Server(broker, [listener], clock=SystemClock())
+        self.server = Server(broker, [listener], clock=clock)
         self.server.start()
         ticks = itertools.count()
         self.server._long_requests._now_s = lambda: float(next(ticks))
@@ -83,8 +83,8 @@ class SteppedServer:
 
 
 @contextmanager
-def stepped(broker: Broker) -> Iterator[SteppedServer]:
-    server = SteppedServer(broker)
+def stepped(broker: Broker, clock: Clock | None = None) -> Iterator[SteppedServer]:
+    server = SteppedServer(broker, clock or SystemClock())
     try:
         yield server
     finally:
@@ -222,6 +222,33 @@ def test_tagged_fields_without_number_are_refused_too(
         send_all(server, client, len(body).to_bytes(4, "big") + body)
         assert read_answer(server, client) == b""
     assert "elements in one request" in caplog.text
+
+
+class SetClock(SystemClock):
+    monotonic = 1_000_000.0
+
+    def monotonic_ms(self) -> float:
+        return self.monotonic
+
+
+def test_what_would_hold_clients_up_is_put_off_until_they_are_quiet(tmp_path: Path) -> None:
+    clock = SetClock()
+    is_due = True
+    times: list[float] = []
+    with stepped(with_topic(tmp_path / "data"), clock) as stepping, stepping.client() as client:
+        server = stepping.server
+        server.upkeep = (lambda: is_due, lambda: times.append(clock.monotonic))
+        client.send(VERSIONS, 0)
+        stepping.step_until(lambda: has_answer(client))
+        server._keep_up()
+        assert not times
+        assert (server._timeout() or 0.0) <= QUIET_MS / 1000, "it comes back to that soon"
+        clock.monotonic += QUIET_MS
+        server._keep_up()
+        assert times == [clock.monotonic]
+        is_due = False
+        server._keep_up()
+        assert len(times) == 1
 
 
 @pytest.mark.parametrize("count", [300, MAX_ELEMENTS + 1])

@@ -20,6 +20,9 @@ from tests.cli.support import serving
 from tests.serving import WireClient
 
 LIMIT = 400
+PATIENCE_S = 300
+"""Two syncs for each of 200 topics, on a disk that others use too."""
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors are told by /proc")
 
 
@@ -35,6 +38,7 @@ class Asker:
         self.address = (host, int(port))
         self.pid = pid
         self.client = WireClient(self.address)
+        self.client.socket.settimeout(PATIENCE_S)
 
     def make_topics(self, *names: str) -> list[int]:
         topics = [MetadataRequestTopic(name=name) for name in names]

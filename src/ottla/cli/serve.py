@@ -29,6 +29,12 @@ from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
 
+COLLECTIONS_UNTIL_DUE = 10
+"""How often Python collects what is young before it may look at everything, by default."""
+
+COLLECTIONS_UNTIL_FULL = 200
+"""Twenty times as often: 1.4 million objects more than before."""
+
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -101,6 +107,7 @@ def serve_command(
             collector = BrokerCollector(broker, clock, lock)
             stack.callback(MetricsServer(collector, parse_address(metrics)).close)
         server.start()
+        collect_when_quiet(server)
         stop_on_signals(server)
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
         took_ms = (time.monotonic() - started) * 1000
@@ -126,10 +133,22 @@ def the_clock() -> Clock:
 def keep_out_of_collections() -> None:
     """What is loaded stays for as long as the broker runs: the collector need not look at it again.
 
-    With 10,000 segments it looks for 0.15 s each time, and clients wait.
+    With 10,000 segments it looks for 0.15 s each time, and clients wait. So it looks at everything
+    when nobody does (`collect_when_quiet`), and by itself only if that never comes.
     """
     gc.collect()
     gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)
+
+
+def collect_when_quiet(server: Server) -> None:
+    """Cycles are few, topics that were deleted above all: they can wait for such a moment."""
+    server.upkeep = (lambda: gc.get_count()[2] >= COLLECTIONS_UNTIL_DUE, collect_all)
+
+
+def collect_all() -> None:
+    gc.collect()
 
 
 def listener_text(host: str, port: int) -> str:

@@ -13,7 +13,7 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
@@ -49,9 +49,15 @@ one request at least."""
 
 IDLE_CHECK_MS = 10_000.0
 
+QUIET_MS = 100.0
+"""Who has asked nothing for so long is not expected to ask at this very moment."""
+
 
 class Server:
-    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call."""
+    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call.
+
+    `upkeep`: what the process has to do when no client waits; whether it is due, and how.
+    """
 
     def __init__(
         self,
@@ -87,6 +93,7 @@ class Server:
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
         self._share_s = ROUND_S
+        self.upkeep: tuple[Callable[[], bool], Callable[[], None]] | None = None
 
     # From any thread
 
@@ -167,6 +174,8 @@ class Server:
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self._lock:
                     self._round(events)
+                if not events and not is_busy:
+                    self._keep_up()
         finally:
             with self._lock:
                 self._close_all()
@@ -180,9 +189,19 @@ class Server:
             deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
+        is_due = self.upkeep is not None and self.upkeep[0]()
         if deadline_ms is None:
-            return None
-        return sleep_towards(max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000)
+            return QUIET_MS / 1000 if is_due else None
+        left_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
+        return sleep_towards((min(left_ms, QUIET_MS) if is_due else left_ms) / 1000)
+
+    def _keep_up(self) -> None:
+        """Nothing came and nothing is at work: what would hold clients up is done now."""
+        if self.upkeep is None or not self.upkeep[0]():
+            return
+        quiet_ms = self._clock.monotonic_ms() - QUIET_MS
+        if all(one.last_active_ms <= quiet_ms for one in self._connections):
+            self.upkeep[1]()
 
     def _round(self, events: Sequence[tuple[SelectorKey, int]]) -> None:
         at = read_clock(self._clock)
