@@ -8,11 +8,12 @@ that are not one after the other (Kafka numbers the records of a compressed batc
 those of a plain one).
 """
 
+import struct
 from typing import Any, Final
 
 from ottla.base.files import Buffer
 from ottla.config.setting import INT32_MAX, INT64_MAX
-from ottla.record.batch import HEADER, NO_TIMESTAMP, RecordBatch
+from ottla.record.batch import HEADER, LENGTH_END, NO_TIMESTAMP
 from ottla.record.compiled import compiled
 
 HAS_NULL_KEY: Final = 1
@@ -43,6 +44,13 @@ REASONS: Final = {
 
 INT32_SIZE: Final = 5
 INT64_SIZE: Final = 10
+TWO_BYTES_MAX: Final = 0x3FFF
+
+NEAR_MS: Final = 1 << 62
+"""Times from which a record of a usual batch cannot be out of an int64's range."""
+
+_unpack_header = struct.Struct(">8xi15xqq14xi").unpack_from
+"""The batch's length, base timestamp, largest timestamp and count: see `HEADER`."""
 
 ANY_TIME: Final = (-INT64_MAX - 1, INT64_MAX)
 
@@ -57,25 +65,28 @@ def check_records_plainly(
     buffer: Buffer, position: int, unpacked: Buffer | None, earliest_ms: int, latest_ms: int
 ) -> Found:
     """Walks the records of the batch at `position`, or those that it was unpacked to."""
-    batch = RecordBatch(buffer, position)
+    length, base_ms, max_ms, count = _unpack_header(buffer, position)
     if unpacked is None:
-        start, end = position + HEADER.size, position + batch.size
+        start, end = position + HEADER.size, position + LENGTH_END + length
         if end > len(buffer):
             raise IndexError("the batch is not wholly in the buffer")
-        unpacked = memoryview(buffer)[start:end]
-    walk = _Walk(bytes(unpacked), batch.base_timestamp_ms)
+        data = bytes(buffer[start:end])
+    else:
+        data = bytes(unpacked)
+    walk = _Walk(data, base_ms, earliest_ms, latest_ms)
     index = 0
     try:
-        for index in range(batch.record_count):
+        while True:
+            index = walk.take_usual(index, count)
+            if index >= count:
+                break
             walk.take(index)
-            if not earliest_ms <= walk.timestamp_ms <= latest_ms:
-                walk.flags |= IS_OUT_OF_RANGE if walk.timestamp_ms != NO_TIMESTAMP else 0
-        index = batch.record_count
-        if walk.position != len(walk.data):
+            index += 1
+        if walk.position != len(data):
             raise _WrongRecordError(BYTES_LEFT)
     except _WrongRecordError as error:
         return error.reason, index
-    if walk.largest_ms == batch.max_timestamp_ms:
+    if walk.largest_ms == max_ms:
         return walk.flags
     return walk.flags | HAS_OTHER_LARGEST, walk.largest_ms
 
@@ -103,16 +114,84 @@ class _WrongRecordError(Exception):
 class _Walk:
     """From record to record; `position` is where the next one begins."""
 
-    __slots__ = ("_base_ms", "_end", "data", "flags", "largest_ms", "position", "timestamp_ms")
+    __slots__ = ("_base_ms", "_bounds", "_end", "data", "flags", "largest_ms", "position")
 
-    def __init__(self, data: bytes, base_ms: int) -> None:
+    def __init__(self, data: bytes, base_ms: int, earliest_ms: int, latest_ms: int) -> None:
         self.data = data
         self._base_ms = base_ms
+        self._bounds = earliest_ms, latest_ms
         self._end = len(data)
         self.position = 0
         self.flags = 0
         self.largest_ms = NO_TIMESTAMP
-        self.timestamp_ms = NO_TIMESTAMP
+
+    def take_usual(self, index: int, count: int) -> int:
+        """Goes past records as clients write nearly all of them; returns which is another one.
+
+        These have no headers, and numbers of two bytes at the most. `take` does the same for all,
+        and says what is wrong, but takes three times as long.
+        """
+        data, base_ms, start = self.data, self._base_ms, self.position
+        earliest_ms, latest_ms = self._bounds
+        largest_ms = self.largest_ms
+        if not -NEAR_MS <= base_ms <= NEAR_MS:
+            return index
+        try:
+            while index < count:
+                # Numbers in zigzag: twice what they mean, or an odd one below 0. A third byte shows
+                # as a number above `TWO_BYTES_MAX`.
+                size = data[start]
+                position = start + 1
+                if size > 0x7F:
+                    size += (data[position] << 7) - 0x80
+                    position += 1
+                end = position + (size >> 1)
+                attributes, delta = data[position], data[position + 1]
+                position += 2
+                if delta > 0x7F:
+                    delta += (data[position] << 7) - 0x80
+                    position += 1
+                offset = data[position]
+                position += 1
+                if offset > 0x7F:
+                    offset += (data[position] << 7) - 0x80
+                    position += 1
+                key = data[position]
+                position += 1
+                if key > 0x7F:
+                    key += (data[position] << 7) - 0x80
+                    position += 1
+                position += key >> 1
+                value = data[position]
+                position += 1
+                if value > 0x7F:
+                    value += (data[position] << 7) - 0x80
+                    position += 1
+                position += value >> 1
+                # No field reaches beyond the record, since its last byte comes right after them.
+                if (
+                    position + 1 != end
+                    or data[position]
+                    or attributes > 0x7F
+                    or (size | delta | offset | key | value) > TWO_BYTES_MAX
+                    or offset != 2 * index
+                    or (size | (key if key != 1 else 0) | (value if value != 1 else 0)) & 1
+                ):
+                    break
+                time_ms = base_ms + ((delta >> 1) ^ -(delta & 1))
+                if time_ms > largest_ms:
+                    largest_ms = time_ms
+                if not earliest_ms <= time_ms <= latest_ms and time_ms != NO_TIMESTAMP:
+                    self.flags |= IS_OUT_OF_RANGE
+                if key == 1:
+                    self.flags |= HAS_NULL_KEY
+                index += 1
+                start = end
+        except IndexError:
+            pass  # `take` finds out where
+        self.largest_ms = largest_ms
+        self.position = start
+        return index
 
     def take(self, index: int) -> None:
         """Goes past one record; raises `_WrongRecordError`."""
@@ -127,10 +206,12 @@ class _Walk:
         if size and self.data[self.position] > 0x7F:
             raise _WrongRecordError(TOO_LONG)
         self.position += 1
-        self.timestamp_ms = self._base_ms + self._number(INT64_SIZE)
-        if not -INT64_MAX - 1 <= self.timestamp_ms <= INT64_MAX:
+        time_ms = self._base_ms + self._number(INT64_SIZE)
+        if not -INT64_MAX - 1 <= time_ms <= INT64_MAX:
             raise _WrongRecordError(WRONG_TIMESTAMP)
-        self.largest_ms = max(self.largest_ms, self.timestamp_ms)
+        self.largest_ms = max(self.largest_ms, time_ms)
+        if not self._bounds[0] <= time_ms <= self._bounds[1] and time_ms != NO_TIMESTAMP:
+            self.flags |= IS_OUT_OF_RANGE
         if self._number(INT32_SIZE) != index:
             raise _WrongRecordError(WRONG_OFFSET)
         if self._skip(-1) < 0:
