@@ -1,8 +1,9 @@
-"""One damage to a log directory, chosen by a seed: what a disk, or a person, does to its files.
+"""Damage to a log directory, chosen by a seed: what a disk, or a person, does to its files.
 
 `python -m tests.crash.test_damage SEED` shows what it is and what comes of it.
 """
 
+import contextlib
 import os
 import random
 import shutil
@@ -15,11 +16,19 @@ Deed = Callable[[random.Random, Path, Path], str | None]
 """Damages one of a directory's files; returns how, or `None` where that is not possible."""
 
 FOLDER_SHARE = 0.2
+SECOND_SHARE = 0.2
 
 
-def damage(directory: Path, seed: int) -> str:
-    """Damages the directory, and says how; the first path named is what was damaged."""
+def damage(directory: Path, seed: int) -> list[str]:
+    """Damages the directory once or twice, and says how; each begins with the path damaged."""
     chance = random.Random(seed)
+    done = [_damage_once(chance, directory)]
+    if chance.random() < SECOND_SHARE:
+        done.append(_damage_once(chance, directory))
+    return done
+
+
+def _damage_once(chance: random.Random, directory: Path) -> str:
     while True:
         is_folder = chance.random() < FOLDER_SHARE
         deeds = FOLDER_DEEDS if is_folder else FILE_DEEDS
@@ -36,11 +45,24 @@ def kind_of(path: Path) -> str:
 
 
 def files_of(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.is_file())
+    return sorted(one for one in directory.rglob("*") if one.is_file() and not one.is_symlink())
 
 
 def partitions_of(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.iterdir() if parse_directory_name(path.name))
+    found = (one for one in directory.iterdir() if parse_directory_name(one.name))
+    return sorted(one for one in found if one.is_dir() and not one.is_symlink())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _copy(path: Path, new: Path) -> None:
+    with contextlib.suppress(shutil.Error):  # of a FIFO, which the first damage may have put there
+        shutil.copytree(path, new, symlinks=True)
 
 
 def choose_file(chance: random.Random, directory: Path) -> Path:
@@ -171,6 +193,15 @@ def _folder(chance: random.Random, _: Path, path: Path) -> str:
     return "a folder in its place"
 
 
+def _delete_segment(_: random.Random, __: Path, path: Path) -> str | None:
+    if not path.name[:20].isdigit():
+        return None
+    files = [one for one in path.parent.iterdir() if one.name[:20] == path.name[:20]]
+    for one in files:
+        _remove(one)
+    return f"deleted with all {len(files)} files of its segment"
+
+
 def _unreadable(_: random.Random, __: Path, path: Path) -> str | None:
     if os.geteuid() == 0:  # who may read all the same
         return None
@@ -179,8 +210,8 @@ def _unreadable(_: random.Random, __: Path, path: Path) -> str | None:
 
 
 FILE_DEEDS: list[Deed] = [
-    _delete, _delete, _swap_with_its_kind, _swap_with_any, _replace_by_copy, _rename, _truncate,
-    _truncate, _zero, _flip, _flip, _extend, _fifo, _link, _folder, _unreadable,
+    _delete, _delete, _delete_segment, _swap_with_its_kind, _swap_with_any, _replace_by_copy,
+    _rename, _truncate, _truncate, _zero, _flip, _flip, _extend, _fifo, _link, _folder, _unreadable,
 ]  # fmt: skip
 
 
@@ -201,27 +232,31 @@ def _swap_folders(chance: random.Random, directory: Path, path: Path) -> str:
     return f"swapped with {other.name}"
 
 
-def _rename_folder(chance: random.Random, directory: Path, path: Path) -> str:
+def _rename_folder(chance: random.Random, directory: Path, path: Path) -> str | None:
     topic, _, index = path.name.rpartition("-")
     ending = f".{chance.randbytes(16).hex()}" + chance.choice(["-delete", "-stray", "-future"])
     new = chance.choice(
         ["other-0", f"{topic}-{int(index) + 7}", path.name + ".old", topic, path.name + ending]
     )
+    if (directory / new).exists():
+        return None
     path.rename(directory / new)
     return f"renamed to {new}"
 
 
-def _copy_folder(chance: random.Random, directory: Path, path: Path) -> str:
+def _copy_folder(chance: random.Random, directory: Path, path: Path) -> str | None:
     topic, _, index = path.name.rpartition("-")
     new = chance.choice(["other-0", f"{topic}-{int(index) + 7}", path.name + ".copy"])
-    shutil.copytree(path, directory / new)
+    if (directory / new).exists():
+        return None
+    _copy(path, directory / new)
     return f"copied to {new}"
 
 
 def _replace_folder(chance: random.Random, directory: Path, path: Path) -> str:
     other = chance.choice([one for one in partitions_of(directory) if one != path])
     shutil.rmtree(path)
-    shutil.copytree(other, path)
+    _copy(other, path)
     return f"replaced by a copy of {other.name}"
 
 
@@ -229,7 +264,7 @@ def _empty_folder(chance: random.Random, _: Path, path: Path) -> str:
     kept = {"partition.metadata"} if chance.random() < 0.5 else set()
     for one in path.iterdir():
         if one.name not in kept:
-            one.unlink()
+            _remove(one)
     return f"emptied but for {sorted(kept)}"
 
 

@@ -40,13 +40,13 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[Stop, Original]:
 
 
 def tried(originals: dict[Stop, Original], place: Path, seed: int) -> tuple[str, Verdict]:
-    """One damage, after a clean stop or after a kill; returns what it was and what came of it."""
+    """A seed's damage, after a clean stop or a kill; returns what it was and what came of it."""
     original = originals[Stop.KILL if seed % 2 else Stop.CLEAN]
     copy = place / "data"
     shutil.copytree(original.path, copy)
     try:
         done = damage(copy, seed)
-        return f"{original.stop}, {done}", judge(copy, original, done, bound_s=BOUND_S)
+        return f"{original.stop}, {'; '.join(done)}", judge(copy, original, done, bound_s=BOUND_S)
     finally:
         shutil.rmtree(copy)
 
@@ -58,7 +58,7 @@ def test_an_undamaged_directory_is_as_it_was_written(
 ) -> None:
     copy = tmp_path / "data"
     shutil.copytree(originals[stop].path, copy)
-    assert judge(copy, originals[stop], "nothing", bound_s=BOUND_S).faults == []
+    assert judge(copy, originals[stop], ["nothing"], bound_s=BOUND_S).faults == []
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_the_judge_misses_no_fault(
         shutil.rmtree(copy / "packed-0")
     mutation(monkeypatch)
     bound_s = 2.0 if mutation is wait_for_ever else BOUND_S
-    verdict = judge(copy, original, "nothing", bound_s=bound_s)
+    verdict = judge(copy, original, ["nothing"], bound_s=bound_s)
     assert fault in {found for found, _ in verdict.faults}
 
 

@@ -130,8 +130,10 @@ def _show(
     told: list[Told], directories: Directories, setting: Setting, options: ExplainOptions
 ) -> None:
     if options.as_json:
+        held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in told:
-            click.echo(json.dumps(partition_fields(one, setting, directories.settings_source)))
+            fields = partition_fields(one, setting, directories.settings_source)
+            click.echo(json.dumps(fields | held))
             for segment in one.explanation.segments:
                 click.echo(json.dumps(segment_fields(segment, one)))
         return
@@ -144,6 +146,9 @@ def _show(
     console.print(
         f"settings from {directories.settings_source}; an idle cleaner looks every {backoff_s:g} s"
     )
+    unknown = directories.unknown_text(setting.topic)
+    if unknown is not None:
+        console.print(unknown)
     for one in told:
         _show_log(console, one, setting, show_all=options.show_all)
 

@@ -117,12 +117,9 @@ def _show(
         f"settings from {directories.settings_source}; a running broker checks every "
         f"{check_ms / 1000:g} s"
     )
-    reason = directories.unknown.get(setting.topic)
-    if reason is not None:
-        console.print(
-            f"nothing of topic {setting.topic} is deleted or compacted, since {reason}: stop the "
-            f"broker and run {directories.adopt_command}; what follows would hold with the defaults"
-        )
+    unknown = directories.unknown_text(setting.topic)
+    if unknown is not None:
+        console.print(unknown)
     for one in explained:
         _show_log(console, one, setting, options)
 

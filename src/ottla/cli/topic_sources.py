@@ -56,6 +56,16 @@ class Directories:
     def adopt_command(self) -> str:
         return f"ottla adopt {' '.join(one.path for one in self.opened)}"
 
+    def unknown_text(self, topic: str) -> str | None:
+        """Why nothing of a topic goes, and what helps, for people; `None` if its settings count."""
+        reason = self.unknown.get(topic)
+        if reason is None:
+            return None
+        return (
+            f"nothing of topic {topic} is deleted or compacted, since {reason}: stop the broker "
+            f"and run {self.adopt_command}; what follows would hold with the defaults"
+        )
+
     @property
     def topics(self) -> list[str]:
         return sorted({topic for one in self.opened for topic in one.topics()})

@@ -1,14 +1,17 @@
-"""Which gaps of a log that is only read mean that batches are lost.
+"""Which gaps of a log mean that batches are lost, and whether its first segments are gone.
 
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none (`witness`, `seams`), and before it leaves one. Of a log that Kafka has written nobody
-knows. Kafka has no counterpart: it goes on after a gap.
+are none (`witness`, `seams`), and before it leaves one. Where a log starts its leader epochs tell:
+they are cut, durably, before retention moves the start, and that before files go. Of a log that
+Kafka has written nobody knows. Kafka has no counterpart: it goes on after a gap.
 """
 
 from collections.abc import Callable
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem
+from ottla.base.files import FileSystem, join
+from ottla.storage.filenames import LEADER_EPOCHS, log_file_name
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.read_damage import Damage
 from ottla.storage.seams import Seams, gapless_from
 from ottla.storage.witness import read_witness
@@ -65,3 +68,36 @@ class Gaps:
         witnessed = None if witness is None else witness.gapless_from
         seam = Seams(self._file_system, self._path).recorded
         return gapless_from(witnessed, seam, self._cleaned_until())
+
+
+def lost_front(
+    file_system: FileSystem, directory: str, first_offset: int, recorded_start: int
+) -> Damage | None:
+    """What is gone before the first offset of what was listed, if retention has not taken it.
+
+    The listing comes first: a broker may move the start, and take files, meanwhile.
+    """
+    if first_offset <= recorded_start:
+        return None
+    try:
+        begun = first_epoch_start(LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS)))
+    except CorruptionError:
+        return None  # then nothing tells
+    if begun is None or max(begun, recorded_start) >= first_offset:
+        return None
+    if read_witness(file_system, directory) is None:
+        return None
+    return Damage(
+        path=join(directory, log_file_name(first_offset)),
+        position=0,
+        end=0,
+        reason=f"what came before it is gone: by {LEADER_EPOCHS} the log had offset {begun}",
+        from_offset=max(begun, recorded_start),
+        until_offset=first_offset,
+    )
+
+
+def first_epoch_start(epochs: LeaderEpochs) -> int | None:
+    """Where the log starts by its leader epochs, or would, were it not for lost files."""
+    entries = epochs.entries
+    return entries[0].start_offset if entries else None

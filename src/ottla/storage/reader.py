@@ -39,7 +39,7 @@ from ottla.storage.filenames import (
 )
 from ottla.storage.inspection.log_scan import ScannedBatch
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.lost_offsets import Gaps, LostOffsetsError
+from ottla.storage.lost_offsets import Gaps, LostOffsetsError, lost_front
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.partition_metadata import read_topic_id
 from ottla.storage.read_damage import (
@@ -288,8 +288,16 @@ class ReadOnlyLog:
 
     @cached_property
     def log_start_offset(self) -> int:
-        first = self.segments[0].base_offset if self.segments else 0
-        return max(first, self._recorded_start)
+        lost = self._lost_front()
+        return lost.from_offset if lost else max(self._first_offset, self._recorded_start)
+
+    @property
+    def _first_offset(self) -> int:
+        return self.segments[0].base_offset if self.segments else 0
+
+    def _lost_front(self) -> Damage | None:
+        first = self._first_offset
+        return lost_front(self._file_system, self.path, first, self._recorded_start)
 
     @cached_property
     def _recorded_start(self) -> int:
@@ -475,6 +483,10 @@ class ReadOnlyLog:
 
     def _sound_regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
         """One for each sound batch; reports what lies between them and cannot be read."""
+        lost = self._lost_front()
+        if lost is not None and from_offset < lost.until_offset:
+            self.directory.report(lost)
+            from_offset = lost.until_offset
         offset = due = from_offset
         reader = self._open_next(None, offset, until_offset)
         while reader is not None:
@@ -623,6 +635,9 @@ class ReadOnlyLog:
         last_base_offset = previous.files.base_offset if previous else -1
         for _ in range(REPLACEMENTS_PER_SEGMENT):
             if offset < until_offset and self.segments and self.segments[0].base_offset > offset:
+                lost = self._lost_front()
+                if lost is not None and offset >= lost.from_offset:
+                    raise lost.error()
                 # Whichever listing has shown it: retention came by.
                 raise self._out_of_range(offset)
             segment = self._next_segment(last_base_offset, offset)
@@ -662,11 +677,10 @@ class ReadOnlyLog:
         return self.directory.checkpointed(name).get((self.topic, self.partition), 0)
 
     def _out_of_range(self, offset: int) -> ApiError:
-        start = self.segments[0].base_offset if self.segments else 0
         return ApiError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {offset} is not in {self.path}, which has "
-            f"{max(start, self.log_start_offset)} to {self.log_end_offset}",
+            f"{max(self._first_offset, self.log_start_offset)} to {self.log_end_offset}",
         )
 
 

@@ -41,9 +41,14 @@ from ottla.storage.header_check import checked_end
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_file import LogFile
 from ottla.storage.log_order import OffsetOverflowError
+from ottla.storage.missing_segments import (
+    name_missing_between,
+    name_missing_end,
+    name_missing_front,
+)
 from ottla.storage.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.seams import Seams
+from ottla.storage.seams import Seams, gapless_from
 from ottla.storage.segment import Segment
 from ottla.storage.segment_times import has_true_last_entries
 from ottla.storage.segments import Segments
@@ -120,6 +125,8 @@ class _Loader:
         self._finish_swaps(self._clean_temporary_files())
         self._load_segments()
         log_end_offset = self._log_end_offset()
+        if self._segments.values and log_end_offset < request.recovery_point:
+            name_missing_end(self._segments.active, log_end_offset, request.recovery_point)
         recovery_point = min(request.recovery_point, log_end_offset)
         if request.was_clean_stop and log_end_offset > 0:
             recovery_point = log_end_offset
@@ -500,6 +507,7 @@ class _Loader:
         except CorruptionError as error:
             logger.error("%s; its indexes stay as they are", error)
         self._segments.active.become_active()
+        self._name_missing()
         log_start_offset = self._log_start_offset()
         bounds = {"start_offset": log_start_offset, "end_offset": log_end_offset}
         complete_epochs(self._epochs, self._segments, **bounds)
@@ -539,6 +547,18 @@ class _Loader:
                 ),
             ),
         )
+
+    def _name_missing(self) -> None:
+        """Before the epochs are cut to what is left; Kafka may leave what looks the same."""
+        witness = self._request.witness
+        if witness is None:
+            return
+        name_missing_front(self._epochs, self._segments, self._request.log_start_offset)
+        cleaned_until = self._gaps_before
+        known = gapless_from(witness.gapless_from, self._seams.recorded, cleaned_until)
+        if known is not None:
+            known = max(known, self._request.log_start_offset)
+            name_missing_between(self._segments, gapless_from=known)
 
     def _rebuild_producers(
         self, state: ProducerState, snapshots: SnapshotFiles, until_offset: int

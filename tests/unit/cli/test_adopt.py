@@ -15,6 +15,7 @@ from ottla.base.moment import Moment
 from ottla.cli.adopt import adopt_command
 from ottla.cli.adopt_sources import read_topic_settings, topic_settings_of
 from ottla.cli.doctor import doctor_command
+from ottla.cli.explain_compaction import compaction_command
 from ottla.cli.explain_retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
@@ -168,11 +169,16 @@ def test_doctor_and_explain_say_so(directory: Path) -> None:
     complaint = next(one for one in kinds if one.get("kind") == "settings_not_adopted")
     assert complaint["mend"] == f"stop the broker, and run ottla adopt {directory}"
     assert told.exit_code == 1
-    text = CliRunner().invoke(retention_command, ["kept", "--data-dir", str(directory)]).output
-    assert "nothing of topic kept is deleted or compacted, since the settings are in" in text
+    asked = ["kept", "--data-dir", str(directory)]
+    for explain in (retention_command, compaction_command):
+        text = CliRunner().invoke(explain, asked).output
+        assert "nothing of topic kept is deleted or compacted, since the settings are in" in text
+        assert f"run ottla adopt {directory}" in text
+        fields = json.loads(CliRunner().invoke(explain, [*asked, "--json"]).output.splitlines()[0])
+        assert "settings are in" in fields["why_nothing_goes"]
     run(directory, "--yes")
-    again = CliRunner().invoke(retention_command, ["kept", "--data-dir", str(directory)]).output
-    assert "nothing of topic" not in again
+    for explain in (retention_command, compaction_command):
+        assert "nothing of topic" not in CliRunner().invoke(explain, asked).output
 
 
 def test_an_unknown_topic_is_not_compacted_when_told_to(directory: Path) -> None:

@@ -1,25 +1,32 @@
 """Damage in a log that is only read: raised with all that helps, or stepped over and reported."""
 
 import random
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from itertools import accumulate, islice
 
 import pytest
 
-from ottla.base.errors import CorruptionError
+from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.files import join, remove_if_present
 from ottla.config.topic import TopicConfig
+from ottla.record.batch import iter_batches
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
+    WITNESS,
     log_file_name,
 )
 from ottla.storage.inspection.repair import RepairOptions, repair
+from ottla.storage.partition_log import Isolation
 from ottla.storage.read_damage import Damage
 from ottla.storage.reader import ReadOnlyLog, open_for_reading
-from ottla.storage.truncation import truncate_to
-from ottla.testing import FakeFileSystem
+from ottla.storage.truncation import (
+    delete_records_before,
+    delete_segments_below_start,
+    truncate_to,
+)
+from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 
 ONE_SEGMENT = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200)
@@ -200,9 +207,9 @@ def test_an_older_segment_is_stepped_over_in_part_too() -> None:
     assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
 
 
-def lose_segment(disk: FakeFileSystem, base_offset: int) -> None:
+def lose_segment(disk: FakeFileSystem, base_offset: int, *, only_log: bool = False) -> None:
     for name in disk.list(join(DIRECTORY, "t-0")):
-        if name.startswith(f"{base_offset:020d}."):
+        if name.startswith(f"{base_offset:020d}." + ("log" if only_log else "")):
             disk.remove(join(DIRECTORY, "t-0", name))
 
 
@@ -228,6 +235,129 @@ def test_a_batch_that_is_gone_from_the_end_of_an_older_segment_is_missed() -> No
     lost = second.base_offset - 2, second.base_offset - 1
     assert f"offsets {lost[0]} to {lost[1]} cannot be read" in str(damaged(disk))
     assert stepped_over(disk)[0] == [one for one in OFFSETS if one not in lost]
+
+
+@pytest.mark.parametrize("only_log", [True, False])
+def test_first_segments_that_are_gone_were_not_taken_by_retention(only_log: bool) -> None:
+    disk = stopped(MANY_SEGMENTS)
+    bases = [one.base_offset for one in reading(disk).segments]
+    for base_offset in bases[:2]:
+        lose_segment(disk, base_offset, only_log=only_log)
+    lost = bases[2]
+    assert reading(disk).log_start_offset == 0
+    assert f"offsets 0 to {lost - 1} cannot be read" in str(damaged(disk))
+    found, reported = stepped_over(disk)
+    assert found == OFFSETS[lost:]
+    assert [(one.from_offset, one.until_offset) for one in reported] == [(0, lost)]
+    assert [one.offset for one in reading(disk).records(lost)] == OFFSETS[lost:]
+
+
+def test_what_is_left_of_a_log_is_lost_too_where_retention_had_taken_the_rest() -> None:
+    disk = FakeFileSystem()
+    broker = open_directory(disk, MANY_SEGMENTS)
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, BATCHES)
+    bases = [one.base_offset for one in reading(disk).segments]
+    delete_records_before(log, bases[1] + 1)
+    broker.checkpoint()
+    delete_segments_below_start(log)
+    broker.close()
+    assert offsets_of(reading(disk)) == OFFSETS[bases[1] + 1 :]
+    lose_segment(disk, bases[1])
+    assert f"offsets {bases[1] + 1} to {bases[2] - 1} cannot be read" in str(damaged(disk))
+
+
+def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
+    """Retention comes by three times; stops after each of its steps."""
+    broker = open_directory(disk, MANY_SEGMENTS)
+    log = broker.create_log("t", 0, TOPIC_ID)
+    fill(log, BATCHES)
+    log.flush()
+    broker.checkpoint()
+    disk.open(join(DIRECTORY, "t-0", WITNESS)).sync()
+    log.sync_directory()
+    bases = [one.base_offset for one in reading(disk).segments]
+    for offset in (bases[1], bases[3] + 1, bases[-1]):
+        delete_records_before(log, offset)
+        yield
+        broker.checkpoint_log_starts()
+        yield
+        for one in delete_segments_below_start(log, durably=False):
+            yield
+            for path in one.paths:
+                disk.remove(path)
+                yield
+        log.sync_directory()
+        log.offsets.is_front_unsynced = False
+        broker.checkpoint()
+        yield
+
+
+def test_no_step_of_retention_is_taken_for_a_loss_by_readers_nor_after_a_power_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FakeFileSystem()
+    reader = None
+    step_count = 0
+    for _ in retention_steps(disk):
+        reader = reader or reading(disk)
+        step_count += 1
+        found = offsets_of(reading(disk))
+        assert found == OFFSETS[-len(found) :]
+    assert reader is not None
+    with pytest.raises(ApiError):
+        list(reader.records(0))
+    for seed in range(3 * step_count):
+        before = FakeFileSystem()
+        list(islice(retention_steps(before), seed // 3 + 1))
+        crashed = before.crash(CrashMode.RANDOM, seed)
+        left = offsets_of(reading(crashed))
+        assert left == OFFSETS[-len(left) :]
+        open_directory(crashed, MANY_SEGMENTS)
+    assert "lost" not in caplog.text
+
+
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_start_names_the_segments_that_are_gone(
+    number: int, is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = stopped(MANY_SEGMENTS)
+    if is_killed:
+        disk.remove(join(DIRECTORY, CLEAN_SHUTDOWN))
+    bases = [one.base_offset for one in reading(disk).segments]
+    lose_segment(disk, bases[number])
+    log = open_directory(disk, MANY_SEGMENTS).logs["t", 0]
+    assert f"offsets {bases[number]} to {bases[number + 1] - 1} are lost" in caplog.text
+    assert log_path(bases[number + 1]) in caplog.text
+    assert log.log_start_offset == (bases[1] if number == 0 else 0)
+    given = log.read(bases[number], 1000, Isolation.HIGH_WATERMARK) if number else None
+    if given is not None and given.records is not None:
+        assert (
+            next(iter_batches(given.records.read(), allow_torn_tail=True)).base_offset
+            == (bases[number + 1])
+        )
+
+
+def test_a_start_after_a_kill_names_what_was_flushed_and_is_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = stopped()
+    disk.remove(join(DIRECTORY, CLEAN_SHUTDOWN))
+    disk.open(log_path(), writable=True).truncate(positions(disk)[7])
+    open_directory(disk, ONE_SEGMENT)
+    assert "offsets 14 to 19 are lost" in caplog.text
+    assert log_path() in caplog.text
+
+
+def test_after_a_repair_a_lost_start_is_known() -> None:
+    disk = stopped(MANY_SEGMENTS)
+    bases = [one.base_offset for one in reading(disk).segments]
+    lose_segment(disk, bases[0])
+    assert repair(disk, DIRECTORY, RepairOptions(now_ms=NOW_MS)).is_sound
+    assert offsets_of(reading(disk)) == OFFSETS[bases[1] :]
+    open_directory(disk, MANY_SEGMENTS).close()
+    assert offsets_of(reading(disk)) == OFFSETS[bases[1] :]
 
 
 def test_after_a_repair_a_gap_is_known() -> None:

@@ -26,6 +26,7 @@ from ottla.storage.partition_log import PartitionLog
 from ottla.storage.producer_state import AppendOrigin
 from ottla.storage.reader import ReadOnlyLog, open_for_reading
 from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.truncation import delete_records_before
 from ottla.testing import FakeFileSystem
 from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
 
@@ -275,6 +276,7 @@ def test_segments_that_retention_removes_under_way_are_missed(
     reader = reading(disk)
     records = reader.records(0)
     assert next(records).offset == 0
+    delete_records_before(log, reader.segments[3].base_offset)
     for segment in reader.segments[:3]:
         disk.rename(segment.log_path, segment.log_path + ".deleted")
     with pytest.raises(ApiError) as error:
@@ -335,6 +337,7 @@ def test_a_last_segment_that_goes_is_looked_for_again(
 ) -> None:
     reader = reading(disk)
     log.roll(NOW_MS)
+    delete_records_before(log, 20)
     for segment in reader.segments:
         disk.rename(segment.log_path, segment.log_path + ".deleted")
     assert reader.log_end_offset == 20

@@ -28,6 +28,7 @@ from ottla.storage.inspection.roles import (
     is_directory,
 )
 from ottla.storage.inspection.rows import DamageRow
+from ottla.storage.lost_offsets import lost_front
 from ottla.storage.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.partition_metadata import is_id_with_flipped_bit, read_topic_id
 from ottla.storage.seams import gapless_from
@@ -275,6 +276,11 @@ class _DirectoryCheck:
         (`recovery`), and drops what it finds after a gap.
         """
         for key, log in logs.items():
+            start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
+            front = lost_front(self._files, log.path, log.start_offset, start)
+            if front is not None:
+                reason = f"{front.reason}; {front.offsets} are lost"
+                yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             gapless = gapless_from(log.witnessed, None, cleaned_until)
