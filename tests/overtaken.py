@@ -7,7 +7,8 @@ those that are chosen the oldest segment is deleted, as a broker deletes it: the
 from collections.abc import Callable, Iterator
 
 from ottla.base.files import FileSystem, join
-from ottla.storage.filenames import FileKind, FileSuffix, parse_file_name
+from ottla.storage.filenames import LEADER_EPOCHS, FileKind, FileSuffix, parse_file_name
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from ottla.testing.recording import RecordingFileSystem
@@ -42,6 +43,8 @@ def delete_oldest_segment(file_system: FileSystem, partition: str) -> bool:
     )
     if len(logs) < 2:
         return False
+    # Before the start moves, and so before files go.
+    LeaderEpochs.read(file_system, join(partition, LEADER_EPOCHS)).truncate_from_start(logs[1])
     gone = [name for name, parsed in found if parsed and parsed.offset == logs[0]]
     for name in sorted(gone, key=lambda name: not name.endswith(FileKind.LOG.value)):
         file_system.remove(join(partition, name))
