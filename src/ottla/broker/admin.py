@@ -5,11 +5,12 @@ and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
+from ottla.base.turns import in_turns
 from ottla.broker.cluster_file import QuotaEntity
 from ottla.broker.cluster_store import ClusterStore
 from ottla.broker.config_changes import Alteration
@@ -17,7 +18,7 @@ from ottla.broker.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.quotas import ClientQuotas
 from ottla.broker.settings import BrokerSettings, ConfigSource, check_dynamic
 from ottla.broker.topic_store import TopicStore, storage_failures_answered
-from ottla.broker.topics import INTERNAL_TOPICS, TopicGrowth, check_growth
+from ottla.broker.topics import INTERNAL_TOPICS, Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
@@ -55,10 +56,29 @@ class Admin:
 
     def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
         """Gives a topic more partitions."""
+        (refusal,) = self.grow_topics([growth], validate_only=validate_only)
+        if refusal is not None:
+            raise refusal
+
+    def grow_topics(
+        self, growths: Sequence[TopicGrowth], *, validate_only: bool = False
+    ) -> list[ApiError | None]:
+        """Gives topics, each named once, more partitions; why one was refused, if it was."""
+        if not validate_only:
+            return self._store.grow_all(growths, self._growing_topic)
+        results: list[ApiError | None] = []
+        for growth in in_turns(growths):
+            try:
+                self._growing_topic(growth)
+                results.append(None)
+            except ApiError as error:
+                results.append(error)
+        return results
+
+    def _growing_topic(self, growth: TopicGrowth) -> Topic:
         topic = self._topics.get(growth.name)
         check_growth(growth, topic, node_id=self._broker.node_id)
-        if not validate_only:
-            self._store.grow(topic, growth.partition_count)
+        return topic
 
     def alter_topic(
         self, name: str, alteration: Alteration, *, validate_only: bool = False

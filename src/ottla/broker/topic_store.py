@@ -17,12 +17,19 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.base.turns import in_turns, kept, parts_in_turns
+from ottla.base.turns import give_way, in_turns, kept, parts_in_turns
 from ottla.broker.opening import OpenedDirectories, TopicConfigs, ensure_topic_id, entries_on_disk
 from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
 from ottla.broker.topic_file import TopicEntry, write_topic_file
-from ottla.broker.topics import POLICY_NAME, NewTopic, Topic, Topics, topic_config
+from ottla.broker.topics import (
+    POLICY_NAME,
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    Topics,
+    topic_config,
+)
 from ottla.config.topic import TopicConfig
 from ottla.storage.found_log import TopicPartition
 from ottla.storage.log_directory import LogDirectory
@@ -211,27 +218,73 @@ class TopicStore:
 
     def grow(self, topic: Topic, partition_count: int) -> None:
         """Adds partitions until there are so many."""
+        growth = TopicGrowth(name=topic.name, partition_count=partition_count)
+        (refusal,) = self.grow_all([growth], lambda _: topic)
+        if refusal is not None:
+            raise refusal
+
+    def grow_all(
+        self, wanted: Sequence[TopicGrowth], checked: Callable[[TopicGrowth], Topic]
+    ) -> list[ApiError | None]:
+        """Adds partitions until each topic has so many; why it was refused, if it was.
+
+        `checked` gives the topic that may grow, or raises `ApiError`.
+        """
+        results: list[ApiError | None] = []
+        growing: list[tuple[Topic, int]] = []
+        with kept():
+            try:
+                for growth in wanted:
+                    if results:
+                        give_way()
+                    try:
+                        topic = checked(growth)
+                        self._check_growth(topic, growth.partition_count)
+                    except ApiError as error:
+                        results.append(error)
+                        continue
+                    results.append(None)
+                    growing.append((topic, topic.partition_count))
+                    topic.partition_count = growth.partition_count
+                    topic.revision += 1
+                    self._growing.add(topic.name)
+                refusal = self._grow(growing) if growing else None
+            finally:
+                self._growing.difference_update(topic.name for topic, _ in growing)
+        if refusal is not None:
+            return [refusal if one is None else one for one in results]
+        self.topics.revision += 1
+        return results
+
+    def _check_growth(self, topic: Topic, partition_count: int) -> None:
         assert partition_count > topic.partition_count
         self._check_any_open()
         self._check_not_growing(topic)
         added = range(topic.partition_count, partition_count)
         self._check_nothing_in_the_way(topic.name, added)
-        old_count, topic.partition_count = topic.partition_count, partition_count
-        topic.revision += 1
-        self._growing.add(topic.name)
-        with kept():
-            try:
-                self._forget(topic.name, added)
-                self._write()
-                self._create_missing([topic])
-            except StorageError as error:
+
+    def _grow(self, growing: Sequence[tuple[Topic, int]]) -> ApiError | None:
+        """Makes what topics lack beyond their old counts, or nothing and says why.
+
+        Their entries are written in one go.
+        """
+        try:
+            for topic, old_count in growing:
+                self._forget(topic.name, range(old_count, topic.partition_count))
+            self._write()
+            self._create_missing([topic for topic, _ in growing])
+        except StorageError as error:
+            for topic, old_count in growing:
                 topic.partition_count = old_count
                 topic.revision += 1
-                self._undo([(topic, [one for one in topic.partitions if one >= old_count])])
-                raise _refusal(error) from error
-            finally:
-                self._growing.discard(topic.name)
-        self.topics.revision += 1
+            self._undo(
+                [
+                    (topic, [one for one in topic.partitions if one >= old_count])
+                    for topic, old_count in growing
+                ]
+            )
+            return _refusal(error)
+        return None
 
     def _check_not_growing(self, topic: Topic) -> None:
         if topic.name in self._growing:

@@ -12,7 +12,7 @@ from ottla.base.files import FileSystem
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topic_file import TOPIC_FILE_NAME
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from ottla.testing.recording import IoKind, RecordingFileSystem
@@ -70,6 +70,38 @@ def test_the_topic_file_is_written_once_a_step_for_all_topics_of_a_request(
     assert [one for one in renamed if one and one.endswith(TOPIC_FILE_NAME)] == [
         f"/d/{TOPIC_FILE_NAME}"
     ] * expected
+
+
+def test_the_topic_file_is_written_once_for_all_topics_that_a_request_grows() -> None:
+    file_system = RecordingFileSystem(disk("/d"))
+    broker = open_broker(file_system)
+    broker.create_topics(named(30))
+    file_system.calls.clear()
+    growths = [TopicGrowth(name=f"t{one}", partition_count=3) for one in range(31)]
+    *none, refusal = broker.admin.grow_topics(growths)
+    assert none == [None] * 30
+    assert refusal is not None
+    assert refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [len(topic.partitions) for topic in broker.topics] == [3] * 30
+    renamed = [one.target or "" for one in file_system.calls if one.kind is IoKind.RENAME]
+    assert sum(one.endswith(TOPIC_FILE_NAME) for one in renamed) == 1
+
+
+def test_a_topic_that_goes_while_others_of_its_request_are_looked_at_is_not_grown() -> None:
+    broker = open_broker(disk("/d"))
+    broker.create_topics(named(3))
+
+    def delete() -> None:
+        topic = broker.topics.find("t2")
+        if topic is not None:
+            broker.delete_topic(topic)
+
+    growths = [TopicGrowth(name=f"t{one}", partition_count=3) for one in range(3)]
+    with with_others_in_between(delete):
+        *none, refusal = broker.admin.grow_topics(growths)
+    assert none == [None, None]
+    assert refusal is not None
+    assert refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_names_of_directories_are_synced_together() -> None:

@@ -18,21 +18,25 @@ from ottla.protocol.messages.create_partitions import (
 )
 from ottla.server.call import Call
 
+DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
     call.may_take_long()
     counts = Counter(wanted.name for wanted in in_turns(request.topics))
-    wanted_by_name = {wanted.name: wanted for wanted in in_turns(request.topics)}
+    growths = [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
+    admin = call.broker.admin
+    errors = iter(admin.grow_topics(growths, validate_only=request.validate_only))
     results = []
-    for name, wanted in in_turns(wanted_by_name.items()):
-        result = CreatePartitionsTopicResult(name=name)
-        try:
-            if counts[name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            call.broker.admin.grow_topic(_growth(wanted), validate_only=request.validate_only)
-        except ApiError as error:
-            result.error_code, result.error_message = error.code, error.message
-        results.append(result)
+    for name, count in in_turns(counts.items()):
+        error = next(errors) if count == 1 else DUPLICATE
+        results.append(
+            CreatePartitionsTopicResult(
+                name=name,
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+            )
+        )
     return CreatePartitionsResponse(results=results)
 
 
