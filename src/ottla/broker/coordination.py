@@ -117,7 +117,9 @@ class GroupCoordinator:
         committed. Clients then look for the coordinator, and again until there is one. Kafka's
         counterpart: a `CoordinatorContext` that has failed to load.
         """
-        return ErrorCode.NONE if self._topic.was_read(group_id) else ErrorCode.NOT_COORDINATOR
+        if not self._topic.unread or self._topic.was_read(group_id):
+            return ErrorCode.NONE
+        return ErrorCode.NOT_COORDINATOR
 
     def _replay_stored(self, record: StoredRecord) -> None:
         try:

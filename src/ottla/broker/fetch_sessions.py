@@ -193,7 +193,8 @@ class IncrementalFetch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         pairs: list[Pair] = []
         is_in_turn = len(self.partitions) > 1
-        for partition, data in in_turns(zip(self.partitions, result.partitions, strict=True)):
+        told = zip(self.partitions, result.partitions, strict=True)
+        for partition, data in in_turns(told) if is_in_turn else told:
             if partition.tell(data):
                 pairs.append((partition, data))
                 if is_in_turn and _has_records(data):

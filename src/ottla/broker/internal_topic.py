@@ -71,7 +71,8 @@ class InternalTopic:
         self._broker = broker
         self._new = new
         self._compression = compression
-        self._unread: set[int] = set()
+        self.unread: set[int] = set()
+        """The partitions whose records could not be read."""
 
     def append(
         self,
@@ -90,7 +91,7 @@ class InternalTopic:
         topic = self._broker.topics.find(name)
         if topic is None:
             topic = self._create()
-            self._unread.clear()
+            self.unread.clear()
         builder = RecordBatchBuilder(compression=self._compression)
         if producer is not None:
             builder.is_transactional = True
@@ -116,7 +117,7 @@ class InternalTopic:
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
             return
-        self._unread.update(topic.leaderless_indexes)
+        self.unread.update(topic.leaderless_indexes)
         for index, partition in sorted(topic.partitions.items()):
             if partition.directory.is_offline:
                 continue
@@ -127,12 +128,12 @@ class InternalTopic:
                 batches = batches_of(log, gapless_from(*known))
                 yield from latest_records(batches, log.directory)
             except CorruptionError as error:
-                self._unread.add(index)
+                self.unread.add(index)
                 logger.error("%s; what %s keeps is not served", error, log.name)
 
     def was_read(self, place: str) -> bool:
         """Whether all is known that the partition keeps that an id stands for."""
-        return not self._unread or self.partition_of(place) not in self._unread
+        return not self.unread or self.partition_of(place) not in self.unread
 
     def partition_of(self, place: str) -> int:
         """The partition that an id stands for, or will when the topic is made."""

@@ -22,6 +22,8 @@ class Due(Enum):
     SYNC = "their syncing"
     EXPIRY = "looking for expired offsets"
 
+    __hash__ = object.__hash__  # that of `Enum` is a function of Python, called by each look-up
+
 
 class TimerKey(NamedTuple):
     due: Due

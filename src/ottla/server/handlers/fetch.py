@@ -7,7 +7,7 @@ none, and with them `last_fetched_epoch` and the closest replica.
 Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
@@ -26,6 +26,7 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 from ottla.server.call import Call, Later, respond
@@ -41,7 +42,8 @@ READ_COMMITTED = 1
 
 def handle(request: FetchRequest, call: Call) -> Message | Later:
     is_converted = call.api_version in MAGIC_BY_VERSION
-    if is_converted or call.broker.fetch_sessions.size_of(request.session_id) > PART_SIZE:
+    session_id = request.session_id
+    if is_converted or (session_id and call.broker.fetch_sessions.size_of(session_id) > PART_SIZE):
         call.may_take_long()
     try:
         context = call.broker.fetch_sessions.begin(_fetch(request, call), call.at.monotonic_ms)
@@ -61,6 +63,9 @@ def handle(request: FetchRequest, call: Call) -> Message | Later:
 
 def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
     uses_topic_ids = call.api_version >= FIRST_TOPIC_ID_VERSION
+    topics: Iterable[FetchTopic] = request.topics
+    if len(request.topics) > 1:
+        topics = in_turns(topics)
     partitions = [
         PartitionQuery(
             None if uses_topic_ids else topic.topic,
@@ -70,8 +75,10 @@ def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
             wanted.current_leader_epoch,
             topic.topic_id if uses_topic_ids else None,
         )
-        for topic in in_turns(request.topics)
-        for wanted in in_turns(topic.partitions)
+        for topic in topics
+        for wanted in (
+            topic.partitions if len(topic.partitions) == 1 else in_turns(topic.partitions)
+        )
     ]
     if len(partitions) > 1:
         # Of a partition that is named twice the last counts (`FetchRequest.toPartitionDataMap`).
@@ -92,7 +99,7 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey
 
 def _resolve(partitions: Sequence[PartitionQuery], call: Call) -> None:
     """Names the topics asked for by id, those of a session when they have come to be known."""
-    for wanted in in_turns(partitions):
+    for wanted in partitions if len(partitions) == 1 else in_turns(partitions):
         if wanted.topic is None and wanted.topic_id is not None:
             topic = call.broker.topics.find_by_id(wanted.topic_id)
             wanted.topic = topic.name if topic else None
@@ -127,7 +134,7 @@ class _Answering:
             return FetchResponse(error_code=error.code, session_id=self._session_id)
         topics: list[FetchableTopicResponse] = []
         last: PartitionQuery | None = None
-        for wanted, data in in_turns(told.pairs):
+        for wanted, data in told.pairs if len(told.pairs) == 1 else in_turns(told.pairs):
             if last is None or not _is_same_topic(last, wanted):
                 topics.append(_topic(wanted))
             topics[-1].partitions.append(self._partition(wanted, data))
