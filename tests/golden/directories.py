@@ -1,6 +1,7 @@
 """The golden log directories, file by file, each beside what `kafka-dump-log` says of it."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,22 @@ class GoldenFile:
         assert self.dump is not None
         matches = (re.fullmatch(pattern, line.strip()) for line in self.dump.splitlines())
         return [tuple(int(group) for group in match.groups()) for match in matches if match]
+
+
+def copy_of(case: str, place: Path) -> Path:
+    """A copy of a case's log directory, to be opened as a broker's.
+
+    A case has some partitions of a broker's only. The checkpoints that name all are cut down to
+    those, since a partition that is named and not there is one that was lost.
+    """
+    shutil.copytree(GOLDEN / case / "logdir", place, copy_function=shutil.copyfile)
+    for checkpoint in place.glob("*-offset-checkpoint"):
+        if not checkpoint.stat().st_size:
+            continue  # as the broker that was copied while it ran
+        version, _, *entries = checkpoint.read_text().splitlines()
+        kept = [one for one in entries if (place / "-".join(one.split()[:2])).is_dir()]
+        checkpoint.write_text("\n".join([version, str(len(kept)), *kept, ""]))
+    return place
 
 
 def golden_files(case: str, name_pattern: str) -> Iterator[GoldenFile]:

@@ -1,6 +1,5 @@
 """Directories written by Kafka, mirrored from their files and over the wire: equal bytes."""
 
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +17,7 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.storage.inspection.directory_check import check
-from tests.golden.directories import CASES, GOLDEN
+from tests.golden.directories import CASES, GOLDEN, copy_of
 from tests.mirroring import content
 from tests.serving import open_broker, serving
 
@@ -54,12 +53,10 @@ def case(way: tuple[str, str]) -> str:
 
 @pytest.fixture
 def source(way: tuple[str, str], tmp_path: Path) -> Iterator[Source]:
-    directory = GOLDEN / way[0] / "logdir"
     if way[1] == "files":
-        yield DirectorySource(str(directory))
+        yield DirectorySource(str(GOLDEN / way[0] / "logdir"))
         return
-    copy = tmp_path / "source"
-    shutil.copytree(directory, copy)
+    copy = copy_of(way[0], tmp_path / "source")
     with (
         serving(open_broker(copy)) as server,
         closing(BrokerSource(*server.address, sleep=time.sleep)) as opened,

@@ -6,14 +6,13 @@ stopped; its coordinators may write a last record while it stops.
 
 import base64
 import json
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.golden.directories import CASES, GOLDEN
+from tests.golden.directories import CASES, GOLDEN, copy_of
 from tests.serving import TIMEOUT_S, open_broker, serving
 
 pytestmark = [
@@ -34,7 +33,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tu
     """An address that serves a copy of one case, and the case's manifest."""
     case = request.param
     directory = tmp_path_factory.mktemp("served") / "data"
-    shutil.copytree(GOLDEN / case / "logdir", directory)
+    copy_of(case, directory)
     with serving(open_broker(directory)) as server:
         yield "{}:{}".format(*server.address), manifest(case)
 

@@ -1,6 +1,5 @@
 """Kafka's own directories behind a broker: over the wire the same rows come as from the files."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from ottla.record.columns import COLUMNS
 from ottla.spark.reading.log_source import LogSource, open_log, source_options
 from ottla.spark.reading.options import parse_options
 from ottla.spark.tables.manifest import OffsetRange
-from tests.golden.directories import CASES, GOLDEN
+from tests.golden.directories import CASES, copy_of
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +39,7 @@ def rows(log: LogSource) -> dict[str, list[Row]]:
 def test_rows_over_the_wire_are_those_of_the_files(
     case: str, isolation: str, tmp_path: Path
 ) -> None:
-    shutil.copytree(GOLDEN / case / "logdir", tmp_path / "log")
+    copy_of(case, tmp_path / "log")
     with ottla.open(tmp_path / "log") as log:
         address = log.listen("127.0.0.1:0").address
         options = {"subscribePattern": ".*", "isolation.level": isolation}

@@ -1,6 +1,5 @@
 """Kafka's directories, served: a client is given the rows that the files have, as Kafka's was."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ottla.spark.reading.log_source import LogSource, open_log, source_options
 from ottla.spark.reading.options import parse_options
 from ottla.spark.reading.splits import TaskWishes
 from ottla.spark.tables.manifest import OffsetRange
-from tests.golden.directories import CASES, GOLDEN
+from tests.golden.directories import CASES, copy_of
 from tests.golden.test_golden_reader import manifest
 
 pytest.importorskip("pyarrow")
@@ -56,7 +55,7 @@ def test_rows_over_the_wire_are_those_of_the_files(
     case: str, isolation: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    shutil.copytree(GOLDEN / case / "logdir", data)
+    copy_of(case, data)
     told = {
         TopicPartition(one["topic"], one["partition"]): one for one in manifest(case)["partitions"]
     }

@@ -383,9 +383,15 @@ class World:
 
     def check_reads(self) -> None:
         for partition in self.partitions.values():
-            if partition.records:
-                found = self.log(partition).find_timestamp(partition.records[-1][2])
-                assert found is not None
+            if not partition.records:
+                continue
+            log = self.log(partition)
+            found = log.find_timestamp(partition.records[-1][2])
+            # Kafka looks into one segment only: its late record may be below the log's start, and
+            # a segment without records counts as being as late as its file.
+            is_cut_inside = partition.start > log.segments.first.base_offset
+            has_empty = any(one.size == 0 for one in log.segments.values)
+            assert found is not None or is_cut_inside or has_empty
 
     def check_records(self) -> None:
         for partition in self.partitions.values():

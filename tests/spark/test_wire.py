@@ -1,7 +1,6 @@
 """The same records from a broker as from its files."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ottla.spark.reading.wire_client import open_client
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.manifest import OffsetRange, entry_path
-from tests.golden.directories import GOLDEN
+from tests.golden.directories import GOLDEN, copy_of
 from tests.spark.topics import append, log_rows, table_rows
 
 LIBRDKAFKA = {"kafka.metadata.max.age.ms": "300000"}
@@ -84,7 +83,7 @@ def test_what_kafka_wrote_is_counted_and_rolled_up_over_the_wire_as_from_its_fil
 ) -> None:
     if not (GOLDEN / case / "logdir").is_dir():
         pytest.skip("the directories written by Kafka are not here")
-    shutil.copytree(GOLDEN / case / "logdir", tmp_path / "log")
+    copy_of(case, tmp_path / "log")
     files = opened(str(tmp_path / "log"), topic)
     offered = [one for one in files.partitions() if one.start_offset < one.end_offset]
     expected = {one.place: counted(files, one) for one in offered}

@@ -30,7 +30,9 @@ def truncate_to(log: PartitionLog, offset: int, *, now_ms: int) -> bool:
         # A later segment that came back behind a cut one would make one log of two histories.
         log.sync_directory()
         log.segments.active.truncate_to(offset)
-        log.segments.active.log.sync()
+        # The indexes too: rolled from here, the segment would end below the recovery point, and
+        # nothing would compare with it what a power failure puts back into them.
+        log.segments.active.sync()
         end = log.segments.active.next_offset()
         log.epochs.truncate_from_end(end)
         log.offsets.truncated(end)

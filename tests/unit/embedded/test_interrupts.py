@@ -49,7 +49,8 @@ class Tracer:
         sys.settrace(self._before)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(self._paths):
+        code = frame.f_code
+        if not code.co_filename.startswith(self._paths) or code.co_name == "__del__":
             return None
         if event == "line" and not self.has_acted:
             self._left -= 1
