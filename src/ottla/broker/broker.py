@@ -17,6 +17,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.moment import Moment
 from ottla.base.turns import PART_SIZE, in_turns
+from ottla.broker.abort_checking import INTERVAL_MS, AbortChecking
 from ottla.broker.admin import Admin
 from ottla.broker.adoption_store import AdoptionStore
 from ottla.broker.auto_creation import AutoCreation
@@ -567,8 +568,17 @@ class Broker:
             initial_ms=initial_ms,
         )
         self._jobs.add(
+            lambda: INTERVAL_MS,
+            AbortChecking(self.directories, self._more_is_checked).run_slice,
+            initial_ms=lambda: 0,
+        )
+        self._jobs.add(
             lambda: self.config.producer_id_expiration_check_interval_ms, self._expire_producers
         )
+
+    def _more_is_checked(self, key: tuple[str, int]) -> None:
+        with suppress(ApiError):  # nobody waits for what is not served
+            self._waiting.wake(self.topics.partition(*key))
 
     def _write_checkpoints(self, _: Moment) -> None:
         for directory in self.directories:

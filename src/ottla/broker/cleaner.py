@@ -129,6 +129,8 @@ class Cleaner:
         """
         due: list[tuple[Cleanable, LogDirectory, TopicPartition, PartitionLog]] = []
         for directory, key, log in self._compacted_logs():
+            if log.abort_check is not None:
+                continue  # what was aborted would stay, as if it had been committed
             if self.states.is_free(key) and not self._is_waiting(key, at.now_ms):
                 with self._noting_failures(directory, key, log, at):
                     range_ = self.range_of(directory, key, log, at.now_ms)
@@ -199,6 +201,7 @@ class Cleaner:
         memory = MapMemory(
             size=min(size, MAX_MAP_SIZE), load_factor=config.log_cleaner_io_buffer_load_factor
         )
+        log.check_aborts(at_once=True)  # where somebody asks for a pass
         plan = plan_compaction(
             log,
             range_,

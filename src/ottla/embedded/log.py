@@ -388,6 +388,8 @@ class Log:
             log = self._partition_log(topic, partition)
             topic_id = self._topic(topic).topic_id
             end = log.last_stable_offset if until is None else min(until, log.last_stable_offset)
+        while self._has_unchecked_aborts(topic, partition):
+            self._check_open()
         offset = from_offset
         while offset < end:
             with self._lock:
@@ -410,6 +412,13 @@ class Log:
                     if begin <= record.offset < end:
                         yield record
                         self._check_open()
+
+    def _has_unchecked_aborts(self, topic: str, partition: int) -> bool:
+        """Goes on looking for them in a log that another broker has written."""
+        with self._lock:
+            log = self._partition_log(topic, partition)
+            log.check_aborts()
+            return log.abort_check is not None
 
     # Durability, serving, and the end
 

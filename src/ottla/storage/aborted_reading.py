@@ -2,15 +2,20 @@
 
 An index that was lost, or has lost entries, would let aborted records pass for committed ones. Of
 what a broker of ours wrote a copy stands beside it (`segment_witness`): the reader goes by that
-then, as the next start of a broker does. Format page: docs/format/transaction-index.md.
+then, as the next start of a broker does. What Apache Kafka wrote has none: there the abort markers
+of what is read are looked for, header by header. Format page: docs/format/transaction-index.md.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
+from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, parent_directory
+from ottla.record.batch import Batch
+from ottla.storage.abort_check import missing_aborts, offsets_text
 from ottla.storage.filenames import FileKind, FileSuffix, witness_file_name
+from ottla.storage.read_damage import repair_hint
 from ottla.storage.segment_reader import SegmentFiles
 from ottla.storage.segment_witness import WitnessOfSegment
 from ottla.storage.transaction_index import (
@@ -19,6 +24,8 @@ from ottla.storage.transaction_index import (
     collected,
     parse_entries,
 )
+from ottla.storage.transaction_tail import TransactionTail
+from ottla.storage.witness import read_witness
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +41,57 @@ def indexed_transactions(
         if is_complete:
             break
     return found
+
+
+def aborts_are_indexed(file_system: FileSystem, directory: str) -> bool:
+    """Whether the indexes of a partition's directory were complete once, and have copies since."""
+    witness = read_witness(file_system, directory)
+    return witness is not None and witness.aborts_are_indexed
+
+
+def unindexed_transactions(
+    batches: Iterable[Batch], indexed: Iterable[AbortedTransaction], offsets: tuple[int, int]
+) -> list[AbortedTransaction]:
+    """What was aborted, by its marker, of what begins in a range of offsets, and has no entry.
+
+    `batches` are all from the range's start on, with the payload of control batches. They are read
+    beyond its end until each transaction has ended that was open there. Raises `CorruptionError`
+    for one that cannot be read and may be the marker of one of these.
+    """
+    tail = TransactionTail(offsets[0])
+    try:
+        for batch in batches:
+            if batch.base_offset >= offsets[1] and tail.first_open_offset is None:
+                break
+            # Without records where compaction has left only the batch's header.
+            if batch.is_control or (batch.base_offset < offsets[1] and batch.record_count):
+                tail.take(batch)
+            else:
+                tail.next_offset = batch.last_offset + 1
+    except CorruptionError:
+        if tail.next_offset < offsets[1] or tail.first_open_offset is not None:
+            raise
+    return missing_aborts(indexed, tail.aborted)
+
+
+def report_unindexed(
+    missing: Sequence[AbortedTransaction], segments: Sequence[SegmentFiles], *, is_told: bool
+) -> None:
+    """Raises `CorruptionError` for aborts that no index names, or only says so."""
+    if not missing:
+        return
+    last_offset = missing[0].last_offset
+    segment = next(one for one in reversed(segments) if one.base_offset <= last_offset)
+    path = _index_path_of(segment)
+    directory = parent_directory(parent_directory(path))
+    reason = f"aborted transactions are missing (offsets {offsets_text(missing)})"
+    if not is_told:
+        raise CorruptionError(path, 0, f"{reason}; {repair_hint(directory)}")
+    logger.warning("%s: %s; their markers in the log count", path, reason)
+
+
+def _index_path_of(segment: SegmentFiles) -> str:
+    return segment.path_of(FileKind.TRANSACTION_INDEX)
 
 
 def _collect(
@@ -54,7 +112,7 @@ def _collect(
 
 def _index_path(file_system: FileSystem, segment: SegmentFiles) -> str:
     """The log of a replaced segment is renamed first, its transaction index last."""
-    path = segment.path_of(FileKind.TRANSACTION_INDEX)
+    path = _index_path_of(segment)
     swapped = path + FileSuffix.SWAP.value
     if file_system.status(path) is None and file_system.status(swapped):
         return swapped

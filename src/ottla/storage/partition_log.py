@@ -18,6 +18,7 @@ from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
+from ottla.storage.abort_check import AbortCheck
 from ottla.storage.append import (
     NO_TIMESTAMP,
     AppendInfo,
@@ -104,6 +105,11 @@ class PartitionLog:
         self.producers.recall = self._recall
         self.headers = HeaderCheck(self.segments, self.epochs, self.offsets)
         self.write_out()
+        self.abort_check: AbortCheck | None = None
+        """Set while it is not known whether the transaction indexes are complete."""
+        if not self.witness.known.aborts_are_indexed:
+            self.abort_check = AbortCheck(file_system, self.segments, self.log_end_offset)
+            self.check_aborts()
 
     @property
     def name(self) -> str:
@@ -416,7 +422,8 @@ class PartitionLog:
             case Isolation.HIGH_WATERMARK:
                 return self.offsets.high_watermark
             case Isolation.LAST_STABLE:
-                return self.offsets.last_stable_offset
+                stable = self.offsets.last_stable_offset
+                return stable if self.abort_check is None else min(stable, self.abort_check.bound)
             case Isolation.LOG_END:
                 return self.offsets.log_end_offset
 
@@ -462,6 +469,21 @@ class PartitionLog:
             if is_complete:
                 break
         return aborted
+
+    def check_aborts(self, *, at_once: bool = False) -> None:
+        """Goes on with the walk that finds aborts without an entry, a slice or to the end."""
+        check = self.abort_check
+        if check is None:
+            return
+        with self.disk():
+            if at_once:
+                check.finish()
+            else:
+                check.advance()
+            if check.is_done:
+                self.abort_check = None
+                if check.is_complete:
+                    self.witness.indexed_aborts()
 
     @touches_disk
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:

@@ -544,6 +544,8 @@ class _Loader:
                     topic_id=request.topic_id,
                     gapless_from=log_end_offset,
                     partition=_partition_of(self._directory),
+                    # Of a log that begins now there is nothing to look through.
+                    aborts_are_indexed=not any(one.size for one in self._segments.values),
                 ),
             ),
         )

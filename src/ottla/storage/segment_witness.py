@@ -268,9 +268,10 @@ class WitnessOfSegment:
         return self._found
 
     def keep_aborted(self, index: TransactionIndex, *, durably: bool) -> None:
-        """Writes down what was aborted, of a segment that no pass has been over."""
+        """Writes down what was aborted; the sums of a pass that has been over it stay."""
         if not index.is_empty:
-            witness = SegmentWitness((), read_file(self._file_system, index.path))
+            blocks = self.found.blocks if self.found else ()
+            witness = SegmentWitness(blocks, read_file(self._file_system, index.path))
             content = segment_witness_text(witness)
             replace_file(self._file_system, self.path, content, durably=durably)
             self._is_read = False

@@ -129,6 +129,10 @@ class TransactionIndex:
             self._entries_from(self._first_ending_at(fetch_offset)), upper_bound_offset
         )
 
+    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
+        """The transactions that end at or after an offset."""
+        return self._entries_from(self._first_ending_at(offset))
+
     def truncate_to(self, offset: int) -> None:
         """Removes the transactions that end at or after an offset."""
         self._truncate_to_count(self._first_ending_at(offset))

@@ -18,9 +18,14 @@ from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.storage.filenames import WITNESS
 from ottla.storage.sealed import read_sealed, sealed
 
-VERSION = 1
+VERSION = 2
+VERSION_WITHOUT_ABORTS = 1
 VERSION_WITHOUT_PARTITION = 0
 UNKNOWN = "-"
+ABORTS_ARE_INDEXED = "aborts indexed"
+
+LINE_COUNTS = {str(VERSION_WITHOUT_PARTITION): 4, str(VERSION_WITHOUT_ABORTS): 5, str(VERSION): 6}
+"""By version, with the empty one at the end."""
 
 TopicPartition = tuple[str, int]
 
@@ -29,12 +34,14 @@ TopicPartition = tuple[str, int]
 class Witness:
     """`None` where nothing is known: of a topic without an id, of a log that may have gaps.
 
-    `partition` is `None` in the files of an earlier version.
+    `partition` is `None` in the files of an earlier version. `aborts_are_indexed` says that the
+    transaction indexes were complete once, and have had copies since (`abort_check`).
     """
 
     topic_id: Uuid | None
     gapless_from: int | None
     partition: TopicPartition | None = None
+    aborts_are_indexed: bool = False
 
 
 class LogWitness:
@@ -57,6 +64,7 @@ class LogWitness:
                 topic_id=loaded.topic_id or found.topic_id,
                 gapless_from=min((one for one in offsets if one is not None), default=None),
                 partition=loaded.partition,
+                aborts_are_indexed=loaded.aborts_are_indexed or found.aborts_are_indexed,
             )
         self.known = loaded
         if found != loaded:
@@ -68,6 +76,13 @@ class LogWitness:
         if self.known.gapless_from is not None:
             self.known = replace(self.known, gapless_from=None)
             self._write(durably=True)
+
+    def indexed_aborts(self) -> None:
+        """The transaction indexes name every abort."""
+        if not self.known.aborts_are_indexed:
+            self.known = replace(self.known, aborts_are_indexed=True)
+            # A power failure has them looked at again.
+            self._write(durably=False)
 
     def went_back(self, log_end_offset: int) -> None:
         """The log was cut, and goes on at an offset."""
@@ -102,21 +117,22 @@ def witness_text(witness: Witness) -> bytes:
     lines = [str(VERSION_WITHOUT_PARTITION), topic_id, gapless_from]
     if witness.partition is not None:
         topic, index = witness.partition
-        lines = [str(VERSION), *lines[1:], f"{topic} {index}"]
+        aborts = ABORTS_ARE_INDEXED if witness.aborts_are_indexed else UNKNOWN
+        lines = [str(VERSION), *lines[1:], f"{topic} {index}", aborts]
     return sealed("".join(f"{line}\n" for line in lines).encode())
 
 
 def parse_witness(path: str, content: bytes) -> Witness:
     """What was sealed; raises `CorruptionError`."""
     lines = content.decode("ascii", errors="replace").split("\n")
-    is_old = len(lines) == 4 and lines[0] == str(VERSION_WITHOUT_PARTITION)
-    if not is_old and (len(lines) != 5 or lines[0] != str(VERSION)):
+    if LINE_COUNTS.get(lines[0]) != len(lines):
         raise CorruptionError(path, 0, "its version is not known")
     try:
         return Witness(
             topic_id=None if lines[1] == UNKNOWN else parse_uuid(lines[1]),
             gapless_from=None if lines[2] == UNKNOWN else int(lines[2]),
-            partition=None if is_old else _parse_partition(lines[3]),
+            partition=_parse_partition(lines[3]) if len(lines) > 4 else None,
+            aborts_are_indexed=lines[4:5] == [ABORTS_ARE_INDEXED],
         )
     except ValueError as error:
         raise CorruptionError(path, 0, str(error)) from error
