@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
-INTERVAL_MS = 10_000
+INTERVAL_MS = 60_000
 """After all logs are checked: how soon one is found that has come since, with a partition that
 moves from directory to directory."""
 
