@@ -1,7 +1,7 @@
 """Transaction indexes that Kafka wrote, lost: no aborted record is shown, and it is said."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,27 +23,15 @@ from tests.damaged_logs import Files
 from tests.golden.directories import CASES, GOLDEN
 from tests.log_support import DIRECTORY, NOW_MS, open_directory
 from tests.support import SHARED
+from tests.unit.storage.test_lost_transaction_index import Harm, cut_last_entry, delete, empty
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(SHARED is None, reason="the directories written by Kafka are not here"),
 ]
 
-Harm = Callable[[Files, str], None]
 CONFIG = TopicConfig(segment_index_bytes=1 << 12, cleanup_policy=("compact",))
 """Nothing is taken for damage that compaction may have left."""
-
-
-def delete(files: Files, name: str) -> None:
-    del files.content[name]
-
-
-def empty(files: Files, name: str) -> None:
-    files[name].clear()
-
-
-def cut_last_entry(files: Files, name: str) -> None:
-    del files[name][-ENTRY.size :]
 
 
 def cut_first_entry(files: Files, name: str) -> None:
