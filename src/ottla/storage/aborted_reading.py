@@ -43,21 +43,25 @@ def indexed_transactions(
     return found
 
 
-def aborts_are_indexed(file_system: FileSystem, directory: str) -> bool:
-    """Whether the indexes of a partition's directory were complete once, and have copies since."""
-    witness = read_witness(file_system, directory)
-    return witness is not None and witness.aborts_are_indexed
-
-
-def unindexed_transactions(
-    batches: Iterable[Batch], indexed: Iterable[AbortedTransaction], offsets: tuple[int, int]
+def unindexed(
+    file_system: FileSystem,
+    segments: Sequence[SegmentFiles],
+    batches: Iterable[Batch],
+    indexed: Iterable[AbortedTransaction],
+    offsets: tuple[int, int],
 ) -> list[AbortedTransaction]:
     """What was aborted, by its marker, of what begins in a range of offsets, and has no entry.
 
-    `batches` are all from the range's start on, with the payload of control batches. They are read
-    beyond its end until each transaction has ended that was open there. Raises `CorruptionError`
-    for one that cannot be read and may be the marker of one of these.
+    Nothing is read where the indexes were complete once, and have had copies since. `batches` are
+    all from the range's start on, with the payload of control batches. They are read beyond its end
+    until each transaction has ended that was open there. Raises `CorruptionError` for one that
+    cannot be read and may be the marker of one of these.
     """
+    witness = (
+        read_witness(file_system, parent_directory(segments[0].log_path)) if segments else None
+    )
+    if witness is not None and witness.aborts_are_indexed:
+        return []
     tail = TransactionTail(offsets[0])
     try:
         for batch in batches:

@@ -21,12 +21,7 @@ from ottla.base.ids import Uuid
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records
 from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.aborted_reading import (
-    aborts_are_indexed,
-    indexed_transactions,
-    report_unindexed,
-    unindexed_transactions,
-)
+from ottla.storage.aborted_reading import indexed_transactions, report_unindexed, unindexed
 from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.filenames import (
     CHECKPOINT_CLEANER,
@@ -624,14 +619,11 @@ class ReadOnlyLog:
             segments = self._segments_from(from_offset)
             found += indexed_transactions(self._file_system, segments, (from_offset, until_offset))
             self._list_again()
-        found = overlapping(found, from_offset, until_offset)
-        if not aborts_are_indexed(self._file_system, self.path):
-            missing = unindexed_transactions(
-                self._headers(from_offset), found, (from_offset, until_offset)
-            )
-            report_unindexed(missing, self.segments, is_told=self.directory.steps_over_damage)
-            found = overlapping([*missing, *found], from_offset, until_offset)
-        return found
+        headers, is_told = self._headers(from_offset), self.directory.steps_over_damage
+        offsets = from_offset, until_offset
+        missing = unindexed(self._file_system, self.segments, headers, found, offsets)
+        report_unindexed(missing, self.segments, is_told=is_told)
+        return overlapping([*missing, *found], *offsets)
 
     def _segments_from(self, offset: int) -> list[SegmentFiles]:
         return self.segments[max(0, bisect_right(self.segments, offset, key=_base_offset) - 1) :]
