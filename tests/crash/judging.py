@@ -291,6 +291,7 @@ class Comparing:
     def is_named(self, key: TopicPartition) -> bool:
         """Whether the partition, or what was damaged, is named in what was told."""
         names = [f"{key[0]}-{key[1]}", *(one.split(":")[0] for one in self.damaged)]
+        names += [one.split("swapped with ")[1] for one in self.damaged if "swapped with " in one]
         return any(name in self.told for name in names)
 
     def run(self) -> None:
