@@ -24,6 +24,7 @@ SUBJECTS = {
     "compaction": "compacting a log, and what clients notice of it",
     "mirror": "mirroring a log, beside a plain copy of its files",
     "sending": "a fetch's answer, copied or by sendfile",
+    "dispatch": "requests without a socket, and embedded appends, in processor time",
     "requests": "one-record produce requests, at depth 1 and pipelined",
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",

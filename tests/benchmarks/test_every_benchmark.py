@@ -19,6 +19,7 @@ SHOWN = {
     "requests": "one connection, pipelined",
     "throughput": "messages of 10,000 bytes",
     "connections": "idle connections",
+    "dispatch": "fetch, 1 MB",
     "fairness": "DESCRIBE_GROUPS of empty names",
     "groups": "consumers in 2 groups",
     "transactions": "committed/s",
