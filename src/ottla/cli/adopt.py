@@ -3,8 +3,8 @@
 import json
 import logging
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -56,11 +56,11 @@ def adopt_command(
     elif zookeeper is not None:
         given = read_zookeeper(zookeeper)
     _check_directories(directories)
-    # What it would warn of is what this command is for.
-    logging.getLogger("ottla.broker.adoption_store").setLevel(logging.ERROR)
     clock = SystemClock()
-    broker = open_broker(directories, given_settings(None, settings), clock=clock)
-    with closing(broker):
+    with (
+        _not_warned(),
+        closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
+    ):
         found = prospects(broker, given, clock.now_ms())
         for one in found:
             click.echo(json.dumps(_fields(one)) if as_json else _text(one))
@@ -71,6 +71,18 @@ def adopt_command(
     _say_what_is_left(left, len(wanted), as_json=as_json)
     if left:
         sys.exit(EXIT_UNCONFIRMED)
+
+
+@contextmanager
+def _not_warned() -> Iterator[None]:
+    """What the broker would warn of is what this command is for."""
+    logger = logging.getLogger("ottla.broker.adoption_store")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _check_directories(directories: tuple[str, ...]) -> None:
