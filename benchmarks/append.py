@@ -142,6 +142,7 @@ def _append_together(log: PartitionLog, batch: bytearray, repetitions: int) -> N
     time_ms = now_ms()
     batches = [bytearray(batch) for _ in range(64)]
     for number in range(repetitions):
+        batches[number % 64][:8] = bytes(8)
         log.append_as_leader(batches[number % 64], leader_epoch=0, now_ms=time_ms)
         if number % 64 == 63:
             log.write_out()

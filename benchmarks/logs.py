@@ -79,5 +79,6 @@ def append_all(log: PartitionLog, batch: bytearray, count: int) -> None:
     """Appends the same batch again and again, as the server does it for one request a round."""
     time_ms = now_ms()
     for _ in range(count):
+        batch[:8] = bytes(8)  # the base offset, which the append before has set
         log.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
         log.write_out()

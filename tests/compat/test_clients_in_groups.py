@@ -50,7 +50,7 @@ class Home:
         return consumer
 
     def generation(self) -> int:
-        return self.broker.groups.machine.classic.groups["g"].generation
+        return self.broker.groups.machine.groups["g"].generation
 
     def close(self) -> None:
         self._stack.close()

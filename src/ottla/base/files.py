@@ -580,7 +580,8 @@ class OsFile:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_descriptor"):  # an interrupt may come before it is there
+            self.close()
 
 
 _sync_content = getattr(os, "fdatasync", os.fsync)

@@ -50,7 +50,10 @@ class Tracer:
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
+        # Python itself lets nothing out of a finalizer.
         if not code.co_filename.startswith(self._paths) or code.co_name == "__del__":
+            return None
+        if frame.f_back is not None and frame.f_back.f_code.co_name == "__del__":
             return None
         if event == "line" and not self.has_acted:
             self._left -= 1
