@@ -34,7 +34,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
                     for one in in_turns(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            for topic in in_turns(request.topics)
         ]
     )
 

@@ -3,6 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 """
 
+from ottla.base.turns import in_turns
 from ottla.coordinator.classic.requests import Leaving
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -21,7 +22,7 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
     leaving = tuple(
         Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
-        for one in request.members
+        for one in in_turns(request.members)
     )
     answer = call.broker.groups.leave(request.group_id, leaving, call.at)
     return LeaveGroupResponse(
@@ -30,6 +31,6 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
             MemberResponse(
                 member_id=one.member_id, group_instance_id=one.instance_id, error_code=code
             )
-            for one, code in zip(leaving, answer.errors, strict=False)
+            for one, code in in_turns(zip(leaving, answer.errors, strict=False))
         ],
     )
