@@ -85,7 +85,7 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
             OffsetFetchResponseTopic(
                 name=topic.name or "", partitions=[_old_partition(one) for one in in_turns(found)]
             )
-            for topic, found in fetched
+            for topic, found in in_turns(fetched)
         ],
     )
 
@@ -120,7 +120,7 @@ def _group(
                 topic_id=topic.topic_id,
                 partitions=[_partition(one) for one in in_turns(found)],
             )
-            for topic, found in fetched
+            for topic, found in in_turns(fetched)
         ],
     )
 
