@@ -176,7 +176,7 @@ def assert_is_mirrored(
     findings = [one for one in check(target, TARGET, deep=True).findings if not one.is_note]
     if after_power_failure:
         findings = [one for one in findings if one.kind not in HEALED_WHEN_READ]
-    assert findings == []
+    assert findings == [], [one.text for one in findings]
 
 
 def read_only(path: str, file_system: FileSystem | None, topic: str, partition: int) -> ReadOnlyLog:

@@ -519,6 +519,8 @@ class PartitionLog:
         self.snapshots.take(self.producers)
         self.segments.active.become_inactive()
         self._keep_aborted(durably=True)
+        for segment in self.segments.values:
+            segment.witness.sync()
         # After a clean stop nothing is recovered, so the indexes must be durable as well.
         self._sync_from_recovery_point()
         self.abandon()

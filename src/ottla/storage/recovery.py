@@ -278,6 +278,8 @@ class _Loader:
                 segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
             segment.transaction_index.sanity_check()
             check_transactions(segment, self._segments, gaps_before=self._gaps_before)
+            if not self._request.was_clean_stop:
+                self._renew_torn_witness(segment)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False
@@ -295,6 +297,12 @@ class _Loader:
     def _is_witnessed(self, segment: Segment) -> bool:
         """Whether there is a file that says what was aborted, though the index may be lost."""
         return (segment.base_offset, FileSuffix.DELETED) in self._witnesses
+
+    def _renew_torn_witness(self, segment: Segment) -> None:
+        """A power failure may tear it: it is synced by the next flush, not when it is written."""
+        if self._is_witnessed(segment) and segment.witness.found is None:
+            segment.witness.dismiss()
+            segment.witness.keep_aborted(segment.transaction_index, durably=False)
 
     # 4
 
@@ -411,6 +419,7 @@ class _Loader:
             segment.log.truncate_to(valid)
         if not damaged:
             segment.witness.mend_aborted(segment.transaction_index, state.map_end_offset)
+            self._renew_torn_witness(segment)
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 

@@ -23,6 +23,7 @@ from ottla.base.files import (
     read_file,
     remove_if_present,
     replace_file,
+    sync_file,
 )
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import InvalidBatchError
@@ -251,13 +252,14 @@ def parse_segment_witness(path: str, content: bytes) -> SegmentWitness:
 class WitnessOfSegment:
     """The file of one segment, read when it is first asked for."""
 
-    __slots__ = ("_file_system", "_found", "_is_read", "path")
+    __slots__ = ("_file_system", "_found", "_is_read", "_is_unsynced", "path")
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self._file_system = file_system
         self.path = path
         self._found: SegmentWitness | None = None
         self._is_read = False
+        self._is_unsynced = False
 
     @property
     def found(self) -> SegmentWitness | None:
@@ -275,6 +277,13 @@ class WitnessOfSegment:
             content = segment_witness_text(witness)
             replace_file(self._file_system, self.path, content, durably=durably)
             self._is_read = False
+            self._is_unsynced = not durably
+
+    def sync(self) -> None:
+        """Before a clean stop, after which a torn file would count as damage."""
+        if self._is_unsynced:
+            sync_file(self._file_system, self.path)
+            self._is_unsynced = False
 
     def mend_aborted(self, index: TransactionIndex, end_offset: int) -> None:
         """Makes an index begin as it did: of a compacted log it cannot be made anew.
@@ -320,3 +329,4 @@ class WitnessOfSegment:
         """Before the segment is cut; the caller makes it durable."""
         remove_if_present(self._file_system, self.path)
         self._found, self._is_read = None, True
+        self._is_unsynced = False
