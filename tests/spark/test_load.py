@@ -6,11 +6,13 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
 from ottla.spark.load import LoadOptions, LoadReport, Progress, Step, load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.spark.task_errors import TaskError
 from tests.golden.directories import GOLDEN
+from tests.overtaken import delete_oldest_segment
 from tests.spark.topics import append, log_rows, table_rows
 
 BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
@@ -130,10 +132,8 @@ def test_records_lost_before_a_load_are_refused_and_recorded_when_allowed(
     append(log, {0: 50})
     load_new(log, table, local_session)
     append(log, {0: 500})
-    first, second = sorted((log / "orders-0").glob("*.log"))[:2]
-    kept_from = int(second.stem)
-    for path in (log / "orders-0").glob(f"{first.stem}.*"):
-        path.unlink()
+    kept_from = int(sorted((log / "orders-0").glob("*.log"))[1].stem)
+    assert delete_oldest_segment(OsFileSystem(), str(log / "orders-0"))
     with pytest.raises(UserError, match=f"orders-0: .* log starts at {kept_from}"):
         load_new(log, table, local_session)
     report = load(

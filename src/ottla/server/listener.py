@@ -433,15 +433,14 @@ class Server:
         self._config = self._broker.config
         self._host_limits.follow(self._config)
         gone = {one.name for one in changes.gone}
-        closing = [one for one in self._acceptors if one.name in gone]
-        for acceptor in closing:
-            for connection in self._connections_of(acceptor):
-                self._close(connection)
+        closing = [(one, self._connections_of(one)) for one in self._acceptors if one.name in gone]
         if self._is_accepting:
             self._stop_accepting()
-        for acceptor in closing:
+        for acceptor, connections in closing:
             self._acceptors.remove(acceptor)
-            acceptor.socket.close()
+            acceptor.socket.close()  # first, or a client that is cut off would come back in
+            for connection in connections:
+                self._close(connection)
         for listener in changes.new:
             self._listen(listener)
         for listener in changes.readvertised:
