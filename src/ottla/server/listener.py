@@ -221,9 +221,11 @@ class Server:
                 self._accept(key.data)
         if self._long_requests.has_work:
             self._go_on()
+        # A client that is told so must find a new listener open, and not lose its answer to an old.
+        cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
-        if self._broker.config is not self._config:
-            self._follow_config()
+        for connection in cut_off:
+            self._close(connection)
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
 
@@ -427,26 +429,29 @@ class Server:
 
     # What clients may change while it runs (KIP-226)
 
-    def _follow_config(self) -> None:
-        """Takes on listeners and limits of connections that a client has changed."""
+    def _follow_config(self) -> list[Connection]:
+        """Takes on listeners and limits of connections that a client has changed.
+
+        Returns the connections of listeners that are gone.
+        """
         changes = listener_changes(self._config, self._broker.config)
         self._config = self._broker.config
         self._host_limits.follow(self._config)
         gone = {one.name for one in changes.gone}
-        closing = [(one, self._connections_of(one)) for one in self._acceptors if one.name in gone]
+        cut_off: list[Connection] = []
         if self._is_accepting:
             self._stop_accepting()
-        for acceptor, connections in closing:
+        for acceptor in [one for one in self._acceptors if one.name in gone]:
+            cut_off += self._connections_of(acceptor)
             self._acceptors.remove(acceptor)
-            acceptor.socket.close()  # first, or a client that is cut off would come back in
-            for connection in connections:
-                self._close(connection)
+            acceptor.socket.close()
         for listener in changes.new:
             self._listen(listener)
         for listener in changes.readvertised:
             self._readvertise(listener)
         if len(self._connections) < min(self._config.max_connections, self._connection_share):
             self._accept_again()
+        return cut_off
 
     def _listen(self, listener: Listener) -> None:
         try:
