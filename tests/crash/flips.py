@@ -87,6 +87,7 @@ class Listener(logging.Handler):
 @contextlib.contextmanager
 def listening(named: list[str]) -> Iterator[None]:
     logger, listener = logging.getLogger("ottla"), Listener(named)
+    level = logger.level
     logger.addHandler(listener)
     logger.setLevel(logging.WARNING)
     logger.propagate = False
@@ -94,7 +95,7 @@ def listening(named: list[str]) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(listener)
-        logger.setLevel(logging.NOTSET)
+        logger.setLevel(level)
         logger.propagate = True
 
 

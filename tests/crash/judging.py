@@ -10,7 +10,6 @@ import base64
 import contextlib
 import io
 import json
-import logging
 import signal
 import threading
 import traceback
@@ -31,6 +30,7 @@ from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.partition_log import Isolation, PartitionLog
 from tests.brokers import at, open_broker
+from tests.crash.flips import listening
 from tests.crash.original import SETTINGS, Content, Original, Row, Stop, TopicPartition
 
 READ_SIZE = 400
@@ -67,30 +67,6 @@ class Verdict:
 
     def add(self, fault: Fault, text: str) -> None:
         self.faults.append((fault, text))
-
-
-class _Listener(logging.Handler):
-    def __init__(self, named: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self._named = named
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._named.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def listening(named: list[str]) -> Iterator[None]:
-    logger, listener = logging.getLogger("ottla"), _Listener(named)
-    level = logger.level
-    logger.addHandler(listener)
-    logger.setLevel(logging.WARNING)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(listener)
-        logger.setLevel(level)
-        logger.propagate = True
 
 
 @contextlib.contextmanager
