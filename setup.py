@@ -33,9 +33,11 @@ BROKER = {
     "record": "batch",
     "server": "call connection dispatch eager_wait listener metering outbox turns",
     "server/handlers": "produce",
-    "storage": (
-        "append conversion epoch_replay leader_epochs log_file offset_index offsets partition_log"
-        " producer_state rolling segment segments sparse_index time_index unindexed"
+    "storage/files": "log_file",
+    "storage/index": "offset_index sparse_index time_index unindexed",
+    "storage/segment": "segment segments",
+    "storage/log": (
+        "append conversion epoch_replay leader_epochs offsets partition_log producer_state rolling"
     ),
     "storage/compaction": "output",
 }

@@ -13,8 +13,8 @@ from benchmarks.logs import append_all, batch_of, batch_of_size, new_id, new_log
 from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of, touch_file
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.config.topic import TopicConfig
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
 
 LARGE = 1_000_000
 SHARE_TARGET = Target(limit=50, unit="%", is_minimum=True)

@@ -30,7 +30,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.batch import batch_at
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 
 VALUE_SIZE = len(VALUE)
 SHAPES = {"1 record": (1, 500), "100 records": (100, 200), "9,000 records": (9000, 4)}

@@ -10,10 +10,10 @@ from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.filenames import log_file_name
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.open_options import OpenOptions
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import log_file_name
+from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.log.partition_log import PartitionLog
 
 CHANCE = random.Random(20)
 """Seeded: the same offsets are looked up in every run."""

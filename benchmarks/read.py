@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from benchmarks.logs import CHANCE, Shape, append_all, batch_of, new_log, open_logs
 from benchmarks.measuring import Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 
 SEGMENT_SIZE = 1_000_000_000
 MAX_SIZE = 1 << 20

@@ -12,7 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.codec.crc32c import crc32c
 from ottla.embedded.log import open_broker
-from ottla.storage.filenames import log_file_name
+from ottla.storage.files.filenames import log_file_name
 
 SEGMENT_SIZE = 1_000_000_000
 PARTITION_COUNT = 1000

@@ -21,8 +21,8 @@ from ottla.storage.compaction.compaction import (
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve, Sieve
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from tests.log_support import NOW_MS, SMALL, open_log
 
 COMPACTED = replace(

@@ -9,17 +9,17 @@ from ottla.base.files import join, read_file
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION, iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.filenames import (
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.files.filenames import (
     log_file_name,
     offset_index_file_name,
     producer_snapshot_file_name,
     time_index_file_name,
     transaction_index_file_name,
 )
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_snapshot import format_snapshot, parse_snapshot
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.log_support import NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 

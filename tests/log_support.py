@@ -9,10 +9,10 @@ from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record, read_records
-from ottla.storage.append import AppendInfo
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.open_options import OpenOptions
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.append import AppendInfo
+from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = Uuid(bytes(range(1, 17)))

@@ -17,12 +17,12 @@ from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions, VerifyReport
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.filenames import partition_directory_name
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.files.filenames import partition_directory_name
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.brokers import NOW_MS, at, disk, open_broker
 

@@ -7,8 +7,8 @@ those that are chosen the oldest segment is deleted, as a broker deletes it: the
 from collections.abc import Callable, Iterator
 
 from ottla.base.files import FileSystem, join
-from ottla.storage.filenames import LEADER_EPOCHS, FileKind, FileSuffix, parse_file_name
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.files.filenames import LEADER_EPOCHS, FileKind, FileSuffix, parse_file_name
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from ottla.testing.recording import RecordingFileSystem

@@ -13,7 +13,7 @@ import pytest
 
 import ottla
 from ottla.base.files import OsFileSystem
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 
 pytestmark = [
     pytest.mark.slow,

@@ -24,7 +24,7 @@ from ottla.record.batch import RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server import background
 from ottla.server.listener import Server
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from tests.log_support import NOW_MS, values
 from tests.serving import TIMEOUT_S, WireClient, open_broker, serving
 

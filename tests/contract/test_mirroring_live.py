@@ -23,7 +23,7 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.truncation import delete_segments_below_start
+from ottla.storage.log.truncation import delete_segments_below_start
 from ottla.testing import FakeClock
 from tests.mirroring import (
     SOURCE,

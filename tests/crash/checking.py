@@ -3,7 +3,7 @@
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.crash.expected import Expected
 from tests.crash.history import Promise

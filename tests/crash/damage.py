@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.storage.filenames import parse_directory_name
+from ottla.storage.files.filenames import parse_directory_name
 
 Deed = Callable[[random.Random, Path, Path], str | None]
 """Damages one of a directory's files; returns how, or `None` where that is not possible."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ottla.record.batch import RecordBatch
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import Record, read_records
-from ottla.storage.leader_epochs import EpochEntry
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.leader_epochs import EpochEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from ottla.base.files import base_name
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import InvalidBatchError, batch_at, iter_batches
 from ottla.record.record import Record, read_records
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.offset_by_timestamp import FoundOffset
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.offset_by_timestamp import FoundOffset
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 from tests.crash.test_bit_flips import disk_of
 from tests.crash.workload import KEY
 from tests.log_support import NOW_MS, append, open_directory

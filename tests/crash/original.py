@@ -24,7 +24,7 @@ from ottla.coordinator.transaction.requests import InitRequest
 from ottla.embedded.cleaning import Cleaning, ThreadEngine
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing.clock import FakeClock
 from tests.brokers import NOW_MS, at, open_broker
 from tests.log_support import read_all

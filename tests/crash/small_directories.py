@@ -7,9 +7,9 @@ from enum import StrEnum
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import clean
 from tests.crash.cases import append_and_roll

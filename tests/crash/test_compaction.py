@@ -7,8 +7,8 @@ from ottla.config.setting import INT32_MAX
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction import output
-from ottla.storage.filenames import FileSuffix, parse_file_name
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.files.filenames import FileSuffix, parse_file_name
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.compacting import COMPACTED, End, Keeper, Roll, Step, Write, clean, keeper_of, visible
 from tests.crash.checking import PARTITION

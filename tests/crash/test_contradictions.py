@@ -5,7 +5,7 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 from tests.crash.checking import PARTITION
 from tests.crash.small_directories import Policy, Stop, small_directory
 from tests.crash.test_bit_flips import disk_of

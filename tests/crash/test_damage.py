@@ -22,7 +22,7 @@ from ottla.broker.coordination import GroupCoordinator
 from ottla.cli import records
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.record.record import Record
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from tests.crash import judging
 from tests.crash.damage import damage
 from tests.crash.judging import Fault, Verdict, judge

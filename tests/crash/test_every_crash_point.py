@@ -11,7 +11,7 @@ import pytest
 
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import CLEAN_SHUTDOWN
+from ottla.storage.files.filenames import CLEAN_SHUTDOWN
 from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point
 from tests.crash.cases import CASES, Case
 from tests.crash.checking import (

@@ -20,9 +20,9 @@ from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.planning import plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.filenames import SEAMS
-from ottla.storage.flushing import FlushPlan, carry_out, due_flush, finish
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.files.filenames import SEAMS
+from ottla.storage.log.flushing import FlushPlan, carry_out, due_flush, finish
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.compacting import COMPACTED, MEMORY
 from tests.crash.checking import PARTITION, all_files

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import join
-from ottla.storage.filenames import WITNESS
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.files.filenames import WITNESS
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of, stopped_log
 from tests.crash.workload import KEY, TINY

@@ -8,16 +8,16 @@ from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
-from ottla.storage.retention import begin_retention, facts_of, plan_retention
-from ottla.storage.truncation import (
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_fully_and_start_at,
     truncate_to,
 )
+from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from tests.crash.history import Act, Event
 from tests.log_support import NOW_MS, TOPIC_ID, open_directory
 

@@ -9,7 +9,7 @@ import pytest
 from ottla.cli import explain, log, transactions
 from ottla.cli.main import COMMANDS as TOP_COMMANDS
 from ottla.cli.open_transactions import Verdict
-from ottla.storage.retention import Blocker
+from ottla.storage.retention.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
 COMMANDS = {

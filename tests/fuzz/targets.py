@@ -26,8 +26,8 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.server.apis import APIS
 from ottla.server.dispatch import Dispatcher
-from ottla.storage.append import check_batches
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.append import check_batches
+from ottla.storage.log.producer_state import AppendOrigin
 from tests.asking import PEER
 from tests.brokers import batch, disk, open_broker
 from tests.hostile_requests import ByteChance, HostileClient, versions_of

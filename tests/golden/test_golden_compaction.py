@@ -19,10 +19,10 @@ from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.vector_sieve import VectorSieve
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.open_options import OpenOptions
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.log.partition_log import PartitionLog
 from tests.golden.test_golden_writing import config_of
 from tests.support import SHARED
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.storage.inspection import rows
-from ottla.storage.inspection.dump import dump_file, files_to_dump
-from ottla.storage.inspection.rows import Row
+from ottla.storage.diagnosis import rows
+from ottla.storage.diagnosis.dump import dump_file, files_to_dump
+from ottla.storage.diagnosis.rows import Row
 from tests.golden.directories import (
     CASES,
     FILES,

@@ -22,8 +22,8 @@ from ottla.broker.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.partition_log import Isolation
-from ottla.storage.reader import open_for_reading
+from ottla.storage.log.partition_log import Isolation
+from ottla.storage.reading.reader import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told
 from tests.serving import open_broker

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import OsFileSystem
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import TimeIndex
 from tests.golden.directories import CASES, FILES, GoldenFile, golden_files, overwritten_files
 
 OFFSET_LINE = r"offset: (\d+) position: (\d+)"

@@ -12,12 +12,12 @@ from ottla.base.files import read_file
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.filenames import META_PROPERTIES
-from ottla.storage.inspection.repair import RepairOptions, repair
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.reader import open_for_reading
-from ottla.storage.transaction_index import ENTRY
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.files.filenames import META_PROPERTIES
+from ottla.storage.index.transaction_index import ENTRY
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.reading.reader import open_for_reading
+from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.damaged_logs import Files
 from tests.golden.directories import CASES, GOLDEN

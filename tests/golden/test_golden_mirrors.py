@@ -16,7 +16,7 @@ from ottla.mirror.source import Source
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 from tests.golden.directories import CASES, GOLDEN, copy_of
 from tests.mirroring import content
 from tests.serving import open_broker, serving

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.record.record import Record
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from tests.golden.directories import CASES, GOLDEN
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.log_scan import ScannedBatch, scan_log
-from ottla.storage.inspection.repair import RepairOptions, copy_directory, repair
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
+from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, repair
 from tests.golden.directories import CASES, FILES, GOLDEN
 
 OPTIONS = RepairOptions(now_ms=0, deep=True)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from ottla.base.files import parent_directory, read_file
-from ottla.storage.checkpoints import OffsetCheckpoint
-from ottla.storage.clean_shutdown import read_clean_shutdown, write_clean_shutdown
-from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.meta_properties import read_meta_properties, write_meta_properties
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.clean_shutdown import read_clean_shutdown, write_clean_shutdown
+from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
+from ottla.storage.files.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.testing import FakeFileSystem
 from tests.golden.directories import CASES, FILES, golden_files
 

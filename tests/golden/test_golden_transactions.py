@@ -5,12 +5,12 @@ import re
 import pytest
 
 from ottla.base.files import read_file
-from ottla.storage.producer_snapshot import (
+from ottla.storage.index.producer_snapshot import (
     ProducerSnapshotEntry,
     read_snapshot,
     write_snapshot,
 )
-from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.testing import FakeFileSystem
 from tests.golden.directories import CASES, FILES, golden_files
 

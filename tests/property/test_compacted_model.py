@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import delete_records_before, delete_segments_below_start
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import COMPACTED, KEYS, VALUES, clean
 from tests.log_support import NOW_MS, TOPIC_ID, open_directory, read_all

@@ -11,14 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.base.errors import ApiError
 from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.retention import begin_retention, facts_of, plan_retention
-from ottla.storage.truncation import (
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_to,
 )
+from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all
 

@@ -25,8 +25,8 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
 from ottla.record.legacy import CRC_END, ENTRY, build_message
 from ottla.record.record import read_records, unpacked_payload
-from ottla.storage.append import InvalidRecordsError
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.log.append import InvalidRecordsError
+from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, batch, open_log, read_all, values
 from tests.old_messages import build_wrapper

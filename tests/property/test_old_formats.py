@@ -12,8 +12,8 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.down_conversion import down_convert
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record, read_records
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import NOW_MS, SMALL, open_directory, open_log, read_all
 

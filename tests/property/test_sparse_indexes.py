@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import TimeIndex
 from ottla.testing import FakeFileSystem
 
 BASE = 1000

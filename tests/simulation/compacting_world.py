@@ -14,8 +14,8 @@ from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.partition_log import Isolation
-from ottla.storage.truncation import truncate_to
+from ottla.storage.log.partition_log import Isolation
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
 from tests.log_support import read_all
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World

@@ -21,11 +21,11 @@ from ottla.broker.topics import NewTopic
 from ottla.config.broker import broker_config
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
-from ottla.storage.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_file_name
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.truncation import truncate_to
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.files.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_file_name
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem
 from tests.brokers import id_of
 from tests.log_support import read_all

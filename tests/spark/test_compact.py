@@ -22,7 +22,7 @@ from ottla.spark.compact import SparkEngine
 from ottla.spark.session import LocalSession
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.producer_state import AppendOrigin
 from tests.cli.support import run_ottla
 
 CONFIG = {

@@ -21,7 +21,7 @@ from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.spark.mirror import BulkReport, mirror_with_spark, plan
 from ottla.spark.session import LocalSession
 from ottla.spark.task_errors import TaskError
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 from tests.mirroring import SOURCE, SourceLog, damage
 from tests.serving import open_broker, serving
 

@@ -1,7 +1,7 @@
 """Goes through the logs that another broker has written, for aborts that no index names.
 
 In slices, between which clients are served, and a slice of each log after the other. Consumers of
-committed records get what has been gone through: see `storage/abort_check.py`.
+committed records get what has been gone through: see `storage/log/abort_check.py`.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.base.errors import StorageError
 from ottla.base.moment import Moment
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.truncation import delete_records_before
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.truncation import delete_records_before
 
 TopicPartition = tuple[str, int]
 

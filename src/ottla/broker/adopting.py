@@ -10,8 +10,8 @@ from ottla.broker.accepted_settings import DECIDING, accepted_topic_configs
 from ottla.broker.broker import Broker
 from ottla.broker.topics import Topic, topic_config
 from ottla.config.topic import TopicConfig
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.retention import facts_of, plan_retention
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.retention.retention import facts_of, plan_retention
 
 ALL_SEGMENTS: Final = 1 << 31
 

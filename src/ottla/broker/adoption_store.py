@@ -11,7 +11,7 @@ from ottla.base.files import FileSystem
 from ottla.broker.adoption_file import Adoption, write_adoption_file
 from ottla.broker.foreign_settings import FoundSettings
 from ottla.broker.metadata_log import metadata_file_sizes
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 

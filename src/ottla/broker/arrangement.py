@@ -21,13 +21,13 @@ from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.broker.topic_file import TopicEntry, TopicFile
-from ottla.storage.filenames import (
+from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     PARTITION_METADATA,
     WITNESS,
     DirectoryState,
 )
-from ottla.storage.found_log import Fate, FoundLog, TopicPartition
+from ottla.storage.recovery.found_log import Fate, FoundLog, TopicPartition
 
 Arranged = list[tuple[FoundLog, Fate]]
 

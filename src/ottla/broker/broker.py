@@ -50,18 +50,18 @@ from ottla.broker.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
-from ottla.storage.append import AppendInfo, LongPreparationError, PreparedRecords
-from ottla.storage.flushing import FlushPlan, due_flush
-from ottla.storage.found_log import TopicPartition
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.offset_by_timestamp import (
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
+from ottla.storage.log.flushing import FlushPlan, due_flush
+from ottla.storage.log.offset_by_timestamp import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     FoundOffset,
 )
-from ottla.storage.partition_log import FetchData, Isolation
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.partition_log import FetchData, Isolation
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

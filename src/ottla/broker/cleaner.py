@@ -36,8 +36,8 @@ from ottla.storage.compaction.replacement import (
     remove_cleaned,
     replace_segments,
 )
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

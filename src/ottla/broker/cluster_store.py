@@ -14,7 +14,7 @@ from ottla.broker.cluster_file import (
     read_cluster_file,
     write_cluster_file,
 )
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
 
 
 def read_cluster_state(paths: Sequence[str], file_system: FileSystem) -> ClusterState:

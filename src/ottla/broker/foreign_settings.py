@@ -31,7 +31,7 @@ from ottla.broker.topic_file import (
     read_topic_file,
 )
 from ottla.broker.topics import INTERNAL_TOPICS
-from ottla.storage.filenames import (
+from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_DIRECTORY,
     META_PROPERTIES,
@@ -39,8 +39,8 @@ from ottla.storage.filenames import (
     DirectoryState,
     parse_directory_name,
 )
-from ottla.storage.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
-from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
+from ottla.storage.files.partition_metadata import read_topic_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,9 +60,9 @@ from ottla.metadata.records import (
     ZkMigrationStateRecord,
 )
 from ottla.record.batch import InvalidBatchError, iter_batches
-from ottla.storage.checkpoints import CheckpointLines, checkpoint_text
-from ottla.storage.clean_shutdown import read_clean_shutdown
-from ottla.storage.filenames import (
+from ottla.storage.files.checkpoints import CheckpointLines, checkpoint_text
+from ottla.storage.files.clean_shutdown import read_clean_shutdown
+from ottla.storage.files.filenames import (
     BOOTSTRAP_CHECKPOINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
@@ -75,15 +75,15 @@ from ottla.storage.filenames import (
     log_file_name,
     parse_directory_name,
 )
-from ottla.storage.leader_epochs import parse_epoch_entry
-from ottla.storage.meta_properties import (
+from ottla.storage.files.meta_properties import (
     VERSION_KRAFT,
     MetaProperties,
     copy_meta_properties,
     read_meta_properties,
     write_meta_properties,
 )
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.files.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.log.leader_epochs import parse_epoch_entry
 
 RELEASE_LEVEL: Final = 21
 """The `metadata.version` of a new metadata log, 3.9-IV0: Kafka 3.9 and later ones start on it."""

@@ -18,11 +18,11 @@ from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
-from ottla.storage.append import AppendInfo
-from ottla.storage.checked_batches import checked_batches, repair_hint
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.producer_state import AppendOrigin
-from ottla.storage.seams import gapless_from
+from ottla.storage.files.seams import gapless_from
+from ottla.storage.log.append import AppendInfo
+from ottla.storage.log.checked_batches import checked_batches, repair_hint
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 
 logger = logging.getLogger(__name__)
 

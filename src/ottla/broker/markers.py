@@ -14,7 +14,7 @@ from ottla.broker.internal_topic import Appender
 from ottla.broker.topics import CONSUMER_OFFSETS
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.producer_state import AppendOrigin, ProducerState
+from ottla.storage.log.producer_state import AppendOrigin, ProducerState
 
 ACKS_LEADER = 1
 

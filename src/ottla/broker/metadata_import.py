@@ -23,7 +23,7 @@ from ottla.broker.settings import ConfigSource
 from ottla.broker.topic_file import TopicEntry
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records import GROUP_RESOURCE
-from ottla.storage.filenames import CLUSTER_METADATA
+from ottla.storage.files.filenames import CLUSTER_METADATA
 
 NAMED_AT_MOST = 5
 

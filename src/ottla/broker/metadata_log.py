@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file
-from ottla.storage.clean_shutdown import read_clean_shutdown
-from ottla.storage.filenames import (
+from ottla.storage.files.clean_shutdown import read_clean_shutdown
+from ottla.storage.files.filenames import (
     BOOTSTRAP_CHECKPOINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA_DIRECTORY,

@@ -26,12 +26,12 @@ from ottla.broker.partition import Partition
 from ottla.broker.removals import Removals
 from ottla.broker.topics import Topics
 from ottla.config.broker import BrokerConfig
-from ottla.storage.filenames import parse_directory_name
-from ottla.storage.flushing import FlushPlan, due_flush, plan_flush
-from ottla.storage.found_log import TopicPartition
-from ottla.storage.log_copy import LogCopy, start_of_copy
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import parse_directory_name
+from ottla.storage.log.flushing import FlushPlan, due_flush, plan_flush
+from ottla.storage.log.log_copy import LogCopy, start_of_copy
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -22,19 +22,19 @@ from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 from ottla.broker.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
-from ottla.storage.directory_claim import UnusableDirectoryError
-from ottla.storage.filenames import (
+from ottla.storage.directory.directory_claim import UnusableDirectoryError
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
     partition_directory_name,
 )
-from ottla.storage.found_log import FoundLog, TopicPartition
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.meta_properties import MetaProperties, read_meta_properties
-from ottla.storage.open_options import OpenOptions, run_in_turn
-from ottla.storage.partition_metadata import is_id_with_flipped_bit, write_topic_id
+from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
+from ottla.storage.log.open_options import OpenOptions, run_in_turn
+from ottla.storage.recovery.found_log import FoundLog, TopicPartition
 
 logger = logging.getLogger(__name__)
 

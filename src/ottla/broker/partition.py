@@ -5,8 +5,8 @@ Kafka's counterpart: `Partition`, of which a broker without replicas needs littl
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
 
 
 class Partition:

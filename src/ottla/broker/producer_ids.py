@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
 
 PRODUCER_ID_FILE_NAME = "ottla-producer-ids"
 FORMAT_VERSION = 0

@@ -16,9 +16,9 @@ from heapq import heappop, heappush
 from typing import Final
 
 from ottla.base.errors import StorageError
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.retired import RetiredSegment
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.retired import RetiredSegment
 
 FILES_PER_RUN: Final = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""

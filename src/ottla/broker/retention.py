@@ -16,11 +16,12 @@ from datetime import UTC, datetime, timedelta
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.moment import Moment
 from ottla.broker.removals import SegmentRemovals
-from ottla.storage.filenames import log_file_name
-from ottla.storage.found_log import TopicPartition
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.retention import (
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import log_file_name
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import delete_segments_below_start
+from ottla.storage.recovery.found_log import TopicPartition
+from ottla.storage.retention.retention import (
     Blocker,
     RetentionPlan,
     Verdict,
@@ -28,7 +29,6 @@ from ottla.storage.retention import (
     facts_of,
     plan_retention,
 )
-from ottla.storage.truncation import delete_segments_below_start
 
 logger = logging.getLogger(__name__)
 

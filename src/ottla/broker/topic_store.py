@@ -31,8 +31,8 @@ from ottla.broker.topics import (
     topic_config,
 )
 from ottla.config.topic import TopicConfig
-from ottla.storage.found_log import TopicPartition
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

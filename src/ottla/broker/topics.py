@@ -16,7 +16,7 @@ from ottla.broker.partition import Partition
 from ottla.broker.topic_file import TopicEntry
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import CLUSTER_METADATA
+from ottla.storage.files.filenames import CLUSTER_METADATA
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion it still fits a file name."""

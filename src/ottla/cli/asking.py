@@ -18,8 +18,8 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from ottla.storage.filenames import META_PROPERTIES
-from ottla.storage.meta_properties import read_meta_properties
+from ottla.storage.files.filenames import META_PROPERTIES
+from ottla.storage.files.meta_properties import read_meta_properties
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

@@ -12,7 +12,7 @@ from ottla.storage.compaction.explanation import (
     SegmentState,
     Waits,
 )
-from ottla.storage.filenames import log_file_name
+from ottla.storage.files.filenames import log_file_name
 
 FOREVER_MS = 1 << 62
 

@@ -27,7 +27,7 @@ from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
 from ottla.embedded.log import parse_address
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 
 EXIT_COMPLAINTS = 1
 

@@ -15,7 +15,8 @@ from ottla.cli.topic_sources import Directories
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import (
+from ottla.storage.diagnosis.directory_check import is_in_use
+from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
@@ -25,10 +26,9 @@ from ottla.storage.filenames import (
     FileKind,
     parse_directory_name,
 )
-from ottla.storage.inspection.directory_check import is_in_use
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory
-from ottla.storage.retention import CLOCK_SLACK_MS, Blocker
-from ottla.storage.retention_reading import ExplainedLog, explain_log
+from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory
+from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
+from ottla.storage.retention.retention_reading import ExplainedLog, explain_log
 
 LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1

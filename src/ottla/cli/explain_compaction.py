@@ -28,8 +28,8 @@ from ottla.cli.topic_sources import Directories, read_directories, with_broker
 from ottla.client.connection import Connection
 from ottla.embedded.log import parse_address
 from ottla.storage.compaction.explanation import ExplainedSegment, explain, read_view
-from ottla.storage.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_name
-from ottla.storage.reader import ReadOnlyLog
+from ottla.storage.files.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_name
+from ottla.storage.reading.reader import ReadOnlyLog
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.storage.reader import ReadOnlyLog
+from ottla.storage.reading.reader import ReadOnlyLog
 
 OPTIONS = (
     click.option(

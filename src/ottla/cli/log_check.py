@@ -8,8 +8,8 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.cli.log_text import counted
-from ottla.storage.inspection.directory_check import CheckReport, check
-from ottla.storage.inspection.findings import Finding
+from ottla.storage.diagnosis.directory_check import CheckReport, check
+from ottla.storage.diagnosis.findings import Finding
 
 EXIT_FINDINGS = 1
 

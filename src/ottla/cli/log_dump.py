@@ -12,9 +12,9 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.cli.log_text import offsets_text, text_of_bytes, time_text
-from ottla.storage.inspection import rows
-from ottla.storage.inspection.dump import dump_file, files_to_dump
-from ottla.storage.inspection.rows import Row
+from ottla.storage.diagnosis import rows
+from ottla.storage.diagnosis.dump import dump_file, files_to_dump
+from ottla.storage.diagnosis.rows import Row
 
 ROWS_PER_TABLE = 500
 """A table is laid out as a whole; a longer listing repeats its heading."""

@@ -7,8 +7,8 @@ import click
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.topic_file import read_topic_file
-from ottla.storage.filenames import parse_directory_name
-from ottla.storage.inspection.giving_up import give_up
+from ottla.storage.diagnosis.giving_up import give_up
+from ottla.storage.files.filenames import parse_directory_name
 
 
 @click.command("give-up")

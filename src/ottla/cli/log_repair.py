@@ -11,8 +11,8 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, base_name, parent_directory
 from ottla.cli.log_check import EXIT_FINDINGS, finding_fields, write_report
 from ottla.cli.log_text import counted
-from ottla.storage.inspection.findings import LostOffsets
-from ottla.storage.inspection.repair import (
+from ottla.storage.diagnosis.findings import LostOffsets
+from ottla.storage.diagnosis.repair import (
     RepairOptions,
     copy_directory,
     cut_path,
@@ -20,7 +20,7 @@ from ottla.storage.inspection.repair import (
     plan_for,
     repair,
 )
-from ottla.storage.inspection.repair_plan import Action, ActionKind, RepairPlan
+from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
 
 STEPS = {
     ActionKind.REMOVE: "remove it",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.cli.mirror_text import Totals
     from ottla.client.security import Security
     from ottla.mirror.mirror import PartitionReport, RoundReport
-    from ottla.storage.read_damage import Damage
+    from ottla.storage.reading.read_damage import Damage
 
 GROUPS_EVERY_S = 10.0
 """While following: how often groups are asked what they have committed."""

@@ -10,8 +10,8 @@ import click
 
 from ottla.base.errors import ApiError
 from ottla.record.record import Record
-from ottla.storage.read_damage import Damage
-from ottla.storage.reader import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.reader import ReadOnlyLogDirectory, open_for_reading
 
 ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 """What would break a line or its columns; `--json` is the form without loss."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ottla.base.errors import UserError
 from ottla.config.broker import BrokerConfig
-from ottla.storage.java_properties import parse_properties
+from ottla.storage.files.java_properties import parse_properties
 
 
 def read_server_properties(path: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ottla.cli.topic_sources import Directories
 from ottla.cli.transaction_questions import TransactionQuestions
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.record.batch import Batch, RecordBatch
-from ottla.storage.reader import ReadOnlyLog
+from ottla.storage.reading.reader import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
 

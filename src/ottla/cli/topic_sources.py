@@ -18,8 +18,8 @@ from ottla.cli.server_properties import given_settings
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import CLUSTER_METADATA
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.replacement import remove_all_cleaned
 from ottla.storage.compaction.sieves import new_sieve
 from ottla.storage.compaction.verdict import LastRecord
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction
 
 NICENESS = 10
 PR_SET_PDEATHSIG = 1

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from ottla.base.clock import Clock
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.storage.flushing import carry_out, finish
+from ottla.storage.log.flushing import carry_out, finish
 
 logger = logging.getLogger(__name__)
 

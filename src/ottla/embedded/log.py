@@ -36,10 +36,10 @@ from ottla.embedded.open_files import allow_open_files
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Record
-from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.append import LongPreparationError
-from ottla.storage.checked_batches import checked_batches, checked_records
-from ottla.storage.partition_log import Isolation, PartitionLog
+from ottla.storage.log.append import LongPreparationError
+from ottla.storage.log.checked_batches import checked_batches, checked_records
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 CLOSED = "this log is closed; open it again"
 FORKED = (

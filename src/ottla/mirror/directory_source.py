@@ -16,10 +16,10 @@ from ottla.coordinator.offsets.records import (
 )
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.record import Record
-from ottla.storage.locating import locate, locate_partition
-from ottla.storage.overtaking import ask_log
-from ottla.storage.read_damage import Damage
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.locating import locate, locate_partition
+from ottla.storage.reading.overtaking import ask_log
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 
 
 class DirectorySource:

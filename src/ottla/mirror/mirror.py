@@ -32,7 +32,7 @@ from ottla.mirror.source import Bounds, Selection, Source, SourceTopic
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
-from ottla.storage import time_index
+from ottla.storage.index import time_index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

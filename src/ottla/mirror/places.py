@@ -10,7 +10,7 @@ from ottla.embedded.log import parse_address
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source
-from ottla.storage.read_damage import Damage
+from ottla.storage.reading.read_damage import Damage
 
 ADDRESS = re.compile(r"(\[[^\]/]+\]|[^/:]+):\d+")
 

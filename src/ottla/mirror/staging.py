@@ -22,10 +22,15 @@ from ottla.base.files import OsFileSystem, join
 from ottla.config.setting import INT32_MAX
 from ottla.mirror.plan import BulkCopy
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
-from ottla.storage.clean_shutdown import remove_clean_shutdown
-from ottla.storage.filenames import CLEAN_SHUTDOWN, LOCK, log_file_name, partition_directory_name
-from ottla.storage.reader import open_for_reading
-from ottla.storage.witness import dismiss_witness
+from ottla.storage.files.clean_shutdown import remove_clean_shutdown
+from ottla.storage.files.filenames import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    log_file_name,
+    partition_directory_name,
+)
+from ottla.storage.files.witness import dismiss_witness
+from ottla.storage.reading.reader import open_for_reading
 
 STAGING = ".mirror-staging"
 """Its name is no partition's, so a broker passes it over."""

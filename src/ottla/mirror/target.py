@@ -27,8 +27,8 @@ from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging
 from ottla.record.batch import LENGTH_END, OFFSET_AND_LENGTH, Batch
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import (
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_fully_and_start_at,

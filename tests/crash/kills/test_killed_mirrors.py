@@ -18,7 +18,7 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.staging import STAGING
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.spark.mirror import Step
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 from tests.crash.kills.feeding import feed, feed_broker, values_of
 from tests.crash.kills.jobs import COPIED, TOPIC
 from tests.crash.kills.plan import Victim

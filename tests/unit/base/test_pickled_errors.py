@@ -17,7 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.client.reading import FetchFrom
 from ottla.spark.loading.plan import TopicPartition
-from ottla.storage.append import LongPreparationError
+from ottla.storage.log.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {
     "str": "text",

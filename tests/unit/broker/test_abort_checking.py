@@ -12,10 +12,10 @@ from ottla.broker.waiting import WaitingFetch
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.abort_check import SLICE_COUNT
-from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.abort_check import SLICE_COUNT
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.brokers import NOW_MS, at, disk, open_broker
 

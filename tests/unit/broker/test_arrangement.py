@@ -8,9 +8,9 @@ from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.broker.arrangement import arrange, find_lost
 from ottla.broker.topic_file import TopicEntry, TopicFile
-from ottla.storage.filenames import parse_directory_name
-from ottla.storage.found_log import Fate, FoundLog
-from ottla.storage.witness import Witness
+from ottla.storage.files.filenames import parse_directory_name
+from ottla.storage.files.witness import Witness
+from ottla.storage.recovery.found_log import Fate, FoundLog
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"

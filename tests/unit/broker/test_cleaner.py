@@ -15,12 +15,12 @@ from ottla.broker.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.storage.checkpoints import OffsetCheckpoint
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.filenames import FileSuffix, parse_file_name
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import FileSuffix, parse_file_name
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem, FaultyFileSystem
 from tests.brokers import NOW_MS, disk, open_broker
 

@@ -24,8 +24,8 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from ottla.storage.filenames import log_file_name
-from ottla.storage.inspection.repair import RepairOptions, repair
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.files.filenames import log_file_name
 from ottla.testing import FakeFileSystem
 from tests.asking import Asker
 from tests.brokers import NOW_MS, at, disk, open_broker

@@ -25,8 +25,8 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from ottla.storage.checkpoints import checkpoint_text
-from ottla.storage.meta_properties import read_meta_properties, write_meta_properties
+from ottla.storage.files.checkpoints import checkpoint_text
+from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from tests.brokers import NOW_MS, batch, disk, id_of, open_broker

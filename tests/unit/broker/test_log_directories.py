@@ -13,7 +13,7 @@ from ottla.broker.config_changes import Alteration, ConfigChange
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.storage.meta_properties import read_meta_properties
+from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.asking import Asker

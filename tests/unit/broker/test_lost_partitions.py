@@ -14,9 +14,9 @@ from ottla.broker.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.filenames import CHECKPOINT_RECOVERY_POINT, WITNESS
-from ottla.storage.inspection.giving_up import give_up
-from ottla.storage.partition_log import Isolation
+from ottla.storage.diagnosis.giving_up import give_up
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, WITNESS
+from ottla.storage.log.partition_log import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.brokers import NOW_MS, batch, disk, open_broker
 

@@ -6,9 +6,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.log_copy import LogCopy
-from ottla.storage.producer_state import AppendOrigin
-from ottla.storage.truncation import delete_records_before, delete_segments_below_start
+from ottla.storage.log.log_copy import LogCopy
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.brokers import NOW_MS, batch, disk
 from tests.log_support import values

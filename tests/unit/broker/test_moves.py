@@ -9,8 +9,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from ottla.storage.flushing import carry_out, finish
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.flushing import carry_out, finish
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.brokers import NOW_MS, at, batch, disk

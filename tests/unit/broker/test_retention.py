@@ -9,7 +9,7 @@ from ottla.base.moment import Moment
 from ottla.broker import retention
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from ottla.storage.filenames import WITNESS
+from ottla.storage.files.filenames import WITNESS
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind

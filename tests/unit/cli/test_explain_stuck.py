@@ -29,7 +29,7 @@ from ottla.coordinator.transaction.records import (
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.producer_state import AppendOrigin
 from tests.brokers import NOW_MS
 
 FAR_AWAY_MS = 1 << 42

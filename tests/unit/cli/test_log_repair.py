@@ -10,8 +10,8 @@ from ottla.base.files import OsFileSystem
 from ottla.cli.log import log_group
 from ottla.cli.log_repair import lost_text
 from ottla.cli.main import main
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.findings import LostOffsets
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import LostOffsets
 from tests.damaged_logs import (
     Files,
     bad_record,

@@ -19,7 +19,7 @@ import ottla
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
 from ottla.embedded.interrupts import HeldInterrupts
-from ottla.storage.inspection.directory_check import check
+from ottla.storage.diagnosis.directory_check import check
 
 PACKAGE = str(Path(ottla.__file__).parent)
 

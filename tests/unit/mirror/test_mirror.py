@@ -10,8 +10,8 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
-from ottla.storage.partition_log import Isolation
-from ottla.storage.truncation import truncate_to
+from ottla.storage.log.partition_log import Isolation
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.brokers import NOW_MS, at, batch
 from tests.mirroring import (

@@ -7,8 +7,8 @@ import pytest
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.record.batch import CRC_POSITION, LEADER_EPOCH_POSITION
-from ottla.storage.filenames import WITNESS
-from ottla.storage.truncation import delete_records_before, truncate_to
+from ottla.storage.files.filenames import WITNESS
+from ottla.storage.log.truncation import delete_records_before, truncate_to
 from ottla.testing import FakeFileSystem
 from tests.brokers import NOW_MS, at, batch
 from tests.log_support import batch as log_batch

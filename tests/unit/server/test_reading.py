@@ -20,7 +20,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.server.apis import APIS
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.producer_state import AppendOrigin
 from tests.asking import Asker
 from tests.brokers import batch, disk, open_broker
 

@@ -18,7 +18,7 @@ from ottla.spark.reading.options import Isolation
 from ottla.spark.reading.splits import TaskWishes
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import OffsetRange
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.producer_state import AppendOrigin
 
 pytest.importorskip("pyarrow")
 

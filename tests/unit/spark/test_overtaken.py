@@ -18,7 +18,7 @@ from ottla.spark.reading.stream_offset import StreamOffset
 from ottla.spark.reading.stream_plan import ends_of, go_on, plan_batch
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import OffsetRange
-from ottla.storage.reader import open_for_reading
+from ottla.storage.reading.reader import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from tests.mirroring import SOURCE

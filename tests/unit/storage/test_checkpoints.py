@@ -6,8 +6,8 @@ from hypothesis import given
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file
-from ottla.storage.checkpoints import OffsetCheckpoint
-from ottla.storage.filenames import is_legal_topic_name
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import is_legal_topic_name
 from ottla.testing import FakeFileSystem
 
 PATH = "replication-offset-checkpoint"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from ottla.base.files import read_file
-from ottla.storage.clean_shutdown import (
+from ottla.storage.files.clean_shutdown import (
     CleanShutdown,
     read_clean_shutdown,
     remove_clean_shutdown,

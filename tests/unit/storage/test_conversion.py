@@ -13,7 +13,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import LegacyBatch, build_message, inner_messages
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record, read_records
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, open_log, read_all
 from tests.old_messages import build_wrapper

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from ottla.storage.filenames import (
+from ottla.storage.files.filenames import (
     MAX_OFFSET,
     DirectoryState,
     FileKind,

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.errors import StorageError
 from ottla.config.topic import TopicConfig
-from ottla.storage.flushing import carry_out, due_flush, finish, plan_flush
-from ottla.storage.producer_snapshot import read_snapshot
-from ottla.storage.truncation import truncate_to
+from ottla.storage.index.producer_snapshot import read_snapshot
+from ottla.storage.log.flushing import carry_out, due_flush, finish, plan_flush
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,

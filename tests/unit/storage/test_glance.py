@@ -3,10 +3,10 @@
 import pytest
 
 from ottla.config.topic import TopicConfig
-from ottla.storage.glance import glance_at_largest
-from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY
-from ottla.storage.segment import Segment
-from ottla.storage.time_index import ENTRY as TIME_ENTRY
+from ottla.storage.index.offset_index import ENTRY as OFFSET_ENTRY
+from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
+from ottla.storage.segment.glance import glance_at_largest
+from ottla.storage.segment.segment import Segment
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, TOPIC_ID, append, open_directory
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from ottla.storage.java_properties import parse_properties, properties_line
+from ottla.storage.files.java_properties import parse_properties, properties_line
 
 TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), max_size=20)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
-from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.testing import FakeFileSystem
 
 PATH = "leader-epoch-checkpoint"

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSystem, replace_file
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.truncation import delete_records_before
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,

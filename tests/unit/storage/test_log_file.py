@@ -10,7 +10,7 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from ottla.storage.log_file import LogFile
+from ottla.storage.files.log_file import LogFile
 from ottla.testing import FakeFileSystem
 
 Entry = tuple[bytes, int]

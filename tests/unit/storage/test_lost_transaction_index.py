@@ -7,12 +7,12 @@ import pytest
 
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.repair import RepairOptions, repair
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.reader import open_for_reading
-from ottla.storage.transaction_index import ENTRY
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.index.transaction_index import ENTRY
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.reading.reader import open_for_reading
+from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.damaged_logs import PARTITION, Files, sound_files
 from tests.log_support import DIRECTORY, NOW_MS, SMALL, open_directory

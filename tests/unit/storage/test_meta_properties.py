@@ -7,7 +7,7 @@ from hypothesis import given
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
 from ottla.base.ids import parse_uuid
-from ottla.storage.meta_properties import (
+from ottla.storage.files.meta_properties import (
     MetaProperties,
     java_date,
     read_meta_properties,

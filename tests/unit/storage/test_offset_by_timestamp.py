@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.config.topic import TopicConfig
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import delete_records_before, delete_segments_below_start
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, TOPIC_ID, batch, open_directory, open_log
 

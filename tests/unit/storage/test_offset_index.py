@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.index.offset_index import OffsetIndex
 from ottla.testing import FakeFileSystem
 
 PATH = "00000000000000000100.index"

@@ -11,8 +11,8 @@ from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem, join
 from ottla.base.open_files import LEAST_OPEN, OpenFiles
 from ottla.broker.topics import NewTopic
-from ottla.storage.log_file import LogFile
-from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.index.offset_index import OffsetIndex
 from ottla.testing import FakeFileSystem
 from ottla.testing.file_system import FakeFile
 from tests.brokers import batch, disk, open_broker

@@ -12,9 +12,9 @@ from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
 from ottla.record.record import read_records
-from ottla.storage.offset_by_timestamp import FoundOffset
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.log.offset_by_timestamp import FoundOffset
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, SMALL, append, batch, fill, open_log, read_all, values
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
 from ottla.base.ids import ZERO_UUID, parse_uuid
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
+from ottla.storage.files.partition_metadata import read_topic_id, write_topic_id
 from ottla.testing import FakeFileSystem
 
 PATH = "partition.metadata"

@@ -11,10 +11,10 @@ from ottla.base.files import FileSystem
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import MAX_SEQUENCE
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage import producer_recall
-from ottla.storage.append import AppendInfo
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import truncate_to
+from ottla.storage.log import producer_recall
+from ottla.storage.log.append import AppendInfo
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import COMPACTED, clean
 from tests.log_support import NOW_MS, TOPIC_ID, append, open_directory, values

@@ -7,7 +7,7 @@ from hypothesis import given
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
 from ottla.codec.crc32c import crc32c
-from ottla.storage.producer_snapshot import (
+from ottla.storage.index.producer_snapshot import (
     HEADER,
     ProducerSnapshotEntry,
     read_snapshot,

@@ -10,22 +10,22 @@ from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.files import join, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
-from ottla.storage.checkpoints import OffsetCheckpoint
-from ottla.storage.filenames import (
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     WITNESS,
     log_file_name,
 )
-from ottla.storage.inspection.repair import RepairOptions, repair
-from ottla.storage.partition_log import Isolation
-from ottla.storage.read_damage import Damage
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
-from ottla.storage.truncation import (
+from ottla.storage.log.partition_log import Isolation
+from ottla.storage.log.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_to,
 )
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 

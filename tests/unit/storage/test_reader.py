@@ -10,23 +10,23 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage import segment_reader
-from ottla.storage.append import AppendInfo
-from ottla.storage.checkpoints import OffsetCheckpoint
-from ottla.storage.filenames import (
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     WITNESSED_LOG_STARTS,
     delete_directory_name,
     log_file_name,
 )
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.log_starts import LogStarts
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
-from ottla.storage.reader import ReadOnlyLog, open_for_reading
-from ottla.storage.transaction_index import AbortedTransaction
-from ottla.storage.truncation import delete_records_before
+from ottla.storage.files.log_starts import LogStarts
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.append import AppendInfo
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.truncation import delete_records_before
+from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.segment.segment import segment_reader
 from ottla.testing import FakeFileSystem
 from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
 

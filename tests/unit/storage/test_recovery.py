@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.base.files import remove_if_present
-from ottla.storage.filenames import WITNESS
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import delete_records_before
+from ottla.storage.files.filenames import WITNESS
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
 

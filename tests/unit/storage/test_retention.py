@@ -6,9 +6,10 @@ import pytest
 
 from ottla.base.files import FileSlice
 from ottla.config.topic import TopicConfig
-from ottla.storage.filenames import WITNESS
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.retention import (
+from ottla.storage.files.filenames import WITNESS
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.truncation import delete_segments_below_start
+from ottla.storage.retention.retention import (
     Blocker,
     LogFacts,
     Rule,
@@ -19,7 +20,6 @@ from ottla.storage.retention import (
     judge,
     plan_retention,
 )
-from ottla.storage.truncation import delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import (
     NOW_MS,

@@ -6,15 +6,15 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file
-from ottla.storage.filenames import SEAMS, parse_file_name
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.dump import dump_file
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.inspection.rows import PropertyRow
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.sealed import unsealed
-from ottla.storage.seams import Seams, parse_seams
-from ottla.storage.truncation import truncate_fully_and_start_at, truncate_to
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.dump import dump_file
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.diagnosis.rows import PropertyRow
+from ottla.storage.files.filenames import SEAMS, parse_file_name
+from ottla.storage.files.sealed import unsealed
+from ottla.storage.files.seams import Seams, parse_seams
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.log_support import NOW_MS, SMALL, batch, fill, open_log, values
 

@@ -9,10 +9,10 @@ from ottla.codec.compression import Compression
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from ottla.storage import segment_reader
-from ottla.storage.filenames import FileKind, log_file_name, offset_index_file_name
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.segment_reader import (
+from ottla.storage.files.filenames import FileKind, log_file_name, offset_index_file_name
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.segment.segment import segment_reader
+from ottla.storage.segment.segment_reader import (
     LISTING_ATTEMPTS,
     SegmentFiles,
     SegmentReader,

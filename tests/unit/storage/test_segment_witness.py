@@ -7,16 +7,15 @@ from ottla.base.files import join, parent_directory, read_file, replace_file
 from ottla.record.batch import LEADER_EPOCH_POSITION, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import DamagedSegmentError
-from ottla.storage.filenames import FileSuffix, parse_witness_name, witness_file_name
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.dump import dump_file
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.inspection.repair import RepairOptions, repair
-from ottla.storage.inspection.rows import PropertyRow
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import Isolation, PartitionLog
-from ottla.storage.sealed import read_sealed, unsealed
-from ottla.storage.segment_witness import (
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.dump import dump_file
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.diagnosis.rows import PropertyRow
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import FileSuffix, parse_witness_name, witness_file_name
+from ottla.storage.files.sealed import read_sealed, unsealed
+from ottla.storage.files.segment_witness import (
     BLOCK_SIZE,
     BlockSums,
     SegmentWitness,
@@ -25,7 +24,8 @@ from ottla.storage.segment_witness import (
     segment_witness_text,
     wrong_places,
 )
-from ottla.storage.truncation import truncate_to
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import COMPACTED, clean
 from tests.log_support import NOW_MS, TOPIC_ID, open_directory

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, OsFileSystem, read_file
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.sparse_index import WARM_SIZE
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.sparse_index import WARM_SIZE
+from ottla.storage.index.time_index import TimeIndex
 from ottla.testing import FakeFileSystem
 
 SIZE = 100 * 8

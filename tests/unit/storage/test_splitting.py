@@ -10,8 +10,8 @@ from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.splitting import Piece, pieces_of
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.segment.splitting import Piece, pieces_of
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.log_support import NOW_MS, SMALL, open_log, read_all
 from tests.old_messages import build_wrapper

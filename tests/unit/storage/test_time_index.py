@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.index.time_index import TimeIndex
 from ottla.testing import FakeFileSystem
 
 PATH = "00000000000000000100.timeindex"

@@ -5,9 +5,9 @@ import pytest
 from ottla.base.files import read_file, replace_file
 from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.checkpoints import OffsetCheckpoint
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import AppendOrigin
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
 from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, batch, open_directory
 

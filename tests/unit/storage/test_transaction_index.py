@@ -9,8 +9,8 @@ from hypothesis import given
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, OsFileSystem, read_file
-from ottla.storage import transaction_index
-from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.index import transaction_index
+from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.testing import FakeFileSystem
 
 PATH = "00000000000000000100.txnindex"

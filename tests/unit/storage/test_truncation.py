@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.base.errors import ApiError
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.truncation import (
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import (
     delete_records_before,
     delete_segments_below_start,
     truncate_fully_and_start_at,

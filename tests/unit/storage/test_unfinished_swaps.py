@@ -14,8 +14,8 @@ import pytest
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.filenames import WITNESS
-from ottla.storage.recovery import LoadRequest, recover
+from ottla.storage.files.filenames import WITNESS
+from ottla.storage.recovery.recovery import LoadRequest, recover
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.log_support import NOW_MS
 

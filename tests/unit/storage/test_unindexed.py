@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.storage.unindexed import MAX_PLACES, UnindexedAppends
+from ottla.storage.index.unindexed import MAX_PLACES, UnindexedAppends
 
 SIZE = 100
 

@@ -7,7 +7,10 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
 from ottla.record.batch import BASE_OFFSET
-from ottla.storage.filenames import (
+from ottla.storage.diagnosis.dump import dump_file
+from ottla.storage.diagnosis.rows import PropertyRow
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -15,22 +18,19 @@ from ottla.storage.filenames import (
     WITNESSED_LOG_STARTS,
     WITNESSED_META_PROPERTIES,
 )
-from ottla.storage.inspection.dump import dump_file
-from ottla.storage.inspection.rows import PropertyRow
-from ottla.storage.log_directory import LogDirectory
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.sealed import sealed, unsealed
-from ottla.storage.truncation import (
-    delete_records_before,
-    truncate_fully_and_start_at,
-    truncate_to,
-)
-from ottla.storage.witness import (
+from ottla.storage.files.sealed import sealed, unsealed
+from ottla.storage.files.witness import (
     Witness,
     dismiss_witness,
     parse_witness,
     read_witness,
     witness_text,
+)
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import (
+    delete_records_before,
+    truncate_fully_and_start_at,
+    truncate_to,
 )
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.log_support import NOW_MS, SMALL, TOPIC_ID, batch, fill, open_directory, open_log, values

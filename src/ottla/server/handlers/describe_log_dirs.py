@@ -18,8 +18,8 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.server.call import Call
-from ottla.storage.found_log import TopicPartition
-from ottla.storage.log_directory import LogDirectory
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.recovery.found_log import TopicPartition
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:

@@ -14,7 +14,7 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ottla.server.call import Call
-from ottla.storage.producer_state import ProducerEntry
+from ottla.storage.log.producer_state import ProducerEntry
 
 
 def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:

@@ -18,8 +18,12 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.server.call import Call
-from ottla.storage.offset_by_timestamp import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
-from ottla.storage.partition_log import Isolation
+from ottla.storage.log.offset_by_timestamp import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
+from ottla.storage.log.partition_log import Isolation
 
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4

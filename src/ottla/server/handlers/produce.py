@@ -30,7 +30,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.server.call import Call, Later
 from ottla.server.fencing import refusal_of_write
-from ottla.storage.append import InvalidRecordsError, LongPreparationError, PreparedRecords
+from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
 

@@ -23,19 +23,19 @@ from ottla.spark.reading.options import Isolation
 from ottla.spark.reading.splits import Stretch, TaskWishes, split_ranges
 from ottla.spark.reading.topic_choice import TopicChoice
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
-from ottla.storage.aborted_ranges import AbortedRanges
-from ottla.storage.index_marks import index_marks
-from ottla.storage.locating import locate
-from ottla.storage.overtaking import ask_log
-from ottla.storage.read_damage import Damage
-from ottla.storage.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
-from ottla.storage.time_search import first_offset_at
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.files.index_marks import index_marks
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.reading.locating import locate
+from ottla.storage.reading.overtaking import ask_log
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.storage.segment.time_search import first_offset_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.storage.segment_reader import Region, SegmentFiles
+    from ottla.storage.segment.segment_reader import Region, SegmentFiles
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ottla.spark.reading.client_options import BOOTSTRAP_OPTION
 from ottla.spark.reading.options import ReadOptions
 from ottla.spark.reading.splits import TaskWishes
 from ottla.spark.tables.manifest import BatchRollUp, OffsetRange
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ottla.config.topic import TopicConfig
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.segment import Segment
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.segment.segment import Segment
 
 
 class Bound(Enum):

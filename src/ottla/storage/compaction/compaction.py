@@ -29,9 +29,9 @@ from ottla.storage.compaction.sieve import (
 )
 from ottla.storage.compaction.transactions import CleanedTransactions
 from ottla.storage.compaction.verdict import BatchJudge, LastRecord, Verdict
-from ottla.storage.filenames import log_file_name, witness_file_name
-from ottla.storage.segment_witness import BlockComparison, WitnessOfSegment
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.files.filenames import log_file_name, witness_file_name
+from ottla.storage.files.segment_witness import BlockComparison, WitnessOfSegment
+from ottla.storage.index.transaction_index import AbortedTransaction
 
 MAX_GROUP_ROWS = 65_536
 """Records that a sieve is given at once, about."""

@@ -18,10 +18,10 @@ from ottla.base.files import (
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import batch_at
-from ottla.storage.filenames import FileSuffix, segment_file_names, witness_file_name
-from ottla.storage.segment import Segment, TimestampOffset
-from ottla.storage.segment_witness import BlockSums, SegmentWitness, segment_witness_text
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.files.filenames import FileSuffix, segment_file_names, witness_file_name
+from ottla.storage.files.segment_witness import BlockSums, SegmentWitness, segment_witness_text
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.segment.segment import Segment, TimestampOffset
 
 
 class CleanedSegment(Segment):

@@ -9,9 +9,9 @@ from ottla.storage.compaction.compaction import CompactionPlan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
 from ottla.storage.compaction.offset_map import SLOT
 from ottla.storage.compaction.verdict import LastRecord
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.producer_state import ProducerState
-from ottla.storage.segment import Segment
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import ProducerState
+from ottla.storage.segment.segment import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.storage.compaction.compaction import CleanedGroup
-from ottla.storage.filenames import (
+from ottla.storage.files.filenames import (
     SEGMENT_KINDS,
     FileKind,
     FileName,
@@ -18,8 +18,8 @@ from ottla.storage.filenames import (
     segment_file_names,
     witness_file_name,
 )
-from ottla.storage.partition_log import PartitionLog
-from ottla.storage.retired import RetiredSegment
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.retired import RetiredSegment
 
 
 def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:

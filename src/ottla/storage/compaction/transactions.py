@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ottla.record.batch import Batch
 from ottla.record.control import ControlRecordType, control_type
 from ottla.record.record import read_records
-from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

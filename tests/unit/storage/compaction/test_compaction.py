@@ -20,7 +20,7 @@ from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.planning import MapMemory
 from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.vector_sieve import VectorSieve
-from ottla.storage.partition_log import PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored
 from tests.log_support import NOW_MS, open_log

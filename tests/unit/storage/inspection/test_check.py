@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import UserError
 from ottla.base.files import read_file
-from ottla.storage.inspection.directory_check import CheckReport, check
-from ottla.storage.inspection.findings import Finding, FindingKind
-from ottla.storage.inspection.producer_checks import PRODUCER_EXPIRATION_MS
-from ottla.storage.producer_snapshot import format_snapshot, parse_snapshot
+from ottla.storage.diagnosis.directory_check import CheckReport, check
+from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
+from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.damaged_logs import (
     DERIVED_CASES,

@@ -6,9 +6,9 @@ from ottla.base.errors import UserError
 from ottla.base.files import read_file
 from ottla.record.batch import RecordBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.inspection import rows
-from ottla.storage.inspection.dump import dump_file, files_to_dump
-from ottla.storage.inspection.rows import Row
+from ottla.storage.diagnosis import rows
+from ottla.storage.diagnosis.dump import dump_file, files_to_dump
+from ottla.storage.diagnosis.rows import Row
 from ottla.testing import FakeFileSystem
 from tests.log_support import NOW_MS, TOPIC_ID, batch, fill, open_directory, open_log
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, read_file
 from ottla.record.record import read_records
-from ottla.storage.filenames import WITNESS
-from ottla.storage.inspection.directory_check import check
-from ottla.storage.inspection.findings import FindingKind
-from ottla.storage.inspection.log_scan import ScannedBatch, scan_log
-from ottla.storage.inspection.rebuild import log_offsets
-from ottla.storage.inspection.repair import RepairOptions, copy_directory, plan_for, repair
-from ottla.storage.inspection.repair_plan import RepairPlan
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
+from ottla.storage.diagnosis.rebuild import log_offsets
+from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_for, repair
+from ottla.storage.diagnosis.repair_plan import RepairPlan
+from ottla.storage.files.filenames import WITNESS
 from ottla.testing import CrashMode, every_crash_point
 from tests.damaged_logs import (
     DERIVED_CASES,

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.storage.inspection.roles import (
+from ottla.storage.diagnosis.roles import (
     DirectoryKind,
     Role,
     describe,

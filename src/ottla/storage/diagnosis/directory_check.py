@@ -1,0 +1,341 @@
+"""A whole log directory: every partition, and the files that speak of all of them.
+
+Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkpoints are read
+before the logs, so that on a live directory they can only lie behind.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSystem, base_name, join, parent_directory
+from ottla.base.ids import Uuid
+from ottla.storage.diagnosis.dump import dump_file
+from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.diagnosis.partition_check import (
+    CheckOptions,
+    PartitionReport,
+    check_partition,
+)
+from ottla.storage.diagnosis.roles import (
+    DirectoryKind,
+    Role,
+    describe,
+    directory_kind,
+    is_directory,
+)
+from ottla.storage.diagnosis.rows import DamageRow
+from ottla.storage.files import filenames
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import DirectoryState, parse_directory_name
+from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
+from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.files.seams import gapless_from
+from ottla.storage.files.witness import read_witness
+from ottla.storage.recovery.lost_offsets import lost_front
+
+TopicPartition = tuple[str, int]
+
+CHECKPOINTS = {
+    filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",
+    filenames.CHECKPOINT_LOG_START: "log start",
+    filenames.CHECKPOINT_HIGH_WATERMARK: "high watermark",
+    filenames.CHECKPOINT_CLEANER: "first offset to compact",
+}
+"""File -> what its offsets are."""
+
+BROKER_ROLES = (
+    Role.OTTLA_COPY,
+    Role.OTTLA_TOPICS,
+    Role.OTTLA_CLUSTER,
+    Role.OTTLA_ADOPTION,
+    Role.OTTLA_PRODUCER_IDS,
+)
+
+OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """All that was found. `is_sound` when there is nothing but notes."""
+
+    path: str
+    kind: DirectoryKind
+    is_live: bool
+    partitions: list[PartitionReport] = field(default_factory=list)
+    own_findings: list[Finding] = field(default_factory=list)
+    """Of the directory itself, not of a partition."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [
+            *self.own_findings,
+            *(finding for report in self.partitions for finding in report.findings),
+        ]
+
+    @property
+    def is_sound(self) -> bool:
+        return all(finding.is_note for finding in self.findings)
+
+
+def check(
+    file_system: FileSystem,
+    path: str,
+    *,
+    deep: bool = False,
+    is_locked_by_us: bool = False,
+) -> CheckReport:
+    """Checks a log directory or one partition's; raises `UserError` and `OSError`."""
+    status = file_system.status(path)
+    if status is None or not status.is_directory:
+        raise UserError(f"{path} is no directory; name one of log.dirs, or one partition's")
+    kind = directory_kind(file_system, path)
+    is_whole = kind is DirectoryKind.LOG_DIRECTORY
+    lock_directory = path if is_whole else parent_directory(path)
+    is_live = not is_locked_by_us and is_in_use(file_system, lock_directory)
+    report = CheckReport(path, kind, is_live)
+    options = CheckOptions(deep=deep, is_live=is_live)
+    if is_whole:
+        _DirectoryCheck(file_system, report, options).run()
+        if not is_live and not is_locked_by_us:
+            report.own_findings += _clean_stop_findings(file_system, path)
+    else:
+        report.partitions.append(check_partition(file_system, path, options))
+        report.own_findings += _topic_id_findings(file_system, path)
+    return report
+
+
+def is_in_use(file_system: FileSystem, directory: str) -> bool:
+    """Whether somebody holds the directory's lock: it is tried, and let go at once.
+
+    A directory without the file was never locked; none is made. Where this process may not open
+    the file it says no.
+    """
+    path = join(directory, filenames.LOCK)
+    if file_system.status(path) is None:
+        return False
+    try:
+        lock = file_system.lock(path)
+    except OSError:
+        return False
+    if lock is not None:
+        lock.release()
+    return lock is None
+
+
+class _DirectoryCheck:
+    def __init__(self, file_system: FileSystem, report: CheckReport, options: CheckOptions) -> None:
+        self._files = file_system
+        self._path = report.path
+        self._report = report
+        self._options = options
+        self._ids: dict[str, tuple[Uuid, str]] = {}
+        self._unread_ids: list[tuple[str, Finding]] = []
+        mark = join(report.path, filenames.CLEAN_SHUTDOWN)
+        self._is_clean = not options.is_live and file_system.status(mark) is not None
+
+    def run(self) -> None:
+        checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
+        self._add(self._check_own_files())
+        logs: dict[TopicPartition, PartitionReport] = {}
+        for name in self._files.list(self._path):
+            path = join(self._path, name)
+            if not is_directory(self._files, path):
+                continue
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                self._add(_judge_directory(name, path, parsed.state if parsed else None))
+                continue
+            key = parsed.topic, parsed.partition
+            cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
+            logs[key] = self._check_partition(parsed.topic, path, cleaned_until)
+        self._add(self._check_topic_ids())
+        for name, entries in checkpoints.items():
+            self._add(self._check_entries(name, entries, logs))
+        if self._is_clean:
+            self._add(self._check_ends(checkpoints[filenames.CHECKPOINT_RECOVERY_POINT], logs))
+        if not self._options.is_live:
+            self._add(self._check_gaps(checkpoints, logs))
+
+    def _add(self, findings: Iterator[Finding]) -> None:
+        self._report.own_findings.extend(findings)
+
+    def _check_partition(self, topic: str, path: str, cleaned_until: int) -> PartitionReport:
+        options = replace(self._options, cleaned_until=cleaned_until)
+        report = check_partition(self._files, path, options)
+        self._report.partitions.append(report)
+        metadata_path = join(path, filenames.PARTITION_METADATA)
+        found = list(_topic_id_findings(self._files, path))
+        self._unread_ids.extend((topic, one) for one in found)
+        topic_id = None if found else read_topic_id(self._files, metadata_path)
+        if topic_id is not None:
+            known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
+            if known != topic_id:
+                reason = f"has another topic id than {known_path}"
+                kind = FindingKind.PARTITION_METADATA
+                self._add(iter([_finding(kind, metadata_path, None, reason)]))
+        return report
+
+    def _check_topic_ids(self) -> Iterator[Finding]:
+        """Unreadable ones; all partitions of a topic have the same, so another one can help."""
+        for topic, finding in self._unread_ids:
+            topic_id = finding.topic_id or self._ids.get(topic, (None, ""))[0]
+            yield replace(finding, topic_id=topic_id)
+
+    def _check_own_files(self) -> Iterator[Finding]:
+        for name in self._files.list(self._path):
+            path = join(self._path, name)
+            if is_directory(self._files, path) or name in OLD_FILES:
+                continue
+            described = describe(name)
+            if name.endswith(".tmp"):
+                yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
+            elif described.is_cut:
+                yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
+            elif described.role in BROKER_ROLES:
+                yield from self._check_broker_file(path)
+            elif described.role is Role.UNKNOWN:
+                yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
+        yield from self._check_meta_properties()
+
+    def _check_broker_file(self, path: str) -> Iterator[Finding]:
+        for row in dump_file(self._files, path):
+            if isinstance(row, DamageRow):
+                is_copy = describe(base_name(path)).role is Role.OTTLA_COPY
+                kind = FindingKind.CHECKPOINT if is_copy else FindingKind.BROKER_FILE
+                yield _finding(kind, path, row.position, row.reason)
+
+    def _check_meta_properties(self) -> Iterator[Finding]:
+        path = join(self._path, filenames.META_PROPERTIES)
+        try:
+            if read_meta_properties(self._files, path) is None:
+                reason = "is missing: nobody knows whose directory this is"
+                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+            elif has_flipped_bit(self._files, self._path):
+                reason = "differs by one bit from its copy: the next start takes that back"
+                yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
+        except CorruptionError as error:
+            yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
+
+    # Checkpoints
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        path = join(self._path, name)
+        try:
+            return OffsetCheckpoint(self._files, path).read()
+        except CorruptionError as error:
+            self._add(iter([_finding(FindingKind.CHECKPOINT, path, error.position, error.reason)]))
+            return {}
+
+    def _check_entries(
+        self,
+        name: str,
+        entries: dict[TopicPartition, int],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        path, what = join(self._path, name), CHECKPOINTS[name]
+        absent = 0
+        for (topic, partition), offset in entries.items():
+            log = logs.get((topic, partition))
+            absent += log is None
+            if log is None or 0 <= offset <= log.end_offset:
+                continue
+            yield Finding(
+                kind=FindingKind.CHECKPOINT_ENTRY,
+                path=path,
+                position=None,
+                reason=f"{what} {offset} of {topic}-{partition} lies outside its log, which "
+                f"has offsets {log.start_offset} to {log.end_offset - 1}",
+                entry=(topic, partition, log.end_offset if offset > 0 else 0),
+            )
+        if absent:
+            partitions = "a partition that is" if absent == 1 else f"{absent} partitions that are"
+            reason = f"names {partitions} not in this directory"
+            yield _finding(FindingKind.STATE, path, None, reason)
+
+    def _check_ends(
+        self,
+        recovery_points: dict[TopicPartition, int],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        """A clean stop records where each log ended."""
+        for key, log in logs.items():
+            recorded = recovery_points.get(key)
+            if recorded is not None and recorded < log.end_offset:
+                reason = f"ends at offset {log.end_offset}, but at {recorded} when it was stopped"
+                yield _finding(FindingKind.STATE, log.path, None, reason)
+
+    def _check_gaps(
+        self,
+        checkpoints: dict[str, dict[TopicPartition, int]],
+        logs: dict[TopicPartition, PartitionReport],
+    ) -> Iterator[Finding]:
+        """Offsets that are missing before a segment are lost, unless compaction was there.
+
+        After an unclean stop the next start looks at each log from its recovery point on
+        (`recovery`), and drops what it finds after a gap.
+        """
+        for key, log in logs.items():
+            start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
+            front = lost_front(self._files, log.path, log.start_offset, start)
+            if front is not None:
+                reason = f"{front.reason}; {front.offsets} are lost"
+                yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)
+            recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
+            cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
+            gapless = gapless_from(log.witnessed, None, cleaned_until)
+            for base_offset, first in log.gaps:
+                path = join(log.path, filenames.log_file_name(base_offset))
+                missing = f"offsets {first} to {base_offset - 1}"
+                if not self._is_clean and base_offset > max(recovery_point, cleaned_until):
+                    yield Finding(
+                        kind=FindingKind.GAP,
+                        path=path,
+                        position=None,
+                        reason=f"the next start would drop it, and what follows, since {missing} "
+                        "are missing before it",
+                        entry=(*key, log.end_offset),
+                    )
+                elif gapless is not None and max(first, gapless) < base_offset:
+                    kind, reason = FindingKind.LOST_OFFSETS, f"{missing} before it are lost"
+                    yield _finding(kind, path, None, reason)
+
+
+def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    if file_system.status(join(directory, filenames.CLEAN_SHUTDOWN)) is None:
+        reason = "was not stopped cleanly: the next start recovers it"
+        yield _finding(FindingKind.STATE, directory, None, reason)
+
+
+def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
+    path = join(directory, filenames.PARTITION_METADATA)
+    witness = read_witness(file_system, directory)
+    told = witness.topic_id if witness else None
+    try:
+        topic_id = read_topic_id(file_system, path)
+    except CorruptionError as error:
+        kind = FindingKind.PARTITION_METADATA
+        found = _finding(kind, path, error.position, error.reason)
+        yield replace(found, topic_id=told)
+        return
+    if told and is_id_with_flipped_bit(file_system, path, told):
+        reason = f"differs by one bit from what {filenames.WITNESS} says"
+        yield replace(_finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=told)
+    if topic_id is None:
+        reason = "is missing: made before Kafka 2.8, or lost"
+        yield _finding(FindingKind.STATE, path, None, reason)
+
+
+def _judge_directory(name: str, path: str, state: DirectoryState | None) -> Iterator[Finding]:
+    if state is DirectoryState.DELETE:
+        yield _finding(FindingKind.LEFTOVER, path, None, "is of a deleted topic, to be removed")
+    elif state is DirectoryState.FUTURE:
+        yield _finding(FindingKind.STATE, path, None, "is being copied from another directory")
+    elif state is DirectoryState.STRAY:
+        yield _finding(FindingKind.STRANGER, path, None, "was set aside by a broker as stray")
+    elif name not in OLD_FILES:
+        yield _finding(FindingKind.STRANGER, path, None, "is not named after a partition")
+
+
+def _finding(kind: FindingKind, path: str, position: int | None, reason: str) -> Finding:
+    return Finding(kind=kind, path=path, position=position, reason=reason)

@@ -1,0 +1,156 @@
+"""Whether the leader-epoch checkpoint says what the batches say.
+
+Format page: docs/format/leader-epochs.md. The checkpoint is read after the log, so on a live log it
+can only be ahead.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, read_file
+from ottla.record.batch import NO_LEADER_EPOCH
+from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.diagnosis.log_scan import ScannedBatch
+from ottla.storage.files.checkpoints import CheckpointLines
+from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entry
+
+
+@dataclass(slots=True)
+class EpochRun:
+    """Batches of one epoch, one behind the other; `path` and `position` are of the first."""
+
+    epoch: int
+    first_offset: int
+    last_offset: int
+    path: str
+    position: int
+    batch_count: int = 1
+
+
+class EpochCheck:
+    """Collects the runs of epochs in a log, and compares them at the end."""
+
+    def __init__(self) -> None:
+        self.runs: list[EpochRun] = []
+
+    def take(self, path: str, scanned: ScannedBatch) -> None:
+        batch = scanned.batch
+        epoch = batch.partition_leader_epoch
+        if batch.magic < 2:
+            # What is appended in an old format makes the log forget the epochs before it.
+            self.runs.clear()
+        elif self.runs and self.runs[-1].epoch == epoch:
+            self.runs[-1].last_offset = batch.last_offset
+            self.runs[-1].batch_count += 1
+        else:
+            first = batch.base_offset
+            self.runs.append(EpochRun(epoch, first, batch.last_offset, path, scanned.position))
+
+    @property
+    def is_ascending(self) -> bool:
+        epochs = [NO_LEADER_EPOCH, *(run.epoch for run in self.runs)]
+        return all(one <= other for one, other in pairwise(epochs))
+
+    def findings(
+        self, file_system: FileSystem, path: str, *, end_offset: int, is_growing: bool
+    ) -> Iterator[Finding]:
+        """`path` is that of the checkpoint, `end_offset` where the log ends."""
+        entries: list[EpochEntry] | None = None
+        try:
+            entries = read_epoch_entries(file_system, path)
+        except FileNotFoundError:
+            if any(run.epoch >= 0 for run in self.runs):
+                yield _wrong(path, None, "is missing, though batches have leader epochs")
+        except CorruptionError as error:
+            yield _wrong(path, error.position, error.reason)
+        if entries is not None:
+            yield from self._contradictions(path, entries)
+            last = entries[-1] if entries else None
+            if last is not None and last.start_offset > end_offset and not is_growing:
+                reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
+                yield _wrong(path, None, f"{reason}behind the log's end at {end_offset}")
+        elif not self.is_ascending:
+            yield from self._backward(None)
+
+    def _contradictions(self, path: str, entries: list[EpochEntry]) -> Iterator[Finding]:
+        """One batch against both the checkpoint and its neighbours is wrong; else it is the file.
+
+        Unless the batches disagree among themselves: then nothing can be told.
+        """
+        wrong = [run for run in self.runs if not _agrees(run, entries)]
+        is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
+        if is_alone and epoch_of(wrong[0].first_offset, entries) is not None:
+            yield from self._backward(epoch_of(wrong[0].first_offset, entries), wrong)
+        elif not self.is_ascending:
+            yield from self._backward(None)
+        elif wrong:
+            run = wrong[0]
+            stated = epoch_of(run.first_offset, entries)
+            offset = run.first_offset
+            if stated == run.epoch:
+                stated, offset = epoch_of(run.last_offset, entries), run.last_offset
+            says = "no epoch" if stated is None else f"epoch {stated}"
+            yield _wrong(
+                path,
+                None,
+                f"gives {says} to offset {offset}, whose batches have epoch {run.epoch} "
+                f"(from {run.path} at byte {run.position} on)",
+            )
+
+    def _backward(self, epoch: int | None, runs: list[EpochRun] | None = None) -> Iterator[Finding]:
+        """Batches whose epoch is wrong; `epoch` is what it should be, if that is known."""
+        if runs is None:
+            pairs = pairwise(self.runs)
+            runs = [later for earlier, later in pairs if later.epoch < earlier.epoch]
+        for run in runs:
+            should = "" if epoch is None else f", where epoch {epoch} is due"
+            yield Finding(
+                kind=FindingKind.BATCH_EPOCH,
+                path=run.path,
+                position=run.position,
+                reason=f"leader epoch {run.epoch} of offset {run.first_offset} is out of "
+                f"order{should}",
+                epoch=epoch,
+            )
+
+
+def _agrees(run: EpochRun, entries: list[EpochEntry]) -> bool:
+    """Records before the log's start have no entry any more, or one that begins there."""
+    for offset in (run.first_offset, run.last_offset):
+        is_early = bool(entries) and offset < entries[0].start_offset
+        if is_early and run.epoch <= entries[0].epoch:
+            continue
+        stated = epoch_of(offset, entries)
+        if (NO_LEADER_EPOCH if stated is None else stated) != run.epoch:
+            return False
+    return True
+
+
+def epoch_of(offset: int, entries: list[EpochEntry]) -> int | None:
+    found = None
+    for entry in entries:
+        if entry.start_offset <= offset:
+            found = entry.epoch
+    return found
+
+
+def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:
+    """The lines as they are; raises `CorruptionError` where one does not ascend."""
+    lines = CheckpointLines(path, read_file(file_system, path))
+    entries: list[EpochEntry] = []
+    for words in lines:
+        entry = parse_epoch_entry(lines, words)
+        last = entries[-1] if entries else EpochEntry(-1, -1)
+        if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
+            raise lines.error(
+                f"has epoch {entry.epoch} from offset {entry.start_offset}, which does not come "
+                f"after epoch {last.epoch} from {last.start_offset}"
+            )
+        entries.append(entry)
+    return entries
+
+
+def _wrong(path: str, position: int | None, reason: str) -> Finding:
+    return Finding(kind=FindingKind.LEADER_EPOCHS, path=path, position=position, reason=reason)

@@ -1,0 +1,485 @@
+"""One partition's files, each alone and against the others.
+
+Format pages: docs/format/README.md. Every segment's log is read once, from the first to the last;
+what observes it on the way compares indexes, producers and epochs with it. Reads only.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, base_name, join, read_file
+from ottla.record.batch import InvalidBatchError
+from ottla.record.record import read_records
+from ottla.storage.diagnosis.epoch_checks import EpochCheck
+from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
+from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
+from ottla.storage.diagnosis.index_entries import parse_index
+from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
+from ottla.storage.diagnosis.log_scan import (
+    MAX_OFFSETS,
+    DamagedRegion,
+    ScannedBatch,
+    offset_in_header,
+    scan_log,
+)
+from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
+from ottla.storage.diagnosis.roles import (
+    SEGMENT_ROLES,
+    FileDescription,
+    Role,
+    describe,
+    is_directory,
+)
+from ottla.storage.diagnosis.witness_checks import witness_findings
+from ottla.storage.files import filenames
+from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
+from ottla.storage.files.sealed import unsealed
+from ottla.storage.files.seams import parse_seams
+from ottla.storage.files.witness import parse_witness
+from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
+from ottla.storage.index.transaction_index import TransactionIndex
+
+T = TypeVar("T")
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """`is_live`: somebody holds the directory's lock. `deep`: unpack every batch.
+
+    `cleaned_until` is up to where the cleaner's checkpoint says that compaction has come.
+    """
+
+    deep: bool = False
+    is_live: bool = False
+    cleaned_until: int = 0
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """What was read, and where the log begins and ends; `end_offset` is the next offset."""
+
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    segment_count: int = 0
+    batch_count: int = 0
+    record_count: int = 0
+    size: int = 0
+    start_offset: int = 0
+    end_offset: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """The base offsets of segments before which offsets are missing, and the first of those.
+
+    None where compaction has worked, which leaves gaps for good reasons (`seams` tells where).
+    """
+    witnessed: int | None = None
+    """The offset from which on the log had no gaps when a broker last opened it."""
+
+
+def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
+    """Reads every file of a partition's directory; raises `OSError`."""
+    return _PartitionCheck(file_system, path, options).run()
+
+
+class _PartitionCheck:
+    def __init__(self, file_system: FileSystem, path: str, options: CheckOptions) -> None:
+        self._files = file_system
+        self._path = path
+        self._options = options
+        self._report = PartitionReport(path)
+        self._names = {
+            name: describe(name)
+            for name in file_system.list(path)
+            if not is_directory(file_system, join(path, name))
+        }
+        self._epochs = EpochCheck()
+        self._last_offset = -1
+        self._is_compacted = False
+
+    def run(self) -> PartitionReport:
+        bases = self._offsets(Role.LOG)
+        self._add(self._check_names(set(bases)))
+        witness = self._read_own(filenames.WITNESS, parse_witness)
+        self._report.witnessed = None if witness is None else witness.gapless_from
+        report = self._report
+        if bases:
+            report.start_offset = bases[0]
+            self._check_segments(bases)
+        self._add(
+            self._epochs.findings(
+                self._files,
+                self._at(filenames.LEADER_EPOCHS),
+                end_offset=report.end_offset,
+                is_growing=self._options.is_live,
+            )
+        )
+        report.findings.sort(key=lambda one: (base_name(one.path), one.position or 0))
+        return report
+
+    def _at(self, name: str) -> str:
+        return join(self._path, name)
+
+    def _add(self, findings: Iterator[Finding]) -> None:
+        self._report.findings.extend(findings)
+
+    def _offsets(self, role: Role) -> list[int]:
+        return sorted(
+            one.offset
+            for one in self._names.values()
+            if one.role is role and one.is_live_segment_file
+        )
+
+    # Names
+
+    def _check_names(self, bases: set[int]) -> Iterator[Finding]:
+        for name, described in self._names.items():
+            found = _judge_name(name, described, bases)
+            if found is not None:
+                kind, reason = found
+                yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
+            if described.suffix is FileSuffix.SWAP and described.role is Role.LOG:
+                yield from self._check_swap(self._at(name), described.offset)
+        for base_offset in sorted(bases)[:-1]:
+            for index_kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+                name = FileName(offset=base_offset, kind=index_kind).text
+                if name not in self._names:
+                    yield Finding(
+                        kind=FindingKind.MISSING_INDEX,
+                        path=self._at(name),
+                        position=None,
+                        reason="is missing beside its log, which takes no more appends",
+                    )
+
+    def _check_swap(self, path: str, base_offset: int) -> Iterator[Finding]:
+        """What waits to replace sound segments must be sound itself."""
+        file = self._files.open(path)
+        try:
+            damage = (one for one in scan_log(file, base_offset) if isinstance(one, DamagedRegion))
+            region = next(damage, None)
+        finally:
+            file.close()
+        if region is not None:
+            yield Finding(
+                kind=FindingKind.DAMAGED_SWAP,
+                path=path,
+                position=region.position,
+                reason=region.reason,
+            )
+
+    # Segments
+
+    def _check_segments(self, bases: list[int]) -> None:
+        report = self._report
+        start, newest = self._snapshots(bases[0])
+        replay = ProducerReplay(bases[0], start, newest)
+        self._last_offset = bases[0] - 1
+        for number, base_offset in enumerate(bases):
+            if base_offset > self._last_offset + 1:
+                report.gaps.append((base_offset, self._last_offset + 1))
+            limit = bases[number + 1] if number + 1 < len(bases) else base_offset + MAX_OFFSETS
+            is_active = number + 1 == len(bases)
+            segment = _SegmentCheck(self._files, self._path, base_offset, is_active=is_active)
+            try:
+                segment.open(self._options)
+            except FileNotFoundError:
+                if not self._options.is_live:
+                    raise
+                self._add(_gone(segment.log_path))
+                replay.skip()
+                continue
+            self._check_segment(segment, limit, replay)
+        report.end_offset = max(self._last_offset + 1, bases[-1])
+        tight_from = self._tight_from()
+        report.gaps = [one for one in report.gaps if one[0] > tight_from]
+        self._add(self._gap_notes())
+        if newest is None or newest.offset <= report.end_offset:
+            self._add(replay.check_snapshot())
+        elif not self._options.is_live:
+            reason = f"lies behind the log's end at offset {report.end_offset}"
+            self._add(iter([_snapshot_finding(newest.path, None, reason)]))
+
+    def _tight_from(self) -> int:
+        """The offset behind which a gap before a segment is a hole (`seams`)."""
+        tight_from = self._read_own(filenames.SEAMS, parse_seams)
+        if tight_from is not None:
+            return tight_from
+        return MAX_OFFSET if self._is_compacted else 0
+
+    def _read_own(self, name: str, parse: Callable[[str, bytes], T]) -> T | None:
+        """What a file of Ottla's own says; `None` without it, and where it is damaged."""
+        path = self._at(name)
+        try:
+            return parse(path, unsealed(path, read_file(self._files, path)))
+        except FileNotFoundError:
+            return None
+        except CorruptionError as error:
+            kind = FindingKind.CHECKPOINT
+            finding = Finding(kind=kind, path=path, position=None, reason=error.reason)
+            self._report.findings.append(finding)
+            return None
+
+    def _check_segment(self, segment: "_SegmentCheck", limit: int, replay: ProducerReplay) -> None:
+        report = self._report
+        regions: list[DamagedRegion] = []
+        for found in segment.scan(limit):
+            if isinstance(found, DamagedRegion):
+                segment.skip(found)
+                replay.skip()
+                regions.append(found)
+                continue
+            self._flush(segment, regions, offset_in_header(found.batch) - 1)
+            self._take(segment, found, replay)
+        self._flush(segment, regions, None if segment.is_active else limit - 1)
+        report.segment_count += 1
+        report.size += segment.size
+        end_offset = limit
+        if segment.is_active:
+            end_offset = self._last_offset + 1
+        else:
+            replay.segment_ended(limit)
+        is_live = self._options.is_live
+        known = {one.position for one in report.findings if one.path == segment.log_path}
+        witnessed = witness_findings(self._files, self._path, segment.base_offset)
+        self._add(one for one in witnessed if one.position not in known or one.position is None)
+        self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
+
+    def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:
+        report, batch = self._report, found.batch
+        next_offset = self._last_offset + 1
+        try:
+            if self._options.deep:
+                _check_records(found)
+            report.record_count += batch.record_count
+            self._add(replay.take(batch))
+        except InvalidBatchError as error:
+            replay.skip()
+            region = DamagedRegion(
+                position=found.position,
+                size=batch.size,
+                reason=f"the checksum is right, but the records are wrong: {error}",
+                batch=batch,
+                is_tail=False,
+            )
+            segment.skip(region)
+            self._flush(segment, [region], batch.last_offset)
+        else:
+            segment.take(found)
+            self._epochs.take(segment.log_path, found)
+        report.batch_count += 1
+        is_first = found.position == 0
+        self._is_compacted |= is_compacted(batch, batch.base_offset if is_first else next_offset)
+        self._last_offset = batch.last_offset
+
+    def _flush(
+        self, segment: "_SegmentCheck", regions: list[DamagedRegion], last_offset: int | None
+    ) -> None:
+        """Reports damage once it is known which offset comes behind it."""
+        for region in regions:
+            lost = LostOffsets(
+                first=self._last_offset + 1,
+                last=last_offset,
+                stated_last=region.batch.last_offset if region.batch else None,
+                is_control=region.batch is not None and region.batch.is_control,
+            )
+            is_growing = self._options.is_live and segment.is_active and region.is_tail
+            offset = _fitting_offset(region, lost) if len(regions) == 1 else None
+            kind = FindingKind.LOG_DAMAGE if offset is None else FindingKind.BATCH_OFFSET
+            finding = Finding(
+                kind=FindingKind.LIVE_TAIL if is_growing else kind,
+                path=segment.log_path,
+                position=region.position,
+                reason=_damage_text(region, lost, offset),
+                size=region.size,
+                is_zero=region.is_zero,
+                lost=lost if offset is None else None,
+                offset=offset,
+            )
+            self._report.findings.append(finding)
+        regions.clear()
+
+    def _gap_notes(self) -> Iterator[Finding]:
+        """Compaction leaves gaps inside segments too; a lost file only between them."""
+        for base_offset, first in self._report.gaps:
+            if base_offset <= self._options.cleaned_until:
+                continue
+            yield Finding(
+                kind=FindingKind.STATE,
+                path=self._at(filenames.log_file_name(base_offset)),
+                position=None,
+                reason=f"offsets {first} to {base_offset - 1} before it are in no segment: "
+                "a file was lost, or a repair took them out",
+            )
+
+    # Snapshots
+
+    def _snapshots(
+        self, first_offset: int
+    ) -> tuple[list[ProducerSnapshotEntry] | None, SnapshotToCheck | None]:
+        """That of the log's first offset, and the newest one; unreadable ones are findings."""
+        start: list[ProducerSnapshotEntry] | None = None
+        newest: SnapshotToCheck | None = None
+        for offset in self._offsets(Role.PRODUCER_SNAPSHOT):
+            path = self._at(filenames.producer_snapshot_file_name(offset))
+            try:
+                entries = read_snapshot(self._files, path)
+            except CorruptionError as error:
+                self._add(iter([_snapshot_finding(path, error.position, error.reason)]))
+                continue
+            except FileNotFoundError:
+                continue
+            status = self._files.status(path)
+            newest = SnapshotToCheck(
+                path=path,
+                offset=offset,
+                entries=entries,
+                modified_ms=status.modified_ms if status else 0,
+            )
+            if offset == first_offset:
+                start = entries
+        return start, None if newest and newest.offset < first_offset else newest
+
+
+class _SegmentCheck:
+    """One segment: its log, and what its indexes say of it."""
+
+    def __init__(
+        self, file_system: FileSystem, directory: str, base_offset: int, *, is_active: bool
+    ) -> None:
+        self._files = file_system
+        self._directory = directory
+        self.base_offset = base_offset
+        self.is_active = is_active
+        self.log_path = join(directory, filenames.log_file_name(base_offset))
+        self.size = 0
+        self._is_damaged = False
+        self._offset_index: OffsetIndexCheck | None = None
+        self._time_index: TimeIndexCheck | None = None
+
+    def open(self, options: CheckOptions) -> None:
+        """Reads the indexes, before the log: see `index_checks`. Raises `FileNotFoundError`."""
+        status = self._files.status(self.log_path)
+        if status is None:
+            raise FileNotFoundError(self.log_path)
+        path, content = self._index(FileKind.OFFSET_INDEX)
+        if content is not None:
+            parsed = parse_index(content, Role.OFFSET_INDEX, self.base_offset)
+            self._offset_index = OffsetIndexCheck(path, parsed, self.base_offset)
+        path, content = self._index(FileKind.TIME_INDEX)
+        if content is not None:
+            parsed = parse_index(content, Role.TIME_INDEX, self.base_offset)
+            self._time_index = TimeIndexCheck(path, parsed, self.base_offset)
+
+    def _index(self, kind: FileKind) -> tuple[str, bytes | None]:
+        path = join(self._directory, FileName(offset=self.base_offset, kind=kind).text)
+        try:
+            return path, read_file(self._files, path)
+        except FileNotFoundError:
+            return path, None
+
+    def scan(self, limit: int) -> Iterator[ScannedBatch | DamagedRegion]:
+        file = self._files.open(self.log_path)
+        try:
+            self.size = file.size()
+            bounds = SegmentBounds(start=self.base_offset, limit=limit, size=self.size)
+            yield from in_order(scan_log(file, self.base_offset), bounds)
+        finally:
+            file.close()
+
+    def take(self, scanned: ScannedBatch) -> None:
+        if self._offset_index is not None:
+            self._offset_index.take(scanned)
+        if self._time_index is not None:
+            self._time_index.take(scanned)
+
+    def skip(self, region: DamagedRegion) -> None:
+        if self._offset_index is not None:
+            self._offset_index.skip(region)
+        if self._time_index is not None:
+            self._time_index.skip(region)
+
+    def findings(
+        self, replay: ProducerReplay, *, end_offset: int, is_live: bool
+    ) -> Iterator[Finding]:
+        is_growing = is_live and self.is_active
+        if self._offset_index is not None:
+            yield from self._offset_index.findings(end=self.size, is_growing=is_growing)
+        if self._time_index is not None:
+            yield from self._time_index.findings(is_growing=is_growing, is_active=self.is_active)
+        path = join(self._directory, filenames.transaction_index_file_name(self.base_offset))
+        index = TransactionIndex(self._files, path, base_offset=self.base_offset, writable=False)
+        try:
+            if not is_growing:
+                index.sanity_check()
+            yield from replay.check_transactions(
+                path, index.entries, end_offset=end_offset, is_growing=is_growing
+            )
+        except CorruptionError as error:
+            yield Finding(
+                kind=FindingKind.TRANSACTION_INDEX,
+                path=path,
+                position=error.position,
+                reason=error.reason,
+            )
+        finally:
+            index.close()
+
+
+def _judge_name(
+    name: str, described: FileDescription, bases: set[int]
+) -> tuple[FindingKind, str] | None:
+    """What is to be said of a name alone."""
+    if name.endswith(".tmp"):
+        return FindingKind.LEFTOVER, "was being written"
+    if described.role is Role.UNKNOWN:
+        return FindingKind.STRANGER, "is no file of a log"
+    if described.is_cut:
+        return FindingKind.LEFTOVER, "holds what a repair took out"
+    if described.suffix is FileSuffix.SWAP:
+        return FindingKind.UNFINISHED_SWAP, "waits to replace the segments it was made from"
+    if described.suffix is not FileSuffix.LIVE:
+        return FindingKind.LEFTOVER, "is to be removed"
+    is_index = described.role in {SEGMENT_ROLES[kind] for kind in INDEX_KINDS}
+    if is_index and described.offset not in bases:
+        return FindingKind.ORPHAN_INDEX, "has no log beside it: its segment's records are gone"
+    return None
+
+
+def _check_records(found: ScannedBatch) -> None:
+    """Unpacks a batch; raises `InvalidBatchError`."""
+    batch = found.batch
+    last = batch.base_offset - 1
+    for record in read_records(batch):
+        if not last < record.offset <= batch.last_offset:
+            raise InvalidBatchError(f"offset {record.offset} comes after {last}")
+        last = record.offset
+
+
+def _fitting_offset(region: DamagedRegion, lost: LostOffsets) -> int | None:
+    """The base offset that a misplaced batch must have had: it fills the gap to the last offset."""
+    batch = region.batch
+    if not region.is_misplaced or batch is None or batch.magic < 2 or lost.last is None:
+        return None
+    is_exact = lost.last - lost.first == batch.last_offset_delta
+    return lost.first if is_exact else None
+
+
+def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -> str:
+    """The reason, and what is behind the damage."""
+    if offset is not None:
+        return f"{region.reason}; it fits from offset {offset} on"
+    if region.is_tail:
+        where = "" if lost.last is None else " in this segment"
+        return f"{region.reason}; nothing that can be read follows offset {lost.first - 1}{where}"
+    return f"{region.reason}; the log goes on at byte {region.end}"
+
+
+def _snapshot_finding(path: str, position: int | None, reason: str) -> Finding:
+    return Finding(kind=FindingKind.PRODUCER_SNAPSHOT, path=path, position=position, reason=reason)
+
+
+def _gone(path: str) -> Iterator[Finding]:
+    reason = "went away while it was looked at"
+    yield Finding(kind=FindingKind.STATE, path=path, position=None, reason=reason)

@@ -1,0 +1,175 @@
+"""Files of a partition made anew from its logs.
+
+Format pages: docs/format/offset-index.md, time-index.md, transaction-index.md,
+producer-snapshot.md, leader-epochs.md. Each is replaced whole, so a crash leaves the old file or
+the new one. Kafka's counterpart: `LogSegment.recover`, which makes all of them anew at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, remove_if_present, replace_file
+from ottla.config.setting import INT32_MAX
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import NO_TIMESTAMP
+from ottla.storage.diagnosis.epoch_checks import EpochCheck
+from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
+from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
+from ottla.storage.files import filenames
+from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
+from ottla.storage.index import offset_index, time_index, transaction_index
+from ottla.storage.index.producer_snapshot import read_snapshot
+from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.log.snapshot_files import SnapshotFiles
+
+INDEX_INTERVAL_BYTES = TopicConfig().index_interval_bytes
+
+
+def rebuild_indexes(file_system: FileSystem, log_path: str, base_offset: int) -> None:
+    """Makes a segment's offset and time index as `Segment.recover` would, with default spacing."""
+    offsets, times = bytearray(), bytearray()
+    largest = (NO_TIMESTAMP, base_offset)
+    indexed_ms, last_entry = NO_TIMESTAMP, 0
+    for found in batches(file_system, log_path, base_offset):
+        batch, position = found.batch, found.position
+        if batch.max_timestamp_ms > largest[0]:
+            largest = (batch.max_timestamp_ms, batch.last_offset)
+        if position - last_entry > INDEX_INTERVAL_BYTES and position <= INT32_MAX:
+            offsets += offset_index.ENTRY.pack(batch.last_offset - base_offset, position)
+            last_entry = position
+            if largest[0] > indexed_ms:
+                times += time_index.ENTRY.pack(largest[0], largest[1] - base_offset)
+                indexed_ms = largest[0]
+    if largest[0] > indexed_ms:
+        times += time_index.ENTRY.pack(largest[0], largest[1] - base_offset)
+    stem = log_path.removesuffix(FileKind.LOG.value)
+    replace_file(file_system, stem + FileKind.OFFSET_INDEX.value, offsets)
+    replace_file(file_system, stem + FileKind.TIME_INDEX.value, times)
+
+
+def batches(file_system: FileSystem, log_path: str, base_offset: int) -> Iterator[ScannedBatch]:
+    """The batches of a log that holds no damage (any more); raises `CorruptionError`."""
+    file = file_system.open(log_path)
+    try:
+        for found in scan_log(file, base_offset):
+            if not isinstance(found, ScannedBatch):
+                raise CorruptionError(log_path, found.position, found.reason)
+            yield found
+    finally:
+        file.close()
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a replay of all of a partition's logs tells."""
+
+    replay: ProducerReplay
+    epochs: EpochCheck
+    aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
+    """By base offset of the segment that holds the marker."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Where the segment of each base offset ends."""
+
+
+def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
+    """Reads every log once, from the first; raises `CorruptionError`, `InvalidBatchError`."""
+    bases = log_offsets(file_system, directory)
+    first = bases[0] if bases else 0
+    start = None
+    path = join(directory, filenames.producer_snapshot_file_name(first))
+    if file_system.status(path) is not None:
+        try:
+            start = read_snapshot(file_system, path)
+        except CorruptionError:
+            start = None
+    result = Replayed(ProducerReplay(first, start, None), EpochCheck())
+    for base_offset, end_offset in zip_longest(bases, bases[1:]):
+        log_path = join(directory, filenames.log_file_name(base_offset))
+        for found in batches(file_system, log_path, base_offset):
+            for _ in result.replay.take(found.batch):
+                raise AssertionError("there is no snapshot to compare with")
+            result.epochs.take(log_path, found)
+        if end_offset is not None:
+            result.replay.segment_ended(end_offset)
+        result.aborted[base_offset] = result.replay.take_aborted()
+        result.ends[base_offset] = end_offset or result.replay.state.map_end_offset
+    return result
+
+
+def log_offsets(file_system: FileSystem, directory: str) -> list[int]:
+    """The base offsets of a partition's segments, ascending."""
+    parsed = (parse_file_name(name) for name in file_system.list(directory))
+    return sorted(
+        one.offset
+        for one in parsed
+        if one is not None and one.kind is FileKind.LOG and one.suffix is FileSuffix.LIVE
+    )
+
+
+def rebuild_transactions(
+    file_system: FileSystem, path: str, base_offset: int, replayed: Replayed
+) -> None:
+    """Makes a segment's transaction index.
+
+    Where the log no longer tells all (after compaction, or with a hole), entries that can still
+    be read stay unless the log has its own.
+    """
+    entries = {(one.producer_id, one.last_offset): one for one in replayed.aborted[base_offset]}
+    if replayed.replay.knowledge is not Knowledge.ALL:
+        for one in _readable_entries(file_system, path, base_offset):
+            if one.last_offset < replayed.ends[base_offset]:
+                entries.setdefault((one.producer_id, one.last_offset), one)
+    content = bytearray()
+    for one in sorted(entries.values(), key=lambda entry: entry.last_offset):
+        content += transaction_index.ENTRY.pack(
+            transaction_index.VERSION,
+            one.producer_id,
+            one.first_offset,
+            one.last_offset,
+            one.last_stable_offset,
+        )
+    if content:
+        replace_file(file_system, path, content)
+    else:
+        remove_if_present(file_system, path)
+
+
+def _readable_entries(
+    file_system: FileSystem, path: str, base_offset: int
+) -> list[AbortedTransaction]:
+    """Those before the first that makes no sense."""
+    index = TransactionIndex(file_system, path, base_offset=base_offset, writable=False)
+    found: list[AbortedTransaction] = []
+    last_offset = base_offset - 1
+    try:
+        for one in index.entries:
+            is_sane = 0 <= one.first_offset <= one.last_offset and one.last_stable_offset >= 0
+            if one.last_offset <= last_offset or not is_sane:
+                break
+            found.append(one)
+            last_offset = one.last_offset
+    except CorruptionError:
+        return []
+    finally:
+        index.close()
+    return found
+
+
+def take_snapshot(file_system: FileSystem, directory: str, replayed: Replayed) -> None:
+    """Writes what the logs tell of the producers, unless a snapshot of the end is there."""
+    snapshots = SnapshotFiles(file_system, directory)
+    snapshots.take(replayed.replay.state)
+
+
+def rebuild_epochs(file_system: FileSystem, path: str, replayed: Replayed) -> None:
+    """Makes the leader-epoch checkpoint from the batches, whose epochs ascend."""
+    entries = [
+        EpochEntry(run.epoch, run.first_offset) for run in replayed.epochs.runs if run.epoch >= 0
+    ]
+    if entries:
+        LeaderEpochs(file_system, path).assign_all(entries)
+    else:
+        remove_if_present(file_system, path)

@@ -1,0 +1,426 @@
+"""Carrying out a repair plan: the only module here that writes.
+
+The directory's lock is held throughout, and the clean-shutdown mark is gone until all is done, so a
+crash in between is seen as one: the next start recovers, or the next repair goes on. Nothing is
+lost silently: what is taken out of a log stands in `NAME.cut-POSITION` beside it before the log
+changes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import (
+    File,
+    FileSystem,
+    base_name,
+    join,
+    parent_directory,
+    read_file,
+    remove_if_present,
+    replace_file,
+)
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
+from ottla.storage.diagnosis import rebuild
+from ottla.storage.diagnosis.directory_check import CheckReport, check
+from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan, plan_repair
+from ottla.storage.diagnosis.roles import DirectoryKind, describe, directory_kind, is_directory
+from ottla.storage.files import filenames
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.clean_shutdown import remove_clean_shutdown
+from ottla.storage.files.filenames import FileKind, parse_directory_name
+from ottla.storage.files.partition_metadata import write_topic_id
+from ottla.storage.files.witness import dismiss_witness, read_witness
+from ottla.storage.recovery.recovery import LoadRequest, recover
+
+COPY_SIZE = 1 << 20
+
+MAX_PASSES = 5
+"""Mending one thing can show another: a swap that is finished brings segments to light."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairOptions:
+    """`discard`: do not keep what is taken out. `deep`: unpack every batch to find damage.
+
+    `on_plan` hears what will be done, before it is.
+    """
+
+    now_ms: int
+    deep: bool = False
+    discard: bool = False
+    on_plan: Callable[[RepairPlan], None] = field(default=lambda _: None)
+
+
+def plan_for(
+    file_system: FileSystem, directory: str, *, deep: bool
+) -> tuple[CheckReport, RepairPlan]:
+    """What is wrong and what would mend it; nothing is written."""
+    report = check(file_system, directory, deep=deep)
+    return report, plan_repair(report.findings)
+
+
+def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> CheckReport:
+    """Mends a log directory or a partition's in place; returns what a check says afterwards.
+
+    Raises `UserError` when the directory is in use, and `OSError`.
+    """
+    with locked(file_system, directory):
+        report, plan = _look(file_system, directory, options)
+        if plan.actions:
+            with unmarked(file_system, directory) as restore_mark:
+                for _ in range(MAX_PASSES):
+                    options.on_plan(plan)
+                    _Repair(file_system, report, options).run(plan)
+                    report, plan = _look(file_system, directory, options)
+                    if not plan.actions:
+                        break
+                if report.is_sound:
+                    restore_mark()
+    return report
+
+
+def _look(
+    file_system: FileSystem, directory: str, options: RepairOptions
+) -> tuple[CheckReport, RepairPlan]:
+    report = check(file_system, directory, deep=options.deep, is_locked_by_us=True)
+    return report, plan_repair(report.findings)
+
+
+@contextmanager
+def locked(file_system: FileSystem, directory: str) -> Iterator[None]:
+    """Holds the lock of the log directory; a partition that lies alone has none to take."""
+    owner = log_directory_of(file_system, directory)
+    lock = None
+    if owner is not None:
+        lock = file_system.lock(join(owner, filenames.LOCK))
+        if lock is None:
+            raise UserError(f"{owner} is in use by another process; stop it first")
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def log_directory_of(file_system: FileSystem, directory: str) -> str | None:
+    """The directory itself, or the one around a partition's if it is a log directory."""
+    if directory_kind(file_system, directory) is DirectoryKind.LOG_DIRECTORY:
+        return directory
+    parent = parent_directory(directory)
+    names = (filenames.META_PROPERTIES, filenames.LOCK)
+    is_owner = any(file_system.status(join(parent, name)) is not None for name in names)
+    return parent if is_owner else None
+
+
+@contextmanager
+def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[], None]]:
+    """Takes the clean-shutdown mark away; gives a function that puts it back."""
+    owner = log_directory_of(file_system, directory)
+    path = join(owner or directory, filenames.CLEAN_SHUTDOWN)
+    content = read_file(file_system, path) if file_system.status(path) is not None else None
+    if content is not None:
+        remove_clean_shutdown(file_system, path)
+
+    def restore() -> None:
+        if content is not None:
+            replace_file(file_system, path, content)
+
+    yield restore
+
+
+class _Repair:
+    """One pass over a plan."""
+
+    def __init__(
+        self, file_system: FileSystem, report: CheckReport, options: RepairOptions
+    ) -> None:
+        self._files = file_system
+        self._owner = log_directory_of(file_system, report.path)
+        self._ends = {one.path: one.end_offset for one in report.partitions}
+        self._options = options
+        self._replayed: dict[str, rebuild.Replayed] = {}
+        self._steps: dict[ActionKind, Callable[[Action], None]] = {
+            ActionKind.REMOVE: self._remove,
+            ActionKind.REBUILD_INDEXES: self._rebuild_indexes,
+            ActionKind.STAMP_OFFSET: self._stamp_offset,
+            ActionKind.STAMP_EPOCH: self._stamp_epoch,
+            ActionKind.REBUILD_EPOCHS: self._rebuild_epochs,
+            ActionKind.REBUILD_TRANSACTIONS: self._rebuild_transactions,
+            ActionKind.REPLACE_SNAPSHOT: self._replace_snapshot,
+            ActionKind.FINISH_SWAP: self._finish_swap,
+            ActionKind.ACCEPT_LOSS: lambda action: self._move_recovery_point(action.path),
+            ActionKind.WRITE_TOPIC_ID: self._write_topic_id,
+            ActionKind.SET_ASIDE: self._set_aside,
+            ActionKind.SET_CHECKPOINT: self._set_checkpoint,
+        }
+
+    def run(self, plan: RepairPlan) -> None:
+        touched: set[str] = set()
+        for (kind, path), group in groupby(plan.actions, key=lambda one: (one.kind, one.path)):
+            if kind is ActionKind.CUT_OUT:
+                partition = parent_directory(path)
+                if partition not in touched:
+                    self._move_recovery_point(partition)
+                touched.add(partition)
+                self._cut_out(path, list(group))
+            elif kind is ActionKind.FINISH_SWAP and path in touched:
+                # Recovery takes the first damage it meets for the log's end: the next pass, then.
+                continue
+            else:
+                for action in group:
+                    self._steps[kind](action)
+
+    # Logs
+
+    def _move_recovery_point(self, partition: str) -> None:
+        """To the log's end, with all of it on the disk: the next start must not look behind it.
+
+        After an unclean stop it would take the first gap for the log's end. So it would where the
+        recovery point is lost, if the log were still said to be tight, or gapless.
+        """
+        remove_if_present(self._files, join(partition, filenames.SEAMS))
+        dismiss_witness(self._files, partition)
+        parsed = parse_directory_name(base_name(partition))
+        if self._owner is None or parsed is None:
+            return
+        for base_offset in rebuild.log_offsets(self._files, partition):
+            file = self._files.open(join(partition, filenames.log_file_name(base_offset)))
+            file.sync()
+            file.close()
+        path = join(self._owner, filenames.CHECKPOINT_RECOVERY_POINT)
+        checkpoint = OffsetCheckpoint(self._files, path)
+        try:
+            entries = checkpoint.read()
+        except CorruptionError:
+            # It is set aside in the same pass; what it says of other logs must not be made up.
+            return
+        checkpoint.write({**entries, (parsed.topic, parsed.partition): self._ends[partition]})
+
+    def _cut_out(self, log_path: str, cuts: list[Action]) -> None:
+        """Empties the indexes first: they must not outlive the positions they hold.
+
+        Nor may they be missing: a start that comes in between would make them anew, and cut the log
+        at its first damage on the way.
+        """
+        stem = log_path.removesuffix(FileKind.LOG.value)
+        base_offset = describe(base_name(log_path)).offset
+        partition = parent_directory(log_path)
+        remove_if_present(self._files, join(partition, filenames.witness_file_name(base_offset)))
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            replace_file(self._files, stem + kind.value, b"")
+        if not self._options.discard:
+            self._keep(log_path, [_region(one) for one in cuts if not one.is_zero])
+        regions = [_region(one) for one in cuts]
+        log = self._files.open(log_path, writable=True)
+        try:
+            position, size = regions[0]
+            if len(regions) == 1 and position + size == log.size():
+                log.truncate(position)
+                log.sync()
+            else:
+                self._rewrite(log, regions)
+        finally:
+            log.close()
+
+    def _keep(self, log_path: str, regions: Iterable[tuple[int, int]]) -> None:
+        """Copies what is to go."""
+        log = self._files.open(log_path)
+        try:
+            for position, size in regions:
+                self._write(cut_path(log_path, position), _chunks(log, position, size))
+        finally:
+            log.close()
+        self._files.sync_directory(parent_directory(log_path))
+
+    def _rewrite(self, log: File, regions: list[tuple[int, int]]) -> None:
+        """Puts a copy without the regions in the log's place, whole."""
+        temporary = f"{log.path}.tmp"
+        self._write(temporary, self._kept_chunks(log, regions))
+        self._files.rename(temporary, log.path)
+        self._files.sync_directory(parent_directory(log.path))
+
+    def _kept_chunks(self, log: File, regions: list[tuple[int, int]]) -> Iterator[bytes]:
+        start = 0
+        for position, size in [*regions, (log.size(), 0)]:
+            yield from _chunks(log, start, position - start)
+            start = position + size
+
+    def _write(self, path: str, chunks: Iterable[bytes]) -> None:
+        file = self._files.open(path, create=True)
+        try:
+            file.truncate(0)
+            position = 0
+            for chunk in chunks:
+                file.pwrite(chunk, position)
+                position += len(chunk)
+            file.sync()
+        finally:
+            file.close()
+
+    def _stamp_offset(self, action: Action) -> None:
+        assert action.offset is not None
+        self._stamp(action, BASE_OFFSET.pack(action.offset), 0)
+
+    def _stamp_epoch(self, action: Action) -> None:
+        assert action.epoch is not None
+        self._stamp(action, LEADER_EPOCH.pack(action.epoch), LEADER_EPOCH_POSITION)
+
+    def _stamp(self, action: Action, field: bytes, place: int) -> None:
+        """Changes a field of a batch's header that its checksum does not cover."""
+        assert action.position is not None
+        file = self._files.open(action.path, writable=True)
+        try:
+            file.pwrite(field, action.position + place)
+            file.sync()
+        finally:
+            file.close()
+
+    # What is made from logs
+
+    def _rebuild_indexes(self, action: Action) -> None:
+        base_offset = describe(base_name(action.path)).offset
+        rebuild.rebuild_indexes(self._files, action.path, base_offset)
+
+    def _replay(self, directory: str) -> rebuild.Replayed:
+        if directory not in self._replayed:
+            self._replayed[directory] = rebuild.replay_partition(self._files, directory)
+        return self._replayed[directory]
+
+    def _rebuild_epochs(self, action: Action) -> None:
+        replayed = self._replay(parent_directory(action.path))
+        rebuild.rebuild_epochs(self._files, action.path, replayed)
+
+    def _rebuild_transactions(self, action: Action) -> None:
+        replayed = self._replay(parent_directory(action.path))
+        base_offset = describe(base_name(action.path)).offset
+        rebuild.rebuild_transactions(self._files, action.path, base_offset, replayed)
+
+    def _replace_snapshot(self, action: Action) -> None:
+        remove_if_present(self._files, action.path)
+        directory = parent_directory(action.path)
+        self._files.sync_directory(directory)
+        rebuild.take_snapshot(self._files, directory, self._replay(directory))
+
+    def _finish_swap(self, action: Action) -> None:
+        """What the next start would do, with the log closed again at once."""
+        log = recover(
+            LoadRequest(
+                file_system=self._files,
+                directory=action.path,
+                config=TopicConfig(),
+                now_ms=self._options.now_ms,
+                was_clean_stop=True,
+                recovery_point=0,
+                log_start_offset=0,
+                witness=read_witness(self._files, action.path),
+            )
+        )
+        log.segments.active.become_inactive()
+        for segment in log.segments.values:
+            segment.sync()
+            segment.close_files()
+
+    # The directory
+
+    def _remove(self, action: Action) -> None:
+        remove_if_present(self._files, action.path)
+        self._files.sync_directory(parent_directory(action.path))
+
+    def _write_topic_id(self, action: Action) -> None:
+        assert action.topic_id is not None
+        write_topic_id(self._files, action.path, action.topic_id)
+
+    def _set_aside(self, action: Action) -> None:
+        if self._options.discard:
+            remove_if_present(self._files, action.path)
+        else:
+            self._files.rename(action.path, damaged_path(action.path))
+        self._files.sync_directory(parent_directory(action.path))
+
+    def _set_checkpoint(self, action: Action) -> None:
+        assert action.entry is not None
+        topic, partition, offset = action.entry
+        checkpoint = OffsetCheckpoint(self._files, action.path)
+        checkpoint.write({**checkpoint.read(), (topic, partition): offset})
+
+
+def _region(action: Action) -> tuple[int, int]:
+    assert action.position is not None
+    assert action.size is not None
+    return action.position, action.size
+
+
+def cut_path(path: str, position: int) -> str:
+    """Where what is taken out of a file is kept."""
+    return f"{path}.cut-{position}"
+
+
+def damaged_path(path: str) -> str:
+    """Where a file goes that cannot be read; no name that ends in a number, as partitions have."""
+    return f"{path}.damaged"
+
+
+def _chunks(file: File, position: int, size: int) -> Iterator[bytes]:
+    end = position + size
+    while position < end:
+        chunk = file.pread(min(COPY_SIZE, end - position), position)
+        if not chunk:
+            return
+        yield chunk
+        position += len(chunk)
+
+
+def copy_directory(file_system: FileSystem, source: str, target: str) -> None:
+    """Copies a log directory or a partition's, but for its lock; raises `UserError`.
+
+    The source must not be in use: files that change while they are copied do not fit together.
+    """
+    status = file_system.status(target)
+    if status is not None and (not status.is_directory or file_system.list(target)):
+        raise UserError(f"{target} exists; name a directory that does not")
+    if f"{target}/".startswith(f"{source}/"):
+        raise UserError(f"{target} lies inside {source}; name a directory elsewhere")
+    with _not_in_use(file_system, source):
+        _copy(file_system, source, target)
+    file_system.sync_directory(parent_directory(target))
+
+
+@contextmanager
+def _not_in_use(file_system: FileSystem, source: str) -> Iterator[None]:
+    """Holds the source's lock if it has one; a directory that never had one is not touched."""
+    owner = log_directory_of(file_system, source)
+    if owner is None or file_system.status(join(owner, filenames.LOCK)) is None:
+        yield
+        return
+    with locked(file_system, source):
+        yield
+
+
+def _copy(file_system: FileSystem, source: str, target: str) -> None:
+    file_system.make_directory(target)
+    for name in file_system.list(source):
+        path, copied = join(source, name), join(target, name)
+        if name == filenames.LOCK:
+            continue
+        if is_directory(file_system, path):
+            _copy(file_system, path, copied)
+        else:
+            _copy_file(file_system, path, copied)
+    file_system.sync_directory(target)
+
+
+def _copy_file(file_system: FileSystem, source: str, target: str) -> None:
+    read, write = file_system.open(source), file_system.open(target, create=True)
+    try:
+        position = 0
+        for chunk in _chunks(read, 0, read.size()):
+            write.pwrite(chunk, position)
+            position += len(chunk)
+        write.sync()
+    finally:
+        read.close()
+        write.close()

@@ -1,0 +1,181 @@
+"""From findings to what would mend them, without touching anything.
+
+What the logs hold is what counts: damage in them is taken out and nothing else, so that offsets
+stay what they were and only those of the damage are missing, as after compaction. All other files
+are made anew from the logs, each only when it is wrong. Kafka's recovery would cut a log at its
+first bad batch and drop every segment behind it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.files import base_name, join, parent_directory
+from ottla.base.ids import Uuid
+from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT
+
+
+class ActionKind(Enum):
+    """In the order in which they are carried out; the values are names in `--json`.
+
+    What names a position in a log comes before what moves positions.
+    """
+
+    STAMP_OFFSET = "stamp_offset"
+    """Gives a sound batch the base offset at which it fits between its neighbours."""
+    STAMP_EPOCH = "stamp_epoch"
+    """Gives a batch the leader epoch that its neighbours and the checkpoint tell."""
+    CUT_OUT = "cut_out"
+    """Takes bytes out of a log."""
+    REMOVE = "remove"
+    """Removes an index that has no log."""
+    REBUILD_INDEXES = "rebuild_indexes"
+    """Makes a log's offset and time index anew; the path is the log's."""
+    REBUILD_EPOCHS = "rebuild_epochs"
+    REBUILD_TRANSACTIONS = "rebuild_transactions"
+    REPLACE_SNAPSHOT = "replace_snapshot"
+    """Removes a producer snapshot, and takes a new one of the log's end."""
+    FINISH_SWAP = "finish_swap"
+    """Carries out what compaction had decided; the path is the partition's directory."""
+    ACCEPT_LOSS = "accept_loss"
+    """Forgets that a log had no gap; the path is the partition's directory."""
+    WRITE_TOPIC_ID = "write_topic_id"
+    SET_ASIDE = "set_aside"
+    """Renames an unreadable checkpoint; the next start does without it."""
+    SET_CHECKPOINT = "set_checkpoint"
+    """Moves a checkpoint's offset into its log, or a recovery point to the log's end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One step; what it needs besides `path` depends on the kind."""
+
+    kind: ActionKind
+    path: str
+    reason: str
+    position: int | None = None
+    size: int | None = None
+    is_zero: bool = False
+    lost: LostOffsets | None = None
+    entry: tuple[str, int, int] | None = None
+    offset: int | None = None
+    epoch: int | None = None
+    topic_id: Uuid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What to do, in order, and what no step is known for."""
+
+    actions: tuple[Action, ...]
+    unmendable: tuple[Finding, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.actions and not self.unmendable
+
+
+SIMPLE_ACTIONS = {
+    FindingKind.LOG_DAMAGE: ActionKind.CUT_OUT,
+    FindingKind.BATCH_OFFSET: ActionKind.STAMP_OFFSET,
+    FindingKind.ORPHAN_INDEX: ActionKind.REMOVE,
+    FindingKind.OFFSET_INDEX: ActionKind.REBUILD_INDEXES,
+    FindingKind.TIME_INDEX: ActionKind.REBUILD_INDEXES,
+    FindingKind.MISSING_INDEX: ActionKind.REBUILD_INDEXES,
+    FindingKind.TRANSACTION_INDEX: ActionKind.REBUILD_TRANSACTIONS,
+    FindingKind.PRODUCER_SNAPSHOT: ActionKind.REPLACE_SNAPSHOT,
+    FindingKind.LEADER_EPOCHS: ActionKind.REBUILD_EPOCHS,
+    FindingKind.BATCH_EPOCH: ActionKind.STAMP_EPOCH,
+    FindingKind.UNFINISHED_SWAP: ActionKind.FINISH_SWAP,
+    FindingKind.GAP: ActionKind.SET_CHECKPOINT,
+    FindingKind.LOST_OFFSETS: ActionKind.ACCEPT_LOSS,
+    FindingKind.PARTITION_METADATA: ActionKind.WRITE_TOPIC_ID,
+    FindingKind.CHECKPOINT: ActionKind.SET_ASIDE,
+    FindingKind.CHECKPOINT_ENTRY: ActionKind.SET_CHECKPOINT,
+}
+
+NEEDED = {
+    ActionKind.STAMP_OFFSET: "offset",
+    ActionKind.STAMP_EPOCH: "epoch",
+    ActionKind.WRITE_TOPIC_ID: "topic_id",
+    ActionKind.CUT_OUT: "size",
+    ActionKind.SET_CHECKPOINT: "entry",
+}
+"""What a finding must tell for its action to be possible."""
+
+EACH_IS_ONE = (
+    ActionKind.CUT_OUT,
+    ActionKind.STAMP_OFFSET,
+    ActionKind.STAMP_EPOCH,
+    ActionKind.SET_CHECKPOINT,
+)
+"""Actions that are done for each finding; one of the others covers all findings of its path."""
+
+_ORDER = {kind: place for place, kind in enumerate(ActionKind)}
+
+
+def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
+    """What would mend the findings; notes need nothing."""
+    wrong = [finding for finding in findings if not finding.is_note]
+    blocked = {parent_directory(one.path) for one in wrong if one.kind is FindingKind.DAMAGED_SWAP}
+    actions: dict[tuple[object, ...], Action] = {}
+    unmendable: list[Finding] = []
+    for finding in wrong:
+        action = _action(finding)
+        is_blocked = action and action.kind is ActionKind.FINISH_SWAP and action.path in blocked
+        if action is None or is_blocked:
+            unmendable.append(finding)
+            continue
+        _add(actions, action)
+        if action.kind is ActionKind.CUT_OUT:
+            reason = "positions behind what is taken out change"
+            _add(actions, Action(kind=ActionKind.REBUILD_INDEXES, path=action.path, reason=reason))
+    ordered = sorted(
+        actions.values(), key=lambda one: (_ORDER[one.kind], one.path, one.position or 0)
+    )
+    return RepairPlan(tuple(ordered), tuple(unmendable))
+
+
+def _add(actions: dict[tuple[object, ...], Action], action: Action) -> None:
+    each = (action.position, action.entry) if action.kind in EACH_IS_ONE else ()
+    actions.setdefault((action.kind, action.path, each), action)
+
+
+def _action(finding: Finding) -> Action | None:
+    kind = SIMPLE_ACTIONS.get(finding.kind)
+    if kind is None or (kind in NEEDED and getattr(finding, NEEDED[kind]) is None):
+        return None
+    return Action(
+        kind=kind,
+        path=_path(kind, finding),
+        reason=_reason(kind, finding),
+        position=finding.position,
+        size=finding.size,
+        is_zero=finding.is_zero,
+        lost=finding.lost,
+        entry=finding.entry,
+        offset=finding.offset,
+        epoch=finding.epoch,
+        topic_id=finding.topic_id,
+    )
+
+
+def _reason(kind: ActionKind, finding: Finding) -> str:
+    """Names the file where the step is about another one."""
+    named = (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS)
+    if kind in named or finding.kind is FindingKind.GAP:
+        return f"{base_name(finding.path)} {finding.reason}"
+    return finding.reason
+
+
+def _path(kind: ActionKind, finding: Finding) -> str:
+    """An index is made from its log; a swap and a loss concern the whole partition."""
+    if kind is ActionKind.REBUILD_INDEXES:
+        return f"{finding.path.rpartition('.')[0]}.log"
+    if finding.kind is FindingKind.GAP:
+        directory = parent_directory(parent_directory(finding.path))
+        return join(directory, CHECKPOINT_RECOVERY_POINT)
+    if kind in (ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS):
+        return parent_directory(finding.path)
+    return finding.path

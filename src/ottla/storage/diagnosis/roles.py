@@ -1,0 +1,179 @@
+"""What each name in a log directory stands for, and the order in which a person reads them.
+
+Format page: docs/format/filenames.md.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.errors import UserError
+from ottla.base.files import FileSystem, base_name, join
+from ottla.storage.files import filenames
+from ottla.storage.files.filenames import (
+    FileKind,
+    FileSuffix,
+    parse_directory_name,
+    parse_file_name,
+    parse_witness_name,
+)
+
+
+class Role(Enum):
+    """The kinds of file; the value is what a person calls it, the order that of a listing."""
+
+    META_PROPERTIES = "meta.properties"
+    CLEAN_SHUTDOWN = "clean shutdown mark"
+    OTTLA_TOPICS = "topics of this broker"
+    OTTLA_CLUSTER = "cluster settings of this broker"
+    OTTLA_ADOPTION = "what this broker took over"
+    OTTLA_PRODUCER_IDS = "producer ids of this broker"
+    OTTLA_COPY = "copy of this broker"
+    OFFSET_CHECKPOINT = "offset checkpoint"
+    PARTITION_METADATA = "partition metadata"
+    LEADER_EPOCHS = "leader epochs"
+    OTTLA_SEAMS = "seams of this broker"
+    OTTLA_WITNESS = "witness of this broker"
+    QUORUM_STATE = "quorum state"
+    METADATA_SNAPSHOT = "metadata snapshot"
+    LOG = "log"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    TRANSACTION_INDEX = "transaction index"
+    PRODUCER_SNAPSHOT = "producer snapshot"
+    SEGMENT_WITNESS = "witness of a segment"
+    LOCK = "lock"
+    UNKNOWN = "unknown"
+
+
+SEGMENT_ROLES = {
+    FileKind.LOG: Role.LOG,
+    FileKind.OFFSET_INDEX: Role.OFFSET_INDEX,
+    FileKind.TIME_INDEX: Role.TIME_INDEX,
+    FileKind.TRANSACTION_INDEX: Role.TRANSACTION_INDEX,
+    FileKind.PRODUCER_SNAPSHOT: Role.PRODUCER_SNAPSHOT,
+}
+
+NAMED_ROLES = {
+    filenames.META_PROPERTIES: Role.META_PROPERTIES,
+    filenames.CLEAN_SHUTDOWN: Role.CLEAN_SHUTDOWN,
+    filenames.PARTITION_METADATA: Role.PARTITION_METADATA,
+    filenames.LEADER_EPOCHS: Role.LEADER_EPOCHS,
+    filenames.SEAMS: Role.OTTLA_SEAMS,
+    filenames.WITNESS: Role.OTTLA_WITNESS,
+    filenames.WITNESSED_LOG_STARTS: Role.OTTLA_COPY,
+    filenames.WITNESSED_META_PROPERTIES: Role.OTTLA_COPY,
+    filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
+    filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
+    filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,
+    filenames.CHECKPOINT_CLEANER: Role.OFFSET_CHECKPOINT,
+    filenames.LOCK: Role.LOCK,
+    # Those that only Ottla's broker writes.
+    "ottla-topics.json": Role.OTTLA_TOPICS,
+    "ottla-cluster.json": Role.OTTLA_CLUSTER,
+    "ottla-adoption.json": Role.OTTLA_ADOPTION,
+    "ottla-producer-ids": Role.OTTLA_PRODUCER_IDS,
+    "quorum-state": Role.QUORUM_STATE,
+    filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
+}
+
+_METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")
+_CUT = re.compile(r"(.+)\.(?:cut-[0-9]+|damaged)")
+_ORDER = {role: place for place, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDescription:
+    """What a name says of its file. `offset` is 0 for files that have none in their name."""
+
+    role: Role
+    offset: int = 0
+    suffix: FileSuffix = FileSuffix.LIVE
+    is_cut: bool = False
+    """Whether a repair put aside here what it took out of a file of this role."""
+
+    @property
+    def is_live_segment_file(self) -> bool:
+        is_of_segment = self.role in SEGMENT_ROLES.values()
+        return is_of_segment and self.suffix is FileSuffix.LIVE and not self.is_cut
+
+
+def describe(name: str) -> FileDescription:
+    """Whatever the name, something: at the worst `Role.UNKNOWN`."""
+    if name in NAMED_ROLES:
+        return FileDescription(role=NAMED_ROLES[name])
+    parsed = parse_file_name(name)
+    if parsed is not None:
+        return FileDescription(
+            role=SEGMENT_ROLES[parsed.kind], offset=parsed.offset, suffix=parsed.suffix
+        )
+    witness = parse_witness_name(name)
+    if witness is not None:
+        offset, suffix = witness
+        is_cleaned = suffix is FileSuffix.CLEANED
+        live = FileSuffix.CLEANED if is_cleaned else FileSuffix.LIVE
+        return FileDescription(role=Role.SEGMENT_WITNESS, offset=offset, suffix=live)
+    snapshot = _METADATA_SNAPSHOT.fullmatch(name)
+    if snapshot is not None:
+        return FileDescription(role=Role.METADATA_SNAPSHOT, offset=int(snapshot[1]))
+    cut = _CUT.fullmatch(name)
+    if cut is not None:
+        original = describe(cut[1])
+        return FileDescription(role=original.role, offset=original.offset, is_cut=True)
+    return FileDescription(role=Role.UNKNOWN)
+
+
+class DirectoryKind(Enum):
+    LOG_DIRECTORY = "log directory"
+    PARTITION = "partition directory"
+
+
+def directory_kind(file_system: FileSystem, path: str) -> DirectoryKind:
+    """Told from the content, since a person may have copied it under any name.
+
+    Raises `UserError` when it holds nothing of Kafka's.
+    """
+    names = file_system.list(path)
+    roles = {describe(name).role for name in names}
+    if roles & {*SEGMENT_ROLES.values(), Role.PARTITION_METADATA, Role.LEADER_EPOCHS}:
+        return DirectoryKind.PARTITION
+    if roles & {Role.META_PROPERTIES, Role.OFFSET_CHECKPOINT} or any(
+        parse_directory_name(name) is not None for name in names
+    ):
+        return DirectoryKind.LOG_DIRECTORY
+    if parse_directory_name(base_name(path)) is not None and not names:
+        return DirectoryKind.PARTITION
+    raise UserError(f"{path} holds no Kafka log; name a directory of log.dirs, or one partition's")
+
+
+def files_in_order(file_system: FileSystem, directory: str) -> list[str]:
+    """The paths of a directory's own files: the small ones first, then segment by segment."""
+    return [
+        join(directory, name)
+        for name in sorted(file_system.list(directory), key=_place)
+        if not is_directory(file_system, join(directory, name))
+    ]
+
+
+def partitions_in_order(file_system: FileSystem, directory: str) -> list[str]:
+    """The paths of all directories named after a partition, by topic and number."""
+    parsed = [(parse_directory_name(name), name) for name in file_system.list(directory)]
+    named = [(one.topic, one.partition, name) for one, name in parsed if one is not None]
+    return [
+        join(directory, name)
+        for _, _, name in sorted(named)
+        if is_directory(file_system, join(directory, name))
+    ]
+
+
+def is_directory(file_system: FileSystem, path: str) -> bool:
+    status = file_system.status(path)
+    return status is not None and status.is_directory
+
+
+def _place(name: str) -> tuple[int, int, int, str]:
+    described = describe(name)
+    role = described.role
+    if role in SEGMENT_ROLES.values() or role is Role.SEGMENT_WITNESS:
+        return _ORDER[Role.LOG], described.offset, _ORDER[role], name
+    return _ORDER[role], 0, 0, name

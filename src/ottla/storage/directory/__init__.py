@@ -1,0 +1,1 @@
+"""A log directory: its lock, its health, and the logs in it."""

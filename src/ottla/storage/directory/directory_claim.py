@@ -1,0 +1,125 @@
+"""Making a log directory ours before anything in it is read: its lock and its identity.
+
+What a person must decide (a directory that another process holds, or that is somebody else's) is a
+plain `UserError`. What a broken disk is to blame for is an `UnusableDirectoryError`: a broker with
+other directories goes on without this one, as Kafka does (`LogManager.createAndValidateLogDirs`,
+`MetaPropertiesEnsemble`).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
+from ottla.base.ids import Uuid
+from ottla.storage.directory.directory_health import DirectoryHealth
+from ottla.storage.files.filenames import (
+    LOCK,
+    META_PROPERTIES,
+    WITNESSED_META_PROPERTIES,
+    parse_directory_name,
+)
+from ottla.storage.files.meta_properties import (
+    VERSION_KRAFT,
+    MetaProperties,
+    copy_meta_properties,
+    mend_meta_properties,
+    read_meta_properties,
+    write_meta_properties,
+)
+
+
+class UnusableDirectoryError(UserError):
+    """A directory that cannot be read, locked or written, or whose `meta.properties` is damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose a directory is to be if it is new, and the time at which that is written down."""
+
+    node_id: int
+    cluster_id: str
+    new_id: Callable[[], Uuid]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A directory that nobody else has as long as `lock` is held."""
+
+    lock: FileLock
+    properties: MetaProperties
+
+
+def claim_directory(file_system: FileSystem, path: str, identity: Identity) -> Claim:
+    """Makes the directory if needed, locks it, and reads or writes whose it is.
+
+    Raises `UserError` when it is in use or holds other files, and changes nothing then;
+    `UnusableDirectoryError`; and `StorageError` when the disk fails further on.
+    """
+    try:
+        _refuse_foreign(file_system, path)
+        make_durable_directory(file_system, path)
+        lock = file_system.lock(join(path, LOCK))
+    except OSError as error:
+        raise UnusableDirectoryError(
+            f"{error.filename or path}: {error.strerror}; name a directory that can be written"
+        ) from error
+    if lock is None:
+        raise UserError(f"{path} is in use by another process; stop it, or name another directory")
+    try:
+        with DirectoryHealth(path).guarding():
+            return Claim(lock=lock, properties=_read_or_make(file_system, path, identity))
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _refuse_foreign(file_system: FileSystem, path: str) -> None:
+    """A directory with files but without Kafka's marks is not ours to write into."""
+    status = file_system.status(path)
+    if status is None:
+        return
+    if not status.is_directory:
+        raise UserError(f"{path} is a file; name a directory")
+    names = file_system.list(path)
+    if META_PROPERTIES in names:
+        return
+    if WITNESSED_META_PROPERTIES in names:
+        copy = join(path, WITNESSED_META_PROPERTIES)
+        raise UnusableDirectoryError(
+            f"{join(path, META_PROPERTIES)} is missing; restore it: {copy} has its content, and "
+            "one line more, its checksum"
+        )
+    strangers = [
+        name
+        for name in names
+        if name not in (LOCK, "lost+found")
+        and parse_directory_name(name) is None
+        and not name.endswith((".tmp", "-checkpoint"))
+    ]
+    if strangers:
+        raise UserError(
+            f"{path} holds files that are no Kafka log ({', '.join(strangers[:3])}); "
+            "name an empty or a new directory"
+        )
+
+
+def _read_or_make(file_system: FileSystem, path: str, identity: Identity) -> MetaProperties:
+    """What `meta.properties` says; it is made for a new directory, and completed by an id."""
+    file_path = join(path, META_PROPERTIES)
+    try:
+        mend_meta_properties(file_system, path)
+        known = read_meta_properties(file_system, file_path)
+        if known is None:
+            known = MetaProperties(cluster_id=identity.cluster_id, node_id=identity.node_id)
+        if known.directory_id is None and known.version == VERSION_KRAFT:
+            known = dataclasses.replace(known, directory_id=identity.new_id())
+            write_meta_properties(file_system, file_path, known, now_ms=identity.now_ms)
+        copy_meta_properties(file_system, path)
+    except CorruptionError as error:
+        raise UnusableDirectoryError(
+            f"{error}; restore the file or name another directory"
+        ) from error
+    return known

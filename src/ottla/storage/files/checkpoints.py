@@ -1,0 +1,133 @@
+"""Offsets of many partitions in one text file of a log directory.
+
+Format: docs/format/checkpoints.md. A crash leaves the old file or the new one, whole, so offsets in
+it may lag behind their logs. Kafka's counterparts: `CheckpointFile`, `OffsetCheckpointFile`.
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.storage.files.filenames import is_legal_topic_name
+
+logger = logging.getLogger(__name__)
+
+VERSION = 0
+
+_LINE_TEXT = re.compile(rb"[ -~]*")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+class OffsetCheckpoint:
+    """One of the `*-offset-checkpoint` files."""
+
+    __slots__ = ("_file_system", "path")
+
+    def __init__(self, file_system: FileSystem, path: str) -> None:
+        self._file_system = file_system
+        self.path = path
+
+    def read(self) -> dict[tuple[str, int], int]:
+        """Offsets by (topic, partition); nothing when the file is missing or empty.
+
+        Kafka makes these files empty and fills them later. Raises `CorruptionError`.
+        """
+        try:
+            content = read_file(self._file_system, self.path)
+        except FileNotFoundError:
+            return {}
+        return parse_offsets(self.path, content)
+
+    def read_if_whole(self) -> dict[tuple[str, int], int]:
+        """As `read`; a damaged file is named, and costs a longer recovery, never data."""
+        try:
+            return self.read()
+        except CorruptionError as error:
+            logger.warning("%s; it is taken as empty", error)
+            return {}
+
+    def write(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Replaces the file; the lines have the mapping's order."""
+        replace_file(self._file_system, self.path, offsets_text(offsets))
+
+
+def offsets_text(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """A file's content; the lines have the mapping's order."""
+    return checkpoint_text(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
+
+
+def parse_offsets(path: str, content: bytes) -> dict[tuple[str, int], int]:
+    """The inverse of `offsets_text`; raises `CorruptionError`."""
+    lines = CheckpointLines(path, content)
+    return dict(parse_checkpoint_entry(lines, words) for words in lines)
+
+
+def parse_checkpoint_entry(
+    lines: "CheckpointLines", words: list[str]
+) -> tuple[tuple[str, int], int]:
+    if len(words) != 3 or not is_legal_topic_name(words[0]):
+        raise lines.error("is not a topic, a partition and an offset")
+    return (words[0], lines.number(words[1], bits=32)), lines.number(words[2], bits=64)
+
+
+class CheckpointLines:
+    """The entries of a checkpoint file, each as its words, and errors that name the line."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self.path = path
+        self._content = content
+        self._position = 0
+        self._line = 0
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """Every entry; raises `CorruptionError` unless there are as many as the file says."""
+        if not self._content:
+            return
+        version = self._header("the version")
+        if version != VERSION:
+            raise self.error(f"has the version {version}, which is not known")
+        expected = self._header("the number of entries")
+        found = 0
+        while (words := self._next()) is not None:
+            found += 1
+            yield words
+        if found != expected:
+            raise self.error(f"ends the file after {found} entries instead of {expected}")
+
+    def error(self, reason: str) -> CorruptionError:
+        return CorruptionError(self.path, self._position, f"line {self._line} {reason}")
+
+    def number(self, word: str, *, bits: int) -> int:
+        """A word as an integer that fits; offsets of -1 exist, so negative ones are as good."""
+        value = int(word) if _NUMBER.fullmatch(word) else None
+        if value is None or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            raise self.error(f"has {word!r} for a number of {bits} bits")
+        return value
+
+    def _header(self, what: str) -> int:
+        words = self._next()
+        if words is None or len(words) != 1:
+            raise self.error(f"is not {what}")
+        return self.number(words[0], bits=32)
+
+    def _next(self) -> list[str] | None:
+        """The next line's words; the position stays at the line until the next one is asked for."""
+        if self._line:
+            end = self._content.find(b"\n", self._position)
+            self._position = len(self._content) if end < 0 else end + 1
+        if self._position == len(self._content):
+            return None
+        self._line += 1
+        end = self._content.find(b"\n", self._position)
+        line = self._content[self._position : len(self._content) if end < 0 else end]
+        line = line.removesuffix(b"\r")
+        if _LINE_TEXT.fullmatch(line) is None:
+            raise self.error("is not text")
+        return line.decode("ascii").split()
+
+
+def checkpoint_text(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "".join(f"{line}\n" for line in [str(VERSION), str(len(entries)), *entries]).encode()

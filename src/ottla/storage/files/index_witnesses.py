@@ -1,0 +1,73 @@
+"""What a segment's indexes say of the gaps between its batches: that an offset there was written.
+
+No entry names an offset that compaction took out with its batch. Where one does, either a batch's
+base offset has changed on the disk, which no checksum covers, or the entry has. Nobody can tell
+which; so nothing is refused or made anew, but it is named. Kafka does not look.
+"""
+
+import logging
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from ottla.storage.index.offset_index import OffsetIndex
+
+if TYPE_CHECKING:
+    from ottla.storage.index.time_index import TimeIndex
+    from ottla.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class IndexWitnesses:
+    """For one walk over a segment, which asks of its gaps in ascending order."""
+
+    __slots__ = ("_cursors", "_segment")
+
+    def __init__(self, segment: "Segment") -> None:
+        self._segment = segment
+        self._cursors: list[_Cursor] | None = None
+
+    def hear(self, first_offset: int, next_offset: int, position: int) -> None:
+        """Names an entry for an offset of a gap, before the batch at a position."""
+        segment = self._segment
+        if segment.is_index_ours:
+            # Indexes that were made from the log say what it says.
+            return
+        if self._cursors is None:
+            indexes = segment.offset_index, segment.time_index
+            self._cursors = [_Cursor(index, first_offset) for index in indexes]
+        for cursor in self._cursors:
+            offset = cursor.first_behind(first_offset)
+            if offset is not None and offset < next_offset:
+                logger.error(
+                    "%s at byte %d: offsets %d to %d are missing, but %s has an entry for %d; "
+                    "one of the two has changed on the disk",
+                    segment.log.path, position, first_offset, next_offset - 1,
+                    cursor.path, offset,
+                )  # fmt: skip
+
+
+class _Cursor:
+    """Goes over the offsets of an index, from the first that lies at an offset or behind it."""
+
+    __slots__ = ("_column", "_index", "_number")
+
+    def __init__(self, index: "OffsetIndex | TimeIndex", first_offset: int) -> None:
+        self._index = index
+        self._column = 0 if isinstance(index, OffsetIndex) else 1
+        self._number = bisect_left(range(index.entry_count), first_offset, key=self._offset)
+
+    @property
+    def path(self) -> str:
+        return self._index.path
+
+    def first_behind(self, offset: int) -> int | None:
+        while self._number < self._index.entry_count:
+            found = self._offset(self._number)
+            if found >= offset:
+                return found
+            self._number += 1
+        return None
+
+    def _offset(self, number: int) -> int:
+        return self._index.entry(number)[self._column]

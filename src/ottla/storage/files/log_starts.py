@@ -1,0 +1,70 @@
+"""Where logs start, in Kafka's checkpoint and in a copy of it that has a checksum.
+
+The start of a log that was deleted up to the middle of a segment is told by Kafka's file only, of
+which no other byte says anything. The copy is written first, and one fsync of the directory makes
+both durable: so it is never behind. Of a log that Kafka has loaded since it says nothing, which
+the log's own witness tells by not being there (`witness`).
+
+Format pages: docs/format/checkpoints.md, docs/format/ottla-witness.md.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from ottla.base.files import FileSystem, join, replace_file
+from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text, parse_offsets
+from ottla.storage.files.filenames import CHECKPOINT_LOG_START, WITNESSED_LOG_STARTS
+from ottla.storage.files.sealed import read_sealed, sealed
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+
+class LogStarts:
+    """Of one log directory; what is in neither file starts with its first segment."""
+
+    def __init__(self, file_system: FileSystem, directory: str) -> None:
+        self._file_system = file_system
+        self._checkpoint = OffsetCheckpoint(file_system, join(directory, CHECKPOINT_LOG_START))
+        self._copy_path = join(directory, WITNESSED_LOG_STARTS)
+        self.checkpointed: dict[TopicPartition, int] = {}
+        self._copied: dict[TopicPartition, int] | None = None
+
+    def read(self) -> None:
+        """Raises `OSError`; what is damaged is named, and counts as empty."""
+        self.checkpointed = self._checkpoint.read_if_whole()
+        self._copied = read_sealed(self._file_system, self._copy_path, parse_offsets)
+
+    @property
+    def known(self) -> set[TopicPartition]:
+        """All logs that either file names."""
+        return self.checkpointed.keys() | (self._copied or {}).keys()
+
+    def start_of(self, key: TopicPartition, *, is_witnessed: bool) -> int:
+        """The start of a log, which the copy tells if nobody else has written the log since."""
+        stated = self.checkpointed.get(key, 0)
+        if self._copied is None or not is_witnessed:
+            return stated
+        start = self._copied.get(key, 0)
+        if start != stated:
+            logger.warning(
+                "%s says that %s-%d starts at %d, but %s, which has a checksum, at %d: so it does",
+                self._checkpoint.path, *key, stated, self._copy_path, start,
+            )  # fmt: skip
+        return start
+
+    def keep(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Makes the copy say what was read, before a witness is written that vouches for it."""
+        found = {key: start for key, start in starts.items() if start}
+        if found != self._copied:
+            replace_file(self._file_system, self._copy_path, sealed(offsets_text(found)))
+            self._copied = found
+
+    def write(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Durably; raises `OSError`."""
+        if starts != self._copied:
+            content = sealed(offsets_text(starts))
+            replace_file(self._file_system, self._copy_path, content, is_directory_synced=False)
+            self._copied = dict(starts)
+        self._checkpoint.write(starts)

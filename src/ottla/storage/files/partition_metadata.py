@@ -1,0 +1,54 @@
+"""The topic id that a partition's directory belongs to. Format: docs/format/partition-metadata.md
+
+It tells a directory of a deleted topic from one of a new topic of the same name (KIP-516). A crash
+leaves it missing or whole. Kafka's counterpart: `PartitionMetadataFile`.
+"""
+
+import re
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
+from ottla.storage.files.sealed import is_one_bit_apart
+
+_CONTENT = re.compile(rb"version:\s+(-?[0-9]{1,10})\r?\ntopic_id:\s+([!-~]+)\s*")
+
+
+def read_topic_id(file_system: FileSystem, path: str) -> Uuid | None:
+    """The topic's id; `None` without the file. Raises `CorruptionError`."""
+    try:
+        content = read_file(file_system, path)
+    except FileNotFoundError:
+        return None
+    match = _CONTENT.fullmatch(content)
+    if match is None:
+        raise CorruptionError(path, 0, "is not a version and a topic id")
+    if int(match[1]) != 0:
+        raise CorruptionError(path, match.start(1), f"version {int(match[1])} is not known")
+    try:
+        topic_id = parse_uuid(match[2].decode("ascii"))
+    except ValueError as error:
+        raise CorruptionError(path, match.start(2), str(error)) from error
+    if topic_id == ZERO_UUID:
+        raise CorruptionError(path, match.start(2), "the topic id is zero")
+    if uuid_text(topic_id).encode() != match[2]:
+        raise CorruptionError(path, match.start(2), "the topic id is not as Kafka writes it")
+    return topic_id
+
+
+def is_id_with_flipped_bit(file_system: FileSystem, path: str, topic_id: Uuid) -> bool:
+    """Whether the file is that of a topic, but for one bit: it can be no other topic's."""
+    try:
+        found = read_file(file_system, path)
+    except FileNotFoundError:
+        return False
+    return is_one_bit_apart(found, _content(topic_id))
+
+
+def write_topic_id(file_system: FileSystem, path: str, topic_id: bytes) -> None:
+    assert topic_id != ZERO_UUID
+    replace_file(file_system, path, _content(topic_id))
+
+
+def _content(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()

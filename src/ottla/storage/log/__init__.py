@@ -1,0 +1,1 @@
+"""One partition's log: append, truncate, and the state of its producers and epochs."""

@@ -1,0 +1,193 @@
+"""Whether the transaction indexes of a log that somebody else has written name every abort.
+
+An index that was lost, or has lost entries, lets aborted records pass for committed ones. Of what
+Ottla has written there is a copy (`segment_witness`); of what Apache Kafka has written only the
+abort markers in the log tell. So such a log is walked once, header by header, in slices, and
+entries that are missing are added. Until then consumers of committed records get what has been
+checked (`AbortCheck.bound`). Kafka does not look.
+
+Format page: docs/format/transaction-index.md. A crash leaves the old index or the new one; the
+walk then begins again, since the log's witness says last that it is done. After compaction a marker
+may be there without an entry, and an entry without a marker: only an abort marker of a producer
+whose records are still there must have one.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import takewhile
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, replace_file
+from ottla.record.batch import InvalidBatchError
+from ottla.storage.index.transaction_index import ENTRY, VERSION, AbortedTransaction
+from ottla.storage.log.transaction_tail import TransactionTail
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+SLICE_COUNT = 256
+"""So many headers lie in a few chunks, and are read in less than a millisecond."""
+
+SLICE_SIZE = 1 << 19
+"""Where batches are large each header is a read of its own, and the disk may be asked for it."""
+
+OFFSETS_SHOWN = 3
+
+
+def missing_aborts(
+    indexed: Iterable[AbortedTransaction], aborted: Iterable[AbortedTransaction]
+) -> list[AbortedTransaction]:
+    """What the markers say was aborted and no entry names, or not from its beginning on."""
+    known = {(one.producer_id, one.last_offset): one.first_offset for one in indexed}
+    return [
+        one
+        for one in aborted
+        if known.get((one.producer_id, one.last_offset), one.last_offset + 1) > one.first_offset
+    ]
+
+
+def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
+    """For people: the offsets of the first few."""
+    every = [f"{one.first_offset} to {one.last_offset}" for one in aborted]
+    more = len(every) - OFFSETS_SHOWN
+    shown = ", ".join(every[:OFFSETS_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class AbortCheck:
+    """The walk over one log, as far as it went when it was loaded; `advance` goes on with it.
+
+    `bound` is the offset before which no abort can be unknown, and it ascends.
+    """
+
+    def __init__(self, file_system: FileSystem, segments: Segments, until_offset: int) -> None:
+        self._file_system = file_system
+        self._segments = segments
+        self._until_offset = until_offset
+        self._segment: Segment | None = segments.first
+        self._position = 0
+        self._tail = TransactionTail(segments.first.base_offset)
+        self._lacks_some = False
+        self.bound = segments.first.base_offset
+        self.is_complete = True
+        """Whether every batch could be read."""
+
+    @property
+    def is_done(self) -> bool:
+        return self._segment is None
+
+    def finish(self) -> None:
+        """Walks to the end at once."""
+        while self._segment is not None:
+            self.advance()
+
+    def advance(self) -> None:
+        """Reads some headers, to the end of a segment at most; raises `OSError`."""
+        segment = self._segment
+        if segment is None:
+            return
+        if segment.log.is_closed:  # retention took it
+            self._tail.aborted.clear()
+            self._lacks_some = False
+            self._go_on()
+            return
+        known = len(self._tail.aborted)
+        try:
+            is_at_end = self._walk(segment)
+            self._lacks_some |= self._are_missing(segment, self._tail.aborted[known:])
+            if is_at_end:
+                self._end_segment(segment)
+        except (CorruptionError, InvalidBatchError) as error:
+            self.is_complete = False
+            logger.error(
+                "%s at byte %d: %s; which transactions were aborted behind it is not known, and "
+                "%s is believed; see ottla log check",
+                segment.log.path, self._position, error, segment.transaction_index.path,
+            )  # fmt: skip
+            is_at_end = self._lacks_some = True
+            with suppress(CorruptionError):
+                self._end_segment(segment)
+        if is_at_end:
+            self._go_on()
+        elif not self._lacks_some:
+            self._move_bound(self._tail.next_offset)
+
+    def _walk(self, segment: Segment) -> bool:
+        """Takes the next headers; returns whether the segment has no more."""
+        tail, begin = self._tail, self._position
+        for number, (position, header) in enumerate(segment.log.headers(begin)):
+            self._position = position
+            if header.base_offset >= self._until_offset:
+                return True
+            if number == SLICE_COUNT or position - begin >= SLICE_SIZE:
+                return False
+            if header.is_control:
+                batch = segment.log.batch(position)
+                batch.check()
+                tail.take(batch)
+            elif header.record_count:
+                tail.take(header)
+            else:  # all its records were compacted away
+                tail.next_offset = header.last_offset + 1
+            self._position = position + header.size
+        return True
+
+    def _are_missing(self, segment: Segment, aborted: list[AbortedTransaction]) -> bool:
+        if not aborted:
+            return False
+        first, last = aborted[0].last_offset, aborted[-1].last_offset
+        entries = segment.transaction_index.entries_from(first)
+        indexed = takewhile(lambda one: one.last_offset <= last, entries)
+        return bool(missing_aborts(indexed, aborted))
+
+    def _end_segment(self, segment: Segment) -> None:
+        aborted = self._tail.aborted
+        if self._lacks_some:
+            self._complete(segment, missing_aborts(segment.transaction_index.entries, aborted))
+        is_active = segment is self._segments.active
+        if not is_active and (self._lacks_some or segment.witness.found is None):
+            segment.witness.keep_aborted(segment.transaction_index, durably=False)
+        aborted.clear()
+        self._lacks_some = False
+
+    def _complete(self, segment: Segment, missing: list[AbortedTransaction]) -> None:
+        if not missing:
+            return
+        index = segment.transaction_index
+        logger.warning(
+            "%s lacks aborted transactions whose markers are in %s (offsets %s): they are added",
+            index.path, segment.log.path, offsets_text(missing),
+        )  # fmt: skip
+        content = index_text([*index.entries, *missing])
+        index.close()
+        replace_file(self._file_system, index.path, content)
+
+    def _go_on(self) -> None:
+        """To the next segment; the last one is where the walk ends."""
+        current = self._segment
+        assert current is not None
+        following = (
+            one
+            for one in self._segments.values
+            if current.base_offset < one.base_offset < self._until_offset
+        )
+        self._segment = next(following, None)
+        self._position = 0
+        self._move_bound(self._tail.next_offset)
+
+    def _move_bound(self, offset: int) -> None:
+        first_open = self._tail.first_open_offset
+        self.bound = max(self.bound, offset if first_open is None else min(offset, first_open))
+
+
+def index_text(transactions: Iterable[AbortedTransaction]) -> bytes:
+    """An index of transactions, of which the last one of two that end at one offset counts."""
+    by_end: Mapping[int, AbortedTransaction] = {one.last_offset: one for one in transactions}
+    return b"".join(
+        ENTRY.pack(
+            VERSION, one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset
+        )
+        for _, one in sorted(by_end.items())
+    )

@@ -1,0 +1,46 @@
+"""Stored batches for who decodes them in this process: each is checked first, as a client does.
+
+A fetch hands batches on as they are, for the consumer to check; where this process is the consumer,
+it checks. Kafka's counterpart: `CompletedFetch.maybeEnsureValid` (`check.crcs`).
+"""
+
+from collections.abc import Iterator
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSlice, parent_directory
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.record import Record, read_records
+from ottla.storage.diagnosis.log_order import offsets_of
+
+
+def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
+    """The whole batches of what a read has found, and read; raises `CorruptionError`."""
+    position = found.position
+    try:
+        for batch in iter_batches(data, allow_torn_tail=True):
+            batch.check()
+            yield batch
+            position += batch.size
+    except InvalidBatchError as error:
+        raise _damaged(found.file.path, position, str(error)) from error
+
+
+def checked_records(found: FileSlice, batch: Batch) -> Iterator[Record]:
+    """The records of one of `checked_batches`; raises `CorruptionError`."""
+    try:
+        yield from read_records(batch)
+    except InvalidBatchError as error:
+        reason = f"after it, {offsets_of(batch)}: {error}"
+        raise _damaged(found.file.path, found.position, reason) from error
+
+
+def _damaged(path: str, position: int, reason: str) -> CorruptionError:
+    return CorruptionError(path, position, f"{reason}; {repair_hint(parent_directory(path))}")
+
+
+def repair_hint(partition: str) -> str:
+    """The commands that help a partition's directory, whose log this process has open."""
+    directory = parent_directory(partition)
+    return (
+        f"`ottla log check {directory}` and `ottla log repair {directory}` help once it is closed"
+    )

@@ -1,0 +1,230 @@
+"""Leader epochs out of the batches: as they are appended, and where their file lacks them.
+
+A crash can leave the file behind the log's start or without entries that the log still has: it is
+cut at the front before the new start is on the disk. Kafka's counterpart is the part of
+`LogSegment.recover` that fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
+from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+def read_epochs(file_system: FileSystem, path: str) -> LeaderEpochs:
+    """What the file says; nothing of a damaged one, since the log says it too.
+
+    Kafka takes the whole directory offline.
+    """
+    try:
+        return LeaderEpochs.read(file_system, path)
+    except CorruptionError as error:
+        logger.warning("%s; the leader epochs are made anew from the log", error)
+        return LeaderEpochs(file_system, path)
+
+
+def check_epochs(
+    epochs: LeaderEpochs, segments: Segments, *, start_offset: int, end_offset: int
+) -> None:
+    """Holds each epoch's first offset, and the batches at the segments' edges, against each other.
+
+    Where they differ, all headers are read. A single batch that differs from the file is what is
+    wrong, and is refused when it is read (`header_check`); otherwise the file is made anew. Kafka
+    believes the file.
+    """
+    if all(_agrees(epochs, batch) for batch in _batches_at_edges(epochs, segments, start_offset)):
+        return
+    batches = list(_headers(segments, start_offset, end_offset))
+    wrong = [batch for batch in batches if not _agrees(epochs, batch)]
+    if len(wrong) > 1:
+        logger.warning("%s contradicts the log; the leader epochs are made anew", epochs.path)
+        epochs.replace(epochs_of(batches))
+        wrong = [batch for batch in batches if not _agrees(epochs, batch)]
+    for batch in wrong:
+        segment = segments.from_offset(batch.base_offset)[0]
+        # Even where recovery has looked at all else.
+        segment.forget_checks(size=segment.log.size)
+        logger.error(
+            "%s: offset %d has leader epoch %d, but %s says %s; its batch is not served",
+            segment.log.path, batch.base_offset, batch.partition_leader_epoch,
+            epochs.path, epochs.epoch_for_offset(batch.base_offset),
+        )  # fmt: skip
+
+
+def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
+    """Of offsets before the first entry nothing is known."""
+    epoch = batch.partition_leader_epoch
+    if batch.magic < 2:
+        return True
+    for offset in (batch.base_offset, batch.last_offset):
+        stated = epochs.epoch_for_offset(offset)
+        if stated is not None and stated != epoch:
+            return False
+    return True
+
+
+def _batches_at_edges(
+    epochs: LeaderEpochs, segments: Segments, start_offset: int
+) -> Iterator[Batch]:
+    """The first batch of each segment, the log's last, and those on both sides of a new epoch."""
+    for segment in segments.values:
+        first = segment.log.header_at(0)
+        if first is not None and first.last_offset >= start_offset:
+            yield first
+    try:
+        last = segments.active.last_header()
+    except CorruptionError:
+        last = None
+    if last is not None:
+        yield last
+    for entry in epochs.entries[1:]:
+        for offset in (entry.start_offset - 1, entry.start_offset):
+            batch = next(_headers(segments, offset, offset + 1), None)
+            if batch is not None:
+                yield batch
+
+
+@dataclass(slots=True)
+class _Run:
+    """Batches of one epoch, one behind the other."""
+
+    entry: EpochEntry
+    batch_count: int = 1
+
+
+def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
+    """The epochs that batches say.
+
+    One between two of another epoch, or before one of an earlier, is not believed.
+    """
+    runs: list[_Run] = []
+    for batch in batches:
+        epoch = batch.partition_leader_epoch
+        if runs and runs[-1].entry.epoch == epoch:
+            runs[-1].batch_count += 1
+        elif epoch >= 0:
+            runs.append(_Run(EpochEntry(epoch, batch.base_offset)))
+    found: list[EpochEntry] = []
+    for run, following in zip_longest(runs, runs[1:]):
+        is_back = following is not None and following.entry.epoch <= run.entry.epoch
+        if is_back and run.batch_count == 1:
+            continue
+        if not found or run.entry.epoch > found[-1].epoch:
+            found.append(run.entry)
+    return found
+
+
+def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
+    """Notes the epochs of batches that are appended.
+
+    As in Kafka one of an old format, which has none, makes all be forgotten: what comes before says
+    nothing of what is there now.
+    """
+    latest = epochs.latest_epoch
+    for batch in batches:
+        epoch = batch.partition_leader_epoch
+        if epoch == latest:
+            continue
+        if epoch >= 0:
+            epochs.assign(epoch, batch.base_offset)
+        elif latest is not None and batch.magic < 2:
+            epochs.clear()
+        latest = epochs.latest_epoch
+
+
+class StoredEpochs:
+    """Takes the epochs of a segment's stored batches that the file does not know.
+
+    `following` is the batch behind the segment. Kafka may have lost entries; `is_complete` where
+    only this module has written: each is then on the disk before its first batch is.
+    """
+
+    def __init__(self, epochs: LeaderEpochs, following: Batch | None, *, is_complete: bool) -> None:
+        self._epochs = epochs
+        self._following = following
+        self._is_complete = is_complete
+
+    def take(self, batch: Batch, path: str) -> None:
+        epoch = batch.partition_leader_epoch
+        latest = self._epochs.latest_epoch
+        if epoch < 0 or (latest is not None and epoch <= latest):
+            return
+        if isinstance(batch, RecordBatch) and self._has_changed(batch):
+            return
+        if latest is not None:
+            logger.warning(
+                "%s: offset %d has leader epoch %d, which %s does not know; it is added",
+                path, batch.base_offset, epoch, LEADER_EPOCHS,
+            )  # fmt: skip
+        self._epochs.assign(epoch, batch.base_offset)
+
+    def _has_changed(self, batch: RecordBatch) -> bool:
+        """Whether it is the batch that is wrong: no sound batch behind one has a lower epoch.
+
+        Nor does a later epoch than that of the file begin with the very last batch, unless the
+        file's own last one does: then it may be the file that is wrong.
+        """
+        behind = _next_sound(batch, self._following)
+        if behind is not None:
+            return (
+                behind.magic == 2 and behind.partition_leader_epoch < batch.partition_leader_epoch
+            )
+        entries = self._epochs.entries
+        return self._is_complete and bool(entries) and batch.base_offset > entries[-1].start_offset
+
+
+def _next_sound(batch: RecordBatch, following: Batch | None) -> Batch | None:
+    end = batch.position + batch.size
+    if end == len(batch.buffer):
+        return following
+    try:
+        behind = batch_at(batch.buffer, end)
+        behind.check()
+    except InvalidBatchError:
+        return None
+    return behind
+
+
+def complete_epochs(
+    epochs: LeaderEpochs, segments: Segments, *, start_offset: int, end_offset: int
+) -> None:
+    """Adds the epochs of the batches from the log's start to the first known epoch.
+
+    Costs one look at the batch before that epoch: in the old formats batches have none.
+    """
+    known = epochs.entries
+    unknown_until = min(known[0].start_offset, end_offset) if known else end_offset
+    if unknown_until <= start_offset or not _has_epoch(segments, unknown_until - 1):
+        return
+    found = epochs_of(_headers(segments, start_offset, unknown_until))
+    epochs.assign_all([*found, *known])
+
+
+def _has_epoch(segments: Segments, offset: int) -> bool:
+    batch = next(_headers(segments, offset, offset + 1), None)
+    return batch is not None and batch.partition_leader_epoch >= 0
+
+
+def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator[Batch]:
+    """The headers of the batches that reach into a range of offsets."""
+    for segment in segments.from_offset(start_offset):
+        if segment.base_offset >= end_offset:
+            return
+        try:
+            for _, header in segment.log.headers(segment.offset_index.lookup(start_offset)[1]):
+                if header.last_offset >= start_offset:
+                    yield header
+                # Asked of the last offset: the first one of an old wrapper is not in its header.
+                if header.last_offset >= end_offset - 1:
+                    return
+        except CorruptionError as error:
+            logger.warning("%s; the leader epochs behind it are not known", error)

@@ -1,0 +1,185 @@
+"""Which leader epoch begins at which offset of a partition. Format: docs/format/leader-epochs.md
+
+Followers and consumers ask it where an epoch ended, to find where their log left the leader's
+(KIP-101, KIP-279). Every change is on the disk before the call returns, so that no batch of an
+epoch is ever in the log without the epoch's entry. A crash leaves the old file or the new one,
+whole; either may name epochs beyond the log's end or before its start, which recovery truncates
+away. Kafka's counterparts: `LeaderEpochFileCache`, `LeaderEpochCheckpointFile`. Kafka writes
+truncations later, from another thread; they are rare enough here to be written at once.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.storage.files.checkpoints import CheckpointLines, checkpoint_text
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEntry:
+    """The first offset that a leader wrote in an epoch."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """A partition's epochs, ascending, with ascending start offsets."""
+
+    __slots__ = ("_epochs", "_file_system", "_path", "_start_offsets")
+
+    def __init__(
+        self, file_system: FileSystem, path: str, entries: Iterable[EpochEntry] = ()
+    ) -> None:
+        """Takes the entries as they are in the file, or will be at the next change."""
+        self._file_system = file_system
+        self._path = path
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+        for entry in entries:
+            self._assign(entry.epoch, entry.start_offset)
+
+    @classmethod
+    def read(cls, file_system: FileSystem, path: str) -> "LeaderEpochs":
+        """What the file holds; nothing when it is missing or empty. Raises `CorruptionError`.
+
+        Also where an entry does not ascend; in Kafka it puts the ones before it out.
+        """
+        try:
+            content = read_file(file_system, path)
+        except FileNotFoundError:
+            return cls(file_system, path)
+        lines = CheckpointLines(path, content)
+        entries: list[EpochEntry] = []
+        for words in lines:
+            entry = parse_epoch_entry(lines, words)
+            if entries and not _ascends(entries[-1], entry):
+                raise lines.error("does not ascend from the line before")
+            entries.append(entry)
+        return cls(file_system, path, entries)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return tuple(map(EpochEntry, self._epochs, self._start_offsets))
+
+    @property
+    def earliest_epoch(self) -> int | None:
+        return self._epochs[0] if self._epochs else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._epochs[-1] if self._epochs else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Notes that a batch of an epoch begins at an offset; tells if that was new.
+
+        Called for every batch, so the common case is one comparison. Entries that the new one
+        contradicts go: they are of a history that this log has left.
+        """
+        changed = self._assign(epoch, start_offset)
+        if changed:
+            self._write()
+        return changed
+
+    def assign_all(self, entries: Iterable[EpochEntry]) -> None:
+        """As `assign` for each, with one write."""
+        changes = [self._assign(entry.epoch, entry.start_offset) for entry in entries]
+        if any(changes):
+            self._write()
+
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Forgets what was known for other entries."""
+        self._epochs.clear()
+        self._start_offsets.clear()
+        for entry in entries:
+            self._assign(entry.epoch, entry.start_offset)
+        self._write()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
+        """The largest epoch up to the one asked for, and the offset at which it ended.
+
+        An epoch before the first known one is answered with itself and the first start offset: its
+        records are gone. `None` is Kafka's (-1, -1): the epoch is later than any known one.
+        """
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        index = bisect_right(self._epochs, epoch)
+        if epoch < 0 or index == len(self._epochs):
+            return None
+        return self._epochs[index - 1] if index else epoch, self._start_offsets[index]
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that an offset was written in; `None` before the first known one."""
+        index = bisect_right(self._start_offsets, offset)
+        return self._epochs[index - 1] if index else None
+
+    def range_of(self, offset: int) -> tuple[int | None, int, int]:
+        """The epoch that an offset was written in, and from where until before where it goes."""
+        index = bisect_right(self._start_offsets, offset)
+        until = self._start_offsets[index] if index < len(self._start_offsets) else 1 << 63
+        if index == 0:
+            return None, 0, until
+        return self._epochs[index - 1], self._start_offsets[index - 1], until
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Removes the epochs that begin at or after an offset, which is the log's new end."""
+        index = bisect_left(self._start_offsets, end_offset)
+        if index < len(self._epochs):
+            del self._epochs[index:], self._start_offsets[index:]
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Removes the epochs that end at or before an offset, which is the log's new start.
+
+        The epoch that the offset lies in then begins at it.
+        """
+        index = bisect_right(self._start_offsets, start_offset) - 1
+        if index < 0 or (index == 0 and self._start_offsets[0] == start_offset):
+            return
+        del self._epochs[:index], self._start_offsets[:index]
+        self._start_offsets[0] = start_offset
+        self._write()
+
+    def clear(self) -> None:
+        """Forgets every epoch: of a log that starts anew, or that goes back to an old format."""
+        self._epochs.clear()
+        self._start_offsets.clear()
+        self._write()
+
+    def renamed(self, path: str) -> None:
+        """Takes note that a directory above the file was renamed."""
+        self._path = path
+
+    def _assign(self, epoch: int, start_offset: int) -> bool:
+        epochs, start_offsets = self._epochs, self._start_offsets
+        if epochs and epoch == epochs[-1] and start_offset >= start_offsets[-1]:
+            return False
+        assert epoch >= 0, "batches without an epoch have no entry"
+        assert start_offset >= 0
+        index = min(bisect_left(epochs, epoch), bisect_left(start_offsets, start_offset))
+        del epochs[index:], start_offsets[index:]
+        epochs.append(epoch)
+        start_offsets.append(start_offset)
+        return True
+
+    def _write(self) -> None:
+        lines = map("{} {}".format, self._epochs, self._start_offsets)
+        replace_file(self._file_system, self._path, checkpoint_text(lines))
+
+
+def _ascends(one: EpochEntry, other: EpochEntry) -> bool:
+    return one.epoch < other.epoch and one.start_offset < other.start_offset
+
+
+def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:
+    if len(words) != 2:
+        raise lines.error("is not an epoch and an offset")
+    entry = EpochEntry(lines.number(words[0], bits=32), lines.number(words[1], bits=64))
+    if entry.epoch < 0 or entry.start_offset < 0:
+        raise lines.error("has a negative epoch or offset")
+    return entry

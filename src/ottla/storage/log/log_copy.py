@@ -1,0 +1,134 @@
+"""Copying a log, a little at a time, into an empty one that is to take its place.
+
+Batches come over byte for byte with their offsets. What a log knows beside its batches (where it
+starts, its leader epochs, producers whose batches are deleted) comes over in the last moment. A
+crash leaves a log like any other; `LogCopy.resume` cuts off what the source has lost since.
+
+Kafka's counterparts: `ReplicaAlterLogDirsThread`, `LocalLeaderEndPoint`. There producers are known
+in the copy only by the batches that were copied.
+"""
+
+import dataclasses
+from itertools import islice
+
+from ottla.record.batch import batch_at, iter_batches
+from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.producer_state import ProducerEntry, ProducerState
+from ottla.storage.log.truncation import (
+    delete_records_before,
+    truncate_fully_and_start_at,
+    truncate_to,
+)
+
+MAX_BATCHES = 250
+
+
+def start_of_copy(source: PartitionLog) -> int:
+    """Where the batch begins that holds the log's first offset. Raises `StorageError`."""
+    start = source.log_start_offset
+    data = source.read(start, 1, Isolation.HIGH_WATERMARK)
+    if data.records is None:
+        return start
+    with source.health.guarding():
+        return min(start, batch_at(data.records.read(), 0).base_offset)
+
+
+class LogCopy:
+    """Brings `target` up to `source`. All methods raise `StorageError`."""
+
+    def __init__(self, source: PartitionLog, target: PartitionLog) -> None:
+        self.source = source
+        self.target = target
+        self._cut_count = source.offsets.cut_count
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the copy is behind."""
+        return max(0, self.source.log_end_offset - self.target.log_end_offset)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to copy that readers may see."""
+        return self.target.log_end_offset < self.source.high_watermark
+
+    def resume(self, now_ms: int) -> None:
+        """Makes a copy from before a restart one of what the source is now.
+
+        A power failure takes what was not flushed, of each on its own, and the source may have been
+        given other records since in place of what it lost: so this comes before the first append.
+        """
+        if self.target.segments.first.base_offset > start_of_copy(self.source):
+            self._restart(now_ms)
+        else:
+            truncate_to(self.target, self.source.log_end_offset, now_ms=now_ms)
+
+    def step(self, max_size: int, now_ms: int) -> int:
+        """Copies whole batches of up to `max_size` bytes, at least one; returns their size.
+
+        Of small batches only some are copied, since each costs its time. 0 means that all is copied
+        that readers may see. Raises `ApiError` for a damaged batch.
+        """
+        source, target = self.source, self.target
+        if self._cut_count != source.offsets.cut_count or self._is_overtaken():
+            self._restart(now_ms)
+        offset = max(target.log_end_offset, source.log_start_offset)
+        if not self.has_more:
+            return 0
+        limit = min(max_size, target.config.segment_bytes)
+        data = source.read(offset, limit, Isolation.HIGH_WATERMARK)
+        if data.records is None:
+            self._skip_to(source.high_watermark, now_ms)
+            return 0
+        with source.health.guarding():
+            region = data.records.read()
+        batches = islice(iter_batches(region, allow_torn_tail=True), MAX_BATCHES)
+        size = sum(one.size for one in batches)
+        target.append_as_follower(memoryview(region)[:size], now_ms=now_ms)
+        target.write_out()
+        return size
+
+    def carry_over(self) -> None:
+        """Gives a copy that is at the source's end all else that the source knows."""
+        source, target = self.source, self.target
+        assert self.lag == 0
+        delete_records_before(target, source.log_start_offset)
+        with target.disk():
+            if target.epochs.entries != source.epochs.entries:
+                target.epochs.clear()
+                target.epochs.assign_all(source.epochs.entries)
+            self._carry_producers()
+
+    def _carry_producers(self) -> None:
+        known, end = self.source.producers, self.target.log_end_offset
+        producers, snapshots = self.target.producers, self.target.snapshots
+        if producers.entries == known.entries:
+            return
+        producers.load(copied_entries(known), end)
+        self.target.offsets.first_unstable_offset = producers.first_unstable_offset
+        if snapshots.offsets and snapshots.offsets[-1] == end:
+            snapshots.remove(end)
+        snapshots.take(producers)
+
+    def _is_overtaken(self) -> bool:
+        """Whether what comes next in the copy is gone from the source."""
+        end = self.target.log_end_offset
+        return end < self.source.log_start_offset and end < start_of_copy(self.source)
+
+    def _restart(self, now_ms: int) -> None:
+        """Begins anew, where the source begins now."""
+        truncate_fully_and_start_at(self.target, start_of_copy(self.source), now_ms=now_ms)
+        self._cut_count = self.source.offsets.cut_count
+
+    def _skip_to(self, offset: int, now_ms: int) -> None:
+        """Follows the source over offsets at its end whose records compaction has taken."""
+        self.target.roll(now_ms, base_offset=offset)
+        self.target.offsets.appended(offset)
+        self.target.write_out()
+
+
+def copied_entries(producers: ProducerState) -> list[ProducerEntry]:
+    """The producers as another log may have them, which does not share them."""
+    return [
+        dataclasses.replace(entry, batches=entry.batches.copy())
+        for entry in producers.entries.values()
+    ]

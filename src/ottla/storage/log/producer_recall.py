@@ -1,0 +1,104 @@
+"""The last batches of a producer, looked for in the log when a retry asks for one of them.
+
+A snapshot holds one batch of each producer (Kafka's format), but a client may have five on their
+way when the broker stops. Nothing is read at the start: the first retry that cannot be answered
+walks the headers before the batch that is known, from the newest to the oldest. Kafka asks no log:
+there, replicas that were not restarted remember, and without them such a retry fails.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ottla.base.errors import CorruptionError
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.storage.log.producer_state import (
+    BATCHES_TO_RETAIN,
+    BatchMetadata,
+    ProducerEntry,
+    Remembered,
+)
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+HEADERS_TO_READ: Final = 1_000
+"""How many batches of all producers may lie between five of one: 1 to 4 ms to walk."""
+
+WINDOW_SIZE: Final = 64 * 1024
+"""Bytes of log that are stepped back at once, if no batch is larger."""
+
+
+def recall_batches(entry: ProducerEntry, segments: Segments, log_start_offset: int) -> None:
+    """Completes what is remembered of a producer's epoch, up to five batches."""
+    if not entry.batches:
+        return
+    oldest = BatchMetadata(*entry.batches[0])
+    found: list[Remembered] = []
+    left = HEADERS_TO_READ
+    for window in _windows(segments, oldest.first_offset, log_start_offset):
+        own, count = _batches_of(entry, window, oldest.first_offset)
+        found[:0] = own
+        left -= count
+        is_whole = bool(found) and BatchMetadata(*found[0]).first_sequence == 0
+        if is_whole or len(found) + len(entry.batches) >= BATCHES_TO_RETAIN or left <= 0:
+            break
+    known = list(entry.batches)
+    entry.batches.clear()
+    entry.batches.extend([*found, *known])  # It drops the oldest.
+
+
+Window = tuple[Segment, int, int]
+"""Where in a segment to walk, from one position to another."""
+
+
+def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator[Window]:
+    """What lies before an offset, the nearest first."""
+    for segment in reversed(segments.values[: segments.floor_index(offset) + 1]):
+        found = segment.translate(offset)
+        end = found.position if found else segment.log.written_size
+        while end > 0:
+            start = segment.offset_index.position_before(max(end - WINDOW_SIZE, 1))
+            if start >= end:
+                return  # An index that lies.
+            yield segment, start, end
+            end = start
+        if segment.base_offset <= log_start_offset:
+            return
+
+
+def _batches_of(
+    entry: ProducerEntry, window: Window, before_offset: int
+) -> tuple[Sequence[Remembered], int]:
+    """The producer's batches of its epoch in a window, and how many batches there were in all."""
+    segment, start, end = window
+    own: list[Remembered] = []
+    count = 0
+    try:
+        for position, header in segment.log.headers(start, end):
+            count += 1
+            if count > HEADERS_TO_READ:
+                break  # The index has hardly an entry.
+            if header.producer_id == entry.producer_id and _is_retried(entry, header):
+                batch = segment.log.batch(position)
+                batch.check()
+                if batch.last_offset < before_offset:
+                    own.append(
+                        (
+                            batch.last_sequence,
+                            batch.last_offset,
+                            batch.last_offset_delta,
+                            batch.max_timestamp_ms,
+                        )
+                    )
+    except (CorruptionError, InvalidBatchError) as error:
+        logger.warning("%s: retries of what lies here are not known: %s", segment.log.path, error)
+        return own, HEADERS_TO_READ
+    return own, count
+
+
+def _is_retried(entry: ProducerEntry, header: Batch) -> bool:
+    return (
+        header.producer_epoch == entry.epoch and not header.is_control and header.base_sequence >= 0
+    )

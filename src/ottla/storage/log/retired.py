@@ -1,0 +1,64 @@
+"""A segment on its way out: its files are called `.deleted` at once, and removed after a while.
+
+The wait (`file.delete.delay.ms`) lets readers finish that have the log's file open, in this process
+(an answer that is being sent from it) and in others. A crash leaves `.deleted` files, which the
+next start removes; between two renames of one segment it leaves indexes without a log, which the
+next start removes too. Kafka's counterpart: `LocalLog.deleteSegmentFiles`.
+"""
+
+from ottla.base.files import FileSystem, remove_if_present
+from ottla.storage.files.filenames import FileKind, FileSuffix
+from ottla.storage.segment.segment import Segment
+
+DELETED = FileSuffix.DELETED.value
+# The last one few segments have.
+INDEX_ENDINGS = tuple(
+    kind.value for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+)
+
+
+class RetiredSegment:
+    """Out of its log, with the log's file still open."""
+
+    __slots__ = ("_file_system", "_segment", "paths")
+
+    def __init__(self, file_system: FileSystem, segment: Segment, snapshot: str | None) -> None:
+        """Renames the files, the log first: what is left then is nothing anybody would read.
+
+        `snapshot` is the producer snapshot of the segment's start, if there is one. The caller
+        makes the renames durable. Raises `OSError`.
+        """
+        self._file_system = file_system
+        self._segment = segment
+        log = segment.log.path
+        stem = log.removesuffix(FileKind.LOG.value)
+        self.paths = [log + DELETED]
+        segment.log.rename(self.paths[0])
+        is_absent = segment.transaction_index.is_known_absent
+        endings = INDEX_ENDINGS[:-1] if is_absent else INDEX_ENDINGS
+        segment.close_indexes()
+        others = [stem + ending for ending in endings]
+        for path in [*others, snapshot] if snapshot else others:
+            retired = path + DELETED
+            try:
+                file_system.rename(path, retired)
+            except FileNotFoundError:
+                continue  # few segments have a transaction index
+            self.paths.append(retired)
+
+    @property
+    def log_path(self) -> str:
+        return self.paths[0]
+
+    def remove(self) -> None:
+        """Removes the files, whose readers keep what they have open; raises `OSError`.
+
+        What is gone already, perhaps with its directory, needs no removal.
+        """
+        self.close()
+        for path in self.paths:
+            remove_if_present(self._file_system, path)
+
+    def close(self) -> None:
+        """Lets go of the log's file; the names stay for the next start to remove."""
+        self._segment.log.close()

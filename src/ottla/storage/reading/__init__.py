@@ -1,0 +1,1 @@
+"""Reading a directory that this process does not own and does not change."""

@@ -1,0 +1,123 @@
+"""Aborted transactions from a log's transaction indexes, for those who only read.
+
+An index that was lost, or has lost entries, would let aborted records pass for committed ones. Of
+what a broker of ours wrote a copy stands beside it (`segment_witness`): the reader goes by that
+then, as the next start of a broker does. What Apache Kafka wrote has none: there the abort markers
+of what is read are looked for, header by header. Format page: docs/format/transaction-index.md.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, parent_directory
+from ottla.record.batch import Batch
+from ottla.storage.files.filenames import FileKind, FileSuffix, witness_file_name
+from ottla.storage.files.segment_witness import WitnessOfSegment
+from ottla.storage.files.witness import read_witness
+from ottla.storage.index.transaction_index import (
+    AbortedTransaction,
+    TransactionIndex,
+    collected,
+    parse_entries,
+)
+from ottla.storage.log.abort_check import missing_aborts, offsets_text
+from ottla.storage.log.transaction_tail import TransactionTail
+from ottla.storage.reading.read_damage import repair_hint
+from ottla.storage.segment.segment_reader import SegmentFiles
+
+logger = logging.getLogger(__name__)
+
+
+def indexed_transactions(
+    file_system: FileSystem, segments: Iterable[SegmentFiles], offsets: tuple[int, int]
+) -> list[AbortedTransaction]:
+    """Those that overlap with [offsets[0], offsets[1]), of segments from the first offset on."""
+    found: list[AbortedTransaction] = []
+    for segment in segments:
+        some, is_complete = _collect(file_system, segment, offsets)
+        found += some
+        if is_complete:
+            break
+    return found
+
+
+def unindexed(
+    file_system: FileSystem,
+    segments: Sequence[SegmentFiles],
+    batches: Iterable[Batch],
+    indexed: Iterable[AbortedTransaction],
+    offsets: tuple[int, int],
+) -> list[AbortedTransaction]:
+    """What was aborted, by its marker, of what begins in a range of offsets, and has no entry.
+
+    Nothing is read where the indexes were complete once, and have had copies since. `batches` are
+    all from the range's start on, with the payload of control batches. They are read beyond its end
+    until each transaction has ended that was open there. Raises `CorruptionError` for one that
+    cannot be read and may be the marker of one of these.
+    """
+    witness = (
+        read_witness(file_system, parent_directory(segments[0].log_path)) if segments else None
+    )
+    if witness is not None and witness.aborts_are_indexed:
+        return []
+    tail = TransactionTail(offsets[0])
+    try:
+        for batch in batches:
+            if batch.base_offset >= offsets[1] and tail.first_open_offset is None:
+                break
+            # Without records where compaction has left only the batch's header.
+            if batch.is_control or (batch.base_offset < offsets[1] and batch.record_count):
+                tail.take(batch)
+            else:
+                tail.next_offset = batch.last_offset + 1
+    except CorruptionError:
+        if tail.next_offset < offsets[1] or tail.first_open_offset is not None:
+            raise
+    return missing_aborts(indexed, tail.aborted)
+
+
+def report_unindexed(
+    missing: Sequence[AbortedTransaction], segments: Sequence[SegmentFiles], *, is_told: bool
+) -> None:
+    """Raises `CorruptionError` for aborts that no index names, or only says so."""
+    if not missing:
+        return
+    last_offset = missing[0].last_offset
+    segment = next(one for one in reversed(segments) if one.base_offset <= last_offset)
+    path = _index_path_of(segment)
+    directory = parent_directory(parent_directory(path))
+    reason = f"aborted transactions are missing (offsets {offsets_text(missing)})"
+    if not is_told:
+        raise CorruptionError(path, 0, f"{reason}; {repair_hint(directory)}")
+    logger.warning("%s: %s; their markers in the log count", path, reason)
+
+
+def _index_path_of(segment: SegmentFiles) -> str:
+    return segment.path_of(FileKind.TRANSACTION_INDEX)
+
+
+def _collect(
+    file_system: FileSystem, segment: SegmentFiles, offsets: tuple[int, int]
+) -> tuple[list[AbortedTransaction], bool]:
+    path = _index_path(file_system, segment)
+    directory = parent_directory(segment.log_path)
+    witness = WitnessOfSegment(file_system, join(directory, witness_file_name(segment.base_offset)))
+    mended = witness.mended(path)
+    if mended is not None:
+        logger.warning("%s has changed on the disk; %s knows better", path, witness.path)
+        entries = parse_entries(path, mended)
+        return collected((one for one in entries if one.last_offset >= offsets[0]), offsets[1])
+    index = TransactionIndex(file_system, path, base_offset=segment.base_offset, writable=False)
+    with closing(index):
+        return index.collect(*offsets)
+
+
+def _index_path(file_system: FileSystem, segment: SegmentFiles) -> str:
+    """The log of a replaced segment is renamed first, its transaction index last."""
+    path = _index_path_of(segment)
+    swapped = path + FileSuffix.SWAP.value
+    if file_system.status(path) is None and file_system.status(swapped):
+        return swapped
+    return path

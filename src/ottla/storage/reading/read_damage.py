@@ -1,0 +1,226 @@
+"""Damage that a reader meets: what is lost by it, and what lies after it.
+
+A crash tears only what was not flushed: below the recovery point, and anywhere after a clean stop,
+a bad batch is damage, and so is a log that ends before its recorded end. A reader raises there, or
+steps over it where it was told to, and reports what it stepped over. Kafka's tools
+(`kafka-dump-log`) end at the first bad batch.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import parent_directory
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
+from ottla.storage.diagnosis.log_scan import (
+    MAX_OFFSETS,
+    DamagedRegion,
+    ScannedBatch,
+    offset_in_header,
+    scan_log,
+)
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, FileSuffix
+from ottla.storage.segment.segment_reader import (
+    PartitionFiles,
+    SegmentFiles,
+    SegmentReader,
+    SegmentTail,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownEnd:
+    """What a log directory has recorded of a log before its files were listed."""
+
+    was_stopped_cleanly: bool
+    recovery_point: int
+    """All before it was on the disk; 0 where nothing is recorded."""
+    end_offset: int | None
+    """Where the log ends, if that is sure: a clean stop flushes all."""
+
+    def is_contradicted_by(self, tail: SegmentTail) -> bool:
+        """Whether the last segment holds what no crash leaves; not of one that ends too early."""
+        if not tail.is_whole:
+            return self.was_stopped_cleanly or tail.end_offset < self.recovery_point
+        return self.end_offset is not None and tail.end_offset > self.end_offset
+
+
+def known_end(
+    *, was_stopped_cleanly: bool, recovery_point: int, high_watermark: int | None
+) -> KnownEnd:
+    """What two checkpoints say together; where they differ, one may have changed on the disk.
+
+    A broker writes both when it stops; between two writings neither is ahead of the log.
+    """
+    least = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
+    is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
+    return KnownEnd(
+        was_stopped_cleanly=was_stopped_cleanly,
+        recovery_point=least,
+        end_offset=least if is_sure and least else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Bytes of a log that are no batch, or that are missing; the offsets are [from, until)."""
+
+    path: str
+    position: int
+    end: int
+    """The position where sound batches begin again, or the file's size."""
+    reason: str
+    from_offset: int
+    until_offset: int
+
+    @property
+    def offsets(self) -> str:
+        if self.until_offset <= self.from_offset:
+            return f"whatever came after offset {self.from_offset - 1}"
+        if self.until_offset == self.from_offset + 1:
+            return f"offset {self.from_offset}"
+        return f"offsets {self.from_offset} to {self.until_offset - 1}"
+
+    def __str__(self) -> str:
+        return f"{self.path} at byte {self.position}: {self.reason}; {self.offsets} cannot be read"
+
+    def error(self) -> CorruptionError:
+        """With the commands that help."""
+        return CorruptionError(
+            self.path,
+            self.position,
+            f"{self.reason}; {self.offsets} cannot be read; "
+            f"{repair_hint(parent_directory(parent_directory(self.path)))}",
+        )
+
+
+def repair_hint(directory: str) -> str:
+    return (
+        f"`ottla log check {directory}` lists the damage, `ottla log repair {directory}` takes it "
+        f"out; `ottla records`, `load`, `audit` and `mirror` go on after it with --skip-damaged"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTail:
+    """Where a log ends: with what it must hold, also where that cannot be read."""
+
+    end_offset: int
+    damage: Damage | None = None
+    """The first damage of the last segment, if it has any that counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentPlace:
+    """Where a segment lies in its log.
+
+    Its batches end before `limit`: where the next segment begins, unless that is being replaced.
+    `recorded` is `None` of all segments but the last.
+    """
+
+    limit: int
+    recorded: KnownEnd | None
+
+
+def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
+    """Where a segment lies among all that were listed."""
+    farthest = segment.base_offset + MAX_OFFSETS
+    following = bisect_right([one.base_offset for one in files.segments], segment.base_offset)
+    if following < len(files.segments):
+        # What a `.swap` file replaces may still be listed beside it.
+        is_replacing = segment.log_path.endswith(FileSuffix.SWAP.value)
+        limit = farthest if is_replacing else files.segments[following].base_offset
+        return SegmentPlace(limit=limit, recorded=None)
+    if files.least_end_offset:
+        return SegmentPlace(limit=files.least_end_offset, recorded=None)
+    end = known.end_offset
+    return SegmentPlace(limit=farthest if end is None else end, recorded=known)
+
+
+def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
+    """Of a log whose last segment is sound; it may have lost batches all the same."""
+    due = known.recovery_point
+    if end_offset >= due:
+        return LogTail(end_offset=end_offset)
+    return LogTail(end_offset=due, damage=_shortened(path, size, end_offset, due))
+
+
+def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: int) -> LogTail:
+    """Of a log whose last segment is not sound."""
+    first: Damage | None = None
+    end = max(log_start_offset, place.recorded.recovery_point if place.recorded else place.limit)
+    for one in stretches(reader, place):
+        if isinstance(one, Damage):
+            first = first or one
+            end = max(end, one.until_offset)
+        else:
+            end = max(end, one.batch.last_offset + 1)
+    return LogTail(end_offset=end, damage=first)
+
+
+def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBatch | Damage]:
+    """All of a segment's batches that are sound and in order, and the damage between them.
+
+    What a crash may have torn at the log's end is none, and is passed over.
+    """
+    base = reader.files.base_offset
+    file = reader.log.reader()
+    size = file.size()
+    bounds = SegmentBounds(start=base, limit=place.limit, size=size)
+    held: DamagedRegion | None = None
+    next_offset = base
+    for one in in_order(scan_log(file, base), bounds):
+        if isinstance(one, DamagedRegion):
+            held = held or one
+            continue
+        if held is not None:
+            yield _damage(reader, held, one.position, (next_offset, _first_offset(one.batch)))
+            held = None
+        yield one
+        next_offset = one.batch.last_offset + 1
+    if place.recorded is None:
+        if held is not None:
+            yield _damage(reader, held, size, (next_offset, place.limit))
+        return
+    until = place.recorded.recovery_point
+    if held is not None and (place.recorded.was_stopped_cleanly or next_offset < until):
+        yield _damage(reader, held, size, (next_offset, until))
+    elif next_offset < until:
+        yield _shortened(reader.log.path, size, next_offset, until)
+
+
+def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Damage:
+    """Of a log that ends at a batch's end, but too early."""
+    return Damage(
+        path=path,
+        position=size,
+        end=size,
+        reason=(
+            f"the log ends at offset {end_offset}, and {CHECKPOINT_RECOVERY_POINT} says that it "
+            f"reached at least to offset {recovery_point}"
+        ),
+        from_offset=end_offset,
+        until_offset=recovery_point,
+    )
+
+
+def _damage(
+    reader: SegmentReader, region: DamagedRegion, end: int, offsets: tuple[int, int]
+) -> Damage:
+    return Damage(
+        path=reader.log.path,
+        position=region.position,
+        end=end,
+        reason=region.reason,
+        from_offset=offsets[0],
+        until_offset=offsets[1],
+    )
+
+
+def _first_offset(batch: Batch) -> int:
+    try:
+        return batch.base_offset
+    except InvalidBatchError:
+        return offset_in_header(batch)

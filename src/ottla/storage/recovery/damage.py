@@ -1,0 +1,60 @@
+"""Damage among batches that were flushed: no crash tears those, so nothing behind it is cut off.
+
+The log stays readable up to the damage and behind it; reads that meet it are refused
+(`header_check`), or, where only a batch's content is wrong, by whoever checks its CRC. Kafka cuts a
+log there when it rebuilds an index, and drops the segments behind.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+
+from ottla.base.errors import CorruptionError
+from ottla.record.batch import Batch
+from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
+from ottla.storage.diagnosis.log_scan import MAX_OFFSETS, ScannedBatch, scan_log
+from ottla.storage.segment.segment import Segment, TimestampOffset
+
+logger = logging.getLogger(__name__)
+
+
+def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]) -> None:
+    """Goes on behind the `valid` bytes of a segment that recovery has begun with.
+
+    Cuts nothing. The indexes cover what lies behind the damage if its headers are in order.
+    """
+    logger.error(
+        "%s at byte %d: a flushed batch is damaged; it is kept, and not served; "
+        "`ottla log repair` takes it out",
+        segment.log.path, valid,
+    )  # fmt: skip
+    for one in _sound_batches(segment):
+        if one.position > valid:
+            batch = one.batch
+            on_batch(batch)
+            segment.take_largest(TimestampOffset(batch.max_timestamp_ms, batch.last_offset))
+    # Searches by time and retention go by it, also where the entries end before the damage.
+    segment.keep_largest()
+    with contextlib.suppress(CorruptionError):
+        segment.rebuild_indexes()
+
+
+def end_behind_damage(segment: Segment, recovery_point: int) -> int:
+    """Where a log goes on whose last segment is damaged: behind all it holds and ever flushed."""
+    end = segment.base_offset + 1
+    if recovery_point - segment.base_offset <= MAX_OFFSETS:
+        end = max(end, recovery_point)
+    if end == recovery_point:
+        return end
+    for one in _sound_batches(segment):
+        end = max(end, one.batch.last_offset + 1)
+    return end
+
+
+def _sound_batches(segment: Segment) -> Iterator[ScannedBatch]:
+    base = segment.base_offset
+    file = segment.log.reader()
+    bounds = SegmentBounds(start=base, limit=base + MAX_OFFSETS, size=segment.log.written_size)
+    for one in in_order(scan_log(file, base), bounds):
+        if isinstance(one, ScannedBatch):
+            yield one

@@ -1,0 +1,145 @@
+"""What lies in a log directory under a partition's name, and what is to become of it at a start.
+
+One directory alone cannot tell: whether a log is current is known where all directories are
+(`broker/arrangement.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
+"""
+
+import logging
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join
+from ottla.base.ids import Uuid, uuid_text
+from ottla.storage.files.filenames import (
+    CLUSTER_METADATA,
+    PARTITION_METADATA,
+    WITNESS,
+    DirectoryState,
+    PartitionDirectory,
+    parse_directory_name,
+)
+from ottla.storage.files.partition_metadata import (
+    is_id_with_flipped_bit,
+    read_topic_id,
+    write_topic_id,
+)
+from ottla.storage.files.witness import Witness, read_witness
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+
+class Fate(Enum):
+    LOAD = auto()
+    """It is the partition's log."""
+    COPY = auto()
+    """It is the copy of a move that goes on."""
+    PROMOTE = auto()
+    """It is the copy of a move that was decided: it takes its place, and is then loaded."""
+    STRAY = auto()
+    """Nothing here belongs to it: it is renamed and kept for a person."""
+    REMOVE = auto()
+    """Its files go after `file.delete.delay.ms`."""
+    KEEP = auto()
+    """It stays as it is until more is known, or a person has seen it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLog:
+    """A directory of one partition.
+
+    `topic_id` is `None` without `partition.metadata`, or where `damage` tells what is wrong with
+    it.
+    """
+
+    path: str
+    name: PartitionDirectory
+    topic_id: Uuid | None
+    damage: CorruptionError | None = None
+    witness: Witness | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.name.topic, self.name.partition
+
+    @property
+    def home(self) -> TopicPartition:
+        """The partition that wrote it, by its witness; the name's where that does not say."""
+        witness = self.witness
+        return self.key if witness is None or witness.partition is None else witness.partition
+
+
+FATES_ALONE = {
+    DirectoryState.LIVE: Fate.LOAD,
+    DirectoryState.FUTURE: Fate.COPY,
+    DirectoryState.DELETE: Fate.REMOVE,
+    DirectoryState.STRAY: Fate.KEEP,
+}
+"""What becomes of each where there is only one directory to look at."""
+
+LOADED = (Fate.LOAD, Fate.PROMOTE, Fate.COPY)
+"""What is a log afterwards."""
+
+
+def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
+    """Every directory in a log directory that has a partition's name, in order of name.
+
+    Undoes creations that a crash cut off. The metadata log of a KRaft cluster is no topic's.
+    """
+    found = []
+    for name in file_system.list(directory):
+        parsed = parse_directory_name(name)
+        path = join(directory, name)
+        status = file_system.status(path)
+        if parsed is None or status is None or not status.is_directory:
+            continue
+        if parsed.topic == CLUSTER_METADATA:
+            continue
+        is_log = parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE)
+        if not (is_log and _undo_creation(file_system, path)):
+            found.append(_found(file_system, path, parsed))
+    return found
+
+
+def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> FoundLog:
+    """A damaged file is that partition's trouble only; Kafka takes the directory offline."""
+    topic_id: Uuid | None = None
+    damage: CorruptionError | None = None
+    metadata_path = join(path, PARTITION_METADATA)
+    try:
+        topic_id = read_topic_id(file_system, metadata_path)
+    except CorruptionError as error:
+        damage = error
+    witness = read_witness(file_system, path)
+    told = witness.topic_id if witness else None
+    is_other = topic_id is not None and topic_id != told
+    if told and (damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, told))):
+        topic_id, damage = told, None
+        logger.warning(
+            "%s has changed on the disk; it is made anew with the id %s",
+            metadata_path, uuid_text(topic_id),
+        )  # fmt: skip
+        write_topic_id(file_system, metadata_path, topic_id)
+    elif told and is_other and topic_id is not None:
+        reason = f"says {uuid_text(topic_id)}, but {WITNESS} beside it {uuid_text(told)}"
+        topic_id = None
+        damage = CorruptionError(metadata_path, 0, f"{reason}; remove the one that is wrong")
+    elif damage is None:
+        topic_id = topic_id or told
+    return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, witness=witness)
+
+
+def _undo_creation(file_system: FileSystem, path: str) -> bool:
+    """Removes a partition whose creation a crash cut off before it had its topic's id.
+
+    The next one of that name would otherwise stand beside others of its topic without the id.
+    """
+    names = file_system.list(path)
+    if any(name != PARTITION_METADATA + ".tmp" for name in names):
+        return False
+    for name in names:
+        file_system.remove(join(path, name))
+    file_system.remove_directory(path)
+    return True

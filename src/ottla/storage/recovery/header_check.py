@@ -1,0 +1,378 @@
+"""Whether the headers of stored batches follow each other, before what they head is read.
+
+No checksum covers a batch's base offset, length, leader epoch and magic. But offsets ascend,
+batches fill their file, and the epochs are in a file of their own: so a header that changed on the
+disk contradicts its neighbours. What a process has found in a segment it looks at once, read by
+read, and only as far as it reads; what it has written or recovered itself it need not look at.
+Kafka serves such batches as they are. What cannot be told is in docs/durability.md.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSlice
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import NO_LEADER_EPOCH, InvalidBatchError
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.files.index_witnesses import IndexWitnesses
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.segment_witness import WrongPlace, wrong_places
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.offsets import LogOffsets
+from ottla.storage.segment.log_order import sound_batch
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+PLACE = Struct(
+    ">"
+    "q"  # base offset
+    "i"  # bytes behind this field
+    "i"  # leader epoch
+    "b"  # magic
+    "6x"  # checksum and attributes
+    "i"  # last offset delta
+)
+assert PLACE.size == 27
+"""What of a v2 header tells a batch's place in the log."""
+
+SIZE_END = 12
+MIN_SIZE = 61
+CHUNK_SIZE = 1 << 16
+SMALL_SIZE = 1 << 14
+"""Batches below it are looked at many at a time, larger ones header by header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a header says that its batch is."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    epoch: int | None
+    """`None` in the formats that have none."""
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+class HeaderCheck:
+    """Of one log, whose segments and epochs it looks at as they are when it is asked."""
+
+    __slots__ = ("_epochs", "_offsets", "_segments")
+
+    def __init__(self, segments: Segments, epochs: LeaderEpochs, offsets: LogOffsets) -> None:
+        self._offsets = offsets
+        self._segments = segments
+        self._epochs = epochs
+
+    def sound_part(
+        self, found: FileSlice | None, segment: Segment, offset: int
+    ) -> FileSlice | None:
+        """What was found for an offset, up to the first header that cannot be.
+
+        Raises `CorruptionError` when that is the very first.
+        """
+        unchecked = segment.unchecked_size
+        position, size = (found.position, found.size) if found else (unchecked, 0)
+        if position > unchecked:
+            return found
+        end = min(position + size, unchecked)
+        known = segment.checked_ranges.end_behind(position)
+        if known is not None and known >= end:
+            return found
+        if known is None:
+            # Where nothing was found, it may be the damage that hides it.
+            start = _start_before(segment, offset)
+            wanted = start if found is None else position
+        else:
+            start = wanted = known
+            error = segment.checked_ranges.errors.get(known)
+            if error is not None and known <= position:
+                raise error
+            if error is not None:
+                return _cut(found, known)
+        bounds = (start if found is None else position, end)
+        start, end, wrong = _judged(segment, start, bounds, offset)
+        is_known = known is not None or wrong is not None
+        walk = Walk(
+            segment, start, EpochRanges(self._epochs), self._limit_of(segment), is_known=is_known
+        )
+        walk.offset = offset
+        error = _run(walk, wanted, end)
+        if error is None:
+            error = wrong.error(segment.log.path) if wrong and wrong.position == end else None
+        if error is None:
+            return found
+        sound_end = min(walk.sound_end, end) if wrong else walk.sound_end
+        if found is None or sound_end <= position:
+            raise error
+        logger.error("%s; what lies before it can be read", error)
+        return _cut(found, sound_end)
+
+    def check(self, segment: Segment, offset: int, position: int, end: int) -> None:
+        """Raises `CorruptionError` unless all batches between two positions can be where they are.
+
+        `position` is where a search for `offset` begins.
+        """
+        if not segment.unchecked_size:
+            return
+        log = segment.log
+        found = self.sound_part(log.slice(position, end - position), segment, offset)
+        if found is not None and found.size < end - position:
+            # Again, of what could not be read.
+            self.sound_part(log.slice(position + found.size, 1), segment, offset)
+
+    def _limit_of(self, segment: Segment) -> int:
+        """The offset before which a segment's last batch ends."""
+        behind = self._segments.floor_index(segment.base_offset) + 1
+        values = self._segments.values
+        return values[behind].base_offset if behind < len(values) else self._offsets.log_end_offset
+
+
+def _judged(
+    segment: Segment, start: int, bounds: tuple[int, int], offset: int
+) -> tuple[int, int, WrongPlace | None]:
+    """Where to walk instead of `start` to the end of `bounds`, as the segment's witness tells.
+
+    Not over a batch that is not where it was, the last of which is returned. Raises
+    `CorruptionError` where that is the batch wanted, or may have hidden it from the search.
+    """
+    witness, log = segment.witness.found, segment.log
+    position, end = bounds
+    last = None
+    for wrong in wrong_places(witness, log.read, start, end) if witness else ():
+        if wrong.position >= end:
+            break
+        if wrong.position > position:
+            return start, wrong.position, wrong
+        if position < wrong.end or wrong.hides(offset):
+            raise wrong.error(log.path)
+        last = wrong
+        start = max(start, wrong.end)
+    return start, end, last
+
+
+def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
+    """Remembers what was found sound up to `end`; returns what is wrong before it."""
+    segment = walk.segment
+    error: CorruptionError | None = None
+    try:
+        walk.run(wanted, end)
+    except CorruptionError as found:
+        error = found
+    if walk.sound_end > walk.sound_start:
+        segment.checked_ranges.add(walk.sound_start, walk.sound_end)
+        if error is not None:
+            segment.checked_ranges.errors[walk.sound_end] = error
+    if error is None and segment.checked_ranges.end_behind(0) == segment.log.written_size:
+        segment.unchecked_size = 0
+    return error
+
+
+def _cut(found: FileSlice | None, end: int) -> FileSlice | None:
+    return found and FileSlice(found.file, found.position, end - found.position)
+
+
+def checked_end(segment: Segment, known_end: int | None) -> int:
+    """The offset behind a segment's last batch, once what lies behind its last index entry is held
+    against its neighbours, and against the end that a clean stop has recorded.
+
+    Raises `CorruptionError`.
+    """
+    size = segment.log.written_size
+    if size == 0:
+        return segment.base_offset
+    start = _start_before(segment, MAX_OFFSET)
+    nothing_known = EpochRanges(None)
+    walk = Walk(segment, start, nothing_known, segment.base_offset + INT32_MAX + 1, is_known=False)
+    walk.run(0, size)
+    last = walk.before
+    assert last is not None
+    end = last.last_offset + 1
+    if known_end is not None and end != known_end:
+        if walk.gap and end - walk.gap == known_end:
+            raise walk.error(last, f"the log ended at offset {known_end}")
+        # One of the two is wrong; the batch has a checksum.
+        sound_batch(segment.log, last.position)
+    return end
+
+
+def _start_before(segment: Segment, offset: int) -> int:
+    """The position of a batch before the one from which a search for an offset begins.
+
+    Only from the batch before it can be told whether a batch is where it says.
+    """
+    found = segment.log.header_at(start) if (start := segment.search_start(offset)) else None
+    return 0 if found is None else segment.search_start(found.last_offset - 1)
+
+
+class Walk:
+    """From header to header of a segment: `sound_start` and `sound_end` bound what is sound.
+
+    Where it begins, unless that is the segment's start or was known before, it cannot be told
+    whether the first batch is where it belongs: only those behind it are checked.
+    """
+
+    def __init__(
+        self, segment: Segment, start: int, epochs: "EpochRanges", limit: int, *, is_known: bool
+    ) -> None:
+        self.segment = segment
+        self._log = segment.log
+        self._base_offset = segment.base_offset
+        self._start = start
+        self._limit = limit
+        self._epochs = epochs
+        self.before: Place | None = None
+        self.gap = 0
+        self._follows = False
+        self.is_known = is_known
+        # Before the first byte there is nothing to contradict it.
+        self.sound_start = start if start else -1
+        self.sound_end = start
+        self._witnesses = IndexWitnesses(segment)
+        self.offset = MAX_OFFSET
+        """What is searched for: one that is passed over may have held it."""
+        self._passed: CorruptionError | None = None
+
+    def run(self, wanted: int, end: int) -> None:
+        """Looks at the batches that begin before `end`, and at one more behind them.
+
+        Raises `CorruptionError` where one at `wanted` or behind it cannot be.
+        """
+        try:
+            for place in places(self._log, self._start):
+                self._take(place, wanted)
+                if place.position >= end:
+                    return
+        except CorruptionError:
+            if self._follows and self.before is not None:
+                # It lies where it should, but where it ends only its checksum can tell.
+                sound_batch(self._log, self.before.position)
+                self.sound_end = self.before.end
+            raise
+        last = self.before
+        if last is not None and last.last_offset + 1 < self._limit:
+            self._witnesses.hear(last.last_offset + 1, self._limit, last.end)
+        self.sound_end = self._log.written_size
+
+    def _take(self, place: Place, wanted: int) -> None:
+        before = self.before
+        self._check_bounds(place)
+        if place.position == wanted and self._passed and place.base_offset > self.offset:
+            raise self._passed
+        if before is None:
+            is_first = self._start == 0
+            self.gap = place.base_offset - self._base_offset if is_first else 0
+            self._follows = is_first and self.gap == 0
+            if self.gap:
+                self._witnesses.hear(self._base_offset, place.base_offset, place.position)
+            if not is_first and not self.is_known:
+                self.sound_start = place.end
+        elif place.base_offset > before.last_offset:
+            self.gap = place.base_offset - before.last_offset - 1
+            self._follows = self.gap == 0
+            self._passed = None
+            if self.gap:
+                # Most batches follow each other: for them not even the indexes are opened.
+                self._witnesses.hear(before.last_offset + 1, place.base_offset, place.position)
+            self.sound_end = place.position
+        else:
+            error = self.error(place, f"offset {before.last_offset} lies before it")
+            if place.position >= wanted:
+                raise error
+            self._passed = error
+            self._follows = False
+            self.sound_start = self.sound_end = place.end
+        if place.epoch is not None and not self._epochs.agree(place):
+            if place.position >= wanted:
+                self.before = None
+                reason = f"{self._epochs.path} has another leader epoch than {place.epoch} for them"
+                raise self.error(place, reason)
+            self.sound_start = self.sound_end = place.end
+        self.before = place
+
+    def _check_bounds(self, place: Place) -> None:
+        if self._start == 0 and place.position == 0 and place.base_offset < self._base_offset:
+            raise self.error(place, f"the segment begins at offset {self._base_offset}")
+        if place.last_offset >= self._limit:
+            raise self.error(place, f"the segment ends before offset {self._limit}")
+
+    def error(self, place: Place, reason: str) -> CorruptionError:
+        offsets = f"offsets {place.base_offset} to {place.last_offset}"
+        return CorruptionError(
+            self._log.path, place.position, f"a batch of {offsets} is out of place: {reason}"
+        )
+
+
+class EpochRanges:
+    """Whether batches have the epochs that their log's file gives to their offsets."""
+
+    __slots__ = ("_epoch", "_epochs", "_from", "_until")
+
+    def __init__(self, epochs: LeaderEpochs | None) -> None:
+        self._epochs = epochs
+        self._from = self._until = 0
+        self._epoch: int | None = None
+
+    @property
+    def path(self) -> str:
+        return self._epochs.path if self._epochs else ""
+
+    def agree(self, place: Place) -> bool:
+        if self._epochs is None:
+            return True
+        if place.base_offset < self._from or place.last_offset >= self._until:
+            # By its end: a log may start in the middle of a batch, and its first epoch does too.
+            self._epoch, self._from, self._until = self._epochs.range_of(place.last_offset)
+            if place.base_offset < self._from and self._epochs.earliest_epoch != self._epoch:
+                return False
+        # Nothing is known of what lies before the first entry.
+        return self._epoch is None or place.epoch == self._epoch
+
+
+def places(log: LogFile, position: int) -> Iterator[Place]:
+    """Where the headers say that the batches from `position` are, to the end of the file.
+
+    Raises `CorruptionError` for what is no header of a batch that ends within the file.
+    """
+    end = log.written_size
+    chunk, chunk_start, size = b"", position, 0
+    while position < end:
+        inside = position - chunk_start
+        if inside + MIN_SIZE > len(chunk):
+            chunk = log.read(position, CHUNK_SIZE if size < SMALL_SIZE else MIN_SIZE)
+            chunk_start, inside = position, 0
+        is_v2 = False
+        if inside + MIN_SIZE <= len(chunk):
+            base_offset, length, epoch, magic, delta = PLACE.unpack_from(chunk, inside)
+            size = length + SIZE_END
+            is_v2 = magic == 2 and delta >= 0 and size >= MIN_SIZE
+        if is_v2:
+            place = Place(position, size, base_offset, base_offset + delta, epoch)
+        else:
+            # One of an old format, or nonsense.
+            place = _unusual_place(log, position)
+        if place.end > end:
+            raise CorruptionError(log.path, position, "a batch goes beyond the end of the file")
+        yield place
+        position += place.size
+
+
+def _unusual_place(log: LogFile, position: int) -> Place:
+    """That of an old batch: its checksum covers the magic, which alone tells it from a new one."""
+    batch = sound_batch(log, position)
+    try:
+        base_offset = batch.base_offset
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
+    epoch = batch.partition_leader_epoch
+    known = None if batch.magic < 2 and epoch == NO_LEADER_EPOCH else epoch
+    return Place(position, batch.size, base_offset, batch.last_offset, known)

@@ -1,0 +1,103 @@
+"""Which gaps of a log mean that batches are lost, and whether its first segments are gone.
+
+Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
+are none (`witness`, `seams`), and before it leaves one. Where a log starts its leader epochs tell:
+they are cut, durably, before retention moves the start, and that before files go. Of a log that
+Kafka has written nobody knows. Kafka has no counterpart: it goes on after a gap.
+"""
+
+from collections.abc import Callable
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join
+from ottla.storage.files.filenames import LEADER_EPOCHS, log_file_name
+from ottla.storage.files.seams import Seams, gapless_from
+from ottla.storage.files.witness import read_witness
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.reading.read_damage import Damage
+
+
+class LostOffsetsError(CorruptionError):
+    """Batches that nothing of is left; the error says which."""
+
+
+class Gaps:
+    """The gaps of one log. What is recorded is read when there is a gap, and before it counts."""
+
+    def __init__(
+        self, file_system: FileSystem, path: str, cleaned_until: Callable[[], int]
+    ) -> None:
+        self._file_system = file_system
+        self._path = path
+        self._cleaned_until = cleaned_until
+        self._gapless_from: int | None = 0
+
+    def damage(self, path: str, position: int, gap: tuple[int, int]) -> Damage | None:
+        """What is lost in [gap[0], gap[1]) before a position, if anything is."""
+        if self._lost(gap) is None:
+            return None
+        # Compaction may have left this gap since.
+        self._gapless_from = self._recorded()
+        lost = self._lost(gap)
+        if lost is None:
+            return None
+        return Damage(
+            path=path,
+            position=position,
+            end=position,
+            reason="the batches before it are gone",
+            from_offset=lost[0],
+            until_offset=lost[1],
+        )
+
+    def check(self, path: str, position: int, gap: tuple[int, int]) -> None:
+        """Raises `LostOffsetsError`."""
+        damage = self.damage(path, position, gap)
+        if damage is not None:
+            error = damage.error()
+            raise LostOffsetsError(error.path, error.position, error.reason)
+
+    def _lost(self, gap: tuple[int, int]) -> tuple[int, int] | None:
+        gapless = self._gapless_from
+        if gapless is None or max(gap[0], gapless) >= gap[1]:
+            return None
+        return max(gap[0], gapless), gap[1]
+
+    def _recorded(self) -> int | None:
+        witness = read_witness(self._file_system, self._path)
+        witnessed = None if witness is None else witness.gapless_from
+        seam = Seams(self._file_system, self._path).recorded
+        return gapless_from(witnessed, seam, self._cleaned_until())
+
+
+def lost_front(
+    file_system: FileSystem, directory: str, first_offset: int, recorded_start: int
+) -> Damage | None:
+    """What is gone before the first offset of what was listed, if retention has not taken it.
+
+    The listing comes first: a broker may move the start, and take files, meanwhile.
+    """
+    if first_offset <= recorded_start:
+        return None
+    try:
+        begun = first_epoch_start(LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS)))
+    except CorruptionError:
+        return None  # then nothing tells
+    if begun is None or max(begun, recorded_start) >= first_offset:
+        return None
+    if read_witness(file_system, directory) is None:
+        return None
+    return Damage(
+        path=join(directory, log_file_name(first_offset)),
+        position=0,
+        end=0,
+        reason=f"what came before it is gone: by {LEADER_EPOCHS} the log had offset {begun}",
+        from_offset=max(begun, recorded_start),
+        until_offset=first_offset,
+    )
+
+
+def first_epoch_start(epochs: LeaderEpochs) -> int | None:
+    """Where the log starts by its leader epochs, or would, were it not for lost files."""
+    entries = epochs.entries
+    return entries[0].start_offset if entries else None

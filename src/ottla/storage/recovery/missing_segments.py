@@ -1,0 +1,58 @@
+"""Names what is gone of a log with its files, when it is loaded.
+
+A start loses nothing by it: what is left is served, and whoever reads on where offsets are missing
+is given the records after them, as in Kafka, which names none. Readers of files refuse to go on
+there (`lost_offsets`), by the same evidence.
+"""
+
+import logging
+from itertools import pairwise
+
+from ottla.base.errors import CorruptionError
+from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.recovery.lost_offsets import first_epoch_start
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start: int) -> None:
+    """The epochs are those of the file: of a log that nobody but us has written."""
+    begun = first_epoch_start(epochs)
+    first = segments.first
+    if begun is None or max(begun, recorded_start) >= first.base_offset:
+        return
+    start = max(begun, recorded_start)
+    logger.error(
+        "%s is the first of its log, which by %s had offset %d; offsets %d to %d are lost, and the "
+        "log starts at offset %d",
+        first.log.path, LEADER_EPOCHS, begun, start, first.base_offset - 1, first.base_offset,
+    )  # fmt: skip
+
+
+def name_missing_between(segments: Segments, *, gapless_from: int) -> None:
+    """One look at each segment's end, by its index; from an offset on a gap is a loss."""
+    for before, segment in pairwise(segments.values):
+        if segment.base_offset <= gapless_from:
+            continue
+        try:
+            end = max(before.next_offset(), gapless_from)
+        except CorruptionError:
+            continue  # damage, which is named by whoever meets it
+        if end < segment.base_offset:
+            logger.error(
+                "%s begins at offset %d, and what comes before it ends at %d: offsets %d to %d are "
+                "lost; a fetch of them is given what comes after",
+                segment.log.path, segment.base_offset, end, end, segment.base_offset - 1,
+            )  # fmt: skip
+
+
+def name_missing_end(last: Segment, end_offset: int, recovery_point: int) -> None:
+    """After a kill, of which a log keeps all that was flushed, unless it was being cut."""
+    logger.error(
+        "%s ends at offset %d, and the log was flushed up to offset %d; offsets %d to %d are lost, "
+        "and are given away again",
+        last.log.path, end_offset, recovery_point, end_offset, recovery_point - 1,
+    )  # fmt: skip

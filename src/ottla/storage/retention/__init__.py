@@ -1,0 +1,1 @@
+"""Which segments go, and why: pure verdicts, short deeds."""

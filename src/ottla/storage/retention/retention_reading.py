@@ -1,0 +1,159 @@
+"""The facts of retention read from a directory's files, without its lock and beside a live broker.
+
+Kafka has no counterpart.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import InvalidBatchError
+from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
+from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.retention.retention import LogFacts, SegmentTime, Verdict, judge
+from ottla.storage.segment.segment_reader import SegmentFiles, SegmentReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedSegment:
+    """A verdict with the time that was read for it, which a rule need not have asked for."""
+
+    verdict: Verdict
+    time: SegmentTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedLog:
+    """One partition: its facts, a verdict for each segment, and what waits to be removed."""
+
+    topic: str
+    partition: int
+    path: str
+    facts: LogFacts
+    segments: list[ExplainedSegment]
+    waiting_count: int
+    """Files called `.deleted`, which are out of the log and still on the disk."""
+    waiting_size: int
+
+
+def explain_log(
+    log: ReadOnlyLog,
+    config: TopicConfig,
+    now_ms: int,
+    *,
+    is_replicated: bool,
+    file_system: FileSystem,
+) -> ExplainedLog:
+    """What retention makes of a log at a time.
+
+    `is_replicated`: the high watermark is the checkpointed one, which lags; a log of one replica
+    counts up to its end. Raises `OSError` and `UserError`.
+    """  # fmt: skip
+    segments = [
+        SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
+        for files in log.segments
+    ]
+    end = log.log_end_offset
+    facts = LogFacts(
+        config=config,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark if is_replicated else end,
+        log_end_offset=end,
+        size=sum(one.size for one in segments),
+        segments=segments,
+    )
+    waiting = list(_waiting_sizes(file_system, log.path))
+    return ExplainedLog(
+        topic=log.topic,
+        partition=log.partition,
+        path=log.path,
+        facts=facts,
+        segments=[
+            ExplainedSegment(verdict=verdict, time=segment.time())
+            for verdict, segment in zip(judge(facts, now_ms), segments, strict=True)
+        ],
+        waiting_count=len(waiting),
+        waiting_size=sum(waiting),
+    )
+
+
+def _waiting_sizes(file_system: FileSystem, path: str) -> Iterator[int]:
+    for name in file_system.list(path):
+        parsed = parse_file_name(name)
+        if parsed is not None and parsed.suffix is FileSuffix.DELETED:
+            status = file_system.status(join(path, name))
+            if status is not None:
+                yield status.size
+
+
+class SegmentOnDisk:
+    """A segment's files as `SegmentFacts`; the time is read once."""
+
+    def __init__(self, file_system: FileSystem, files: SegmentFiles, *, is_active: bool) -> None:
+        self._file_system = file_system
+        self._files = files
+        self._is_active = is_active
+        self._time: SegmentTime | None = None
+        self.base_offset = files.base_offset
+        self.size = files.size
+
+    def time(self) -> SegmentTime:
+        if self._time is None:
+            largest_ms = self._largest_timestamp_ms()
+            if largest_ms >= 0:
+                self._time = SegmentTime(largest_ms, True)
+            else:
+                status = self._file_system.status(self._files.log_path)
+                self._time = SegmentTime(status.modified_ms if status else 0, False)
+        return self._time
+
+    def first_timestamp_ms(self) -> int:
+        """The first batch's largest, from which `max.compaction.lag.ms` counts."""
+        try:
+            with closing(SegmentReader(self._file_system, self._files)) as reader:
+                first = next(reader.log.headers(0), None)
+        except (FileNotFoundError, CorruptionError, InvalidBatchError):
+            return NO_TIMESTAMP
+        return NO_TIMESTAMP if first is None else first[1].max_timestamp_ms
+
+    def _largest_timestamp_ms(self) -> int:
+        """An ended segment's is its time index's last entry; what follows that of an active one
+        is looked through."""
+        try:
+            timestamp_ms, offset = self._last_entry()
+            if timestamp_ms >= 0 and not self._is_active:
+                return timestamp_ms
+            return max(timestamp_ms, self._largest_from(offset))
+        except FileNotFoundError:
+            return NO_TIMESTAMP  # retention was faster
+
+    def _last_entry(self) -> tuple[int, int]:
+        index = TimeIndex(
+            self._file_system,
+            self._files.path_of(FileKind.TIME_INDEX),
+            base_offset=self.base_offset,
+            writable=False,
+        )
+        try:
+            index.sanity_check()
+            if index.entry_count:
+                return index.last_entry
+        except (FileNotFoundError, CorruptionError):
+            pass
+        finally:
+            index.abandon()
+        return NO_TIMESTAMP, self.base_offset
+
+    def _largest_from(self, offset: int) -> int:
+        largest_ms = NO_TIMESTAMP
+        with closing(SegmentReader(self._file_system, self._files)) as reader:
+            try:
+                for _, header in reader.log.headers(reader.position_before(offset)):
+                    largest_ms = max(largest_ms, header.max_timestamp_ms)
+            except (CorruptionError, InvalidBatchError):
+                pass  # the torn end of a log that is being written, or that a crash left
+        return largest_ms

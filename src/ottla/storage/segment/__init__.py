@@ -1,0 +1,1 @@
+"""One segment and the row of them."""

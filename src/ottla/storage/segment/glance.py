@@ -1,0 +1,82 @@
+"""A segment's largest timestamp without opening its indexes, where its files bear each other out.
+
+Retention asks it of thousands of segments that nobody reads: opening would map two files of each,
+and keep them. Kafka opens the time index, and believes it.
+"""
+
+from struct import Struct
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
+from ottla.record.batch import InvalidBatchError, batch_at
+from ottla.storage.files.filenames import FileKind
+from ottla.storage.files.log_file import HEADER_CHUNK_SIZE, LogFile
+from ottla.storage.index import offset_index, time_index
+from ottla.storage.index.time_index import NO_TIMESTAMP
+
+
+def glance_at_largest(
+    file_system: FileSystem, base_offset: int, log: LogFile
+) -> tuple[int, int] | None:
+    """The largest timestamp of a segment whose indexes nobody has open, and its batch's offset.
+
+    A short log is read whole; of another the time index's last entry is taken. `None` when there
+    is none, or the log does not say the same. Raises `OSError`.
+    """
+    if log.size <= HEADER_CHUNK_SIZE:
+        return _largest_of(log.read(0, log.size))
+    stem = log.path.removesuffix(FileKind.LOG.value)
+    try:
+        last = _last_entry(file_system, stem + FileKind.TIME_INDEX.value, time_index.ENTRY)
+        if not last:
+            return None
+        timestamp_ms, offset = last[0], base_offset + last[1]
+        entry = _last_entry(file_system, stem + FileKind.OFFSET_INDEX.value, offset_index.ENTRY)
+        if entry is None or not _is_batch_of(log, base_offset, entry, offset):
+            return None
+        found = log.search_offset(offset, entry[1] if entry else 0)
+    except (FileNotFoundError, CorruptionError):
+        return None
+    if found is None or found[1].max_timestamp_ms != timestamp_ms:
+        return None
+    return timestamp_ms, offset
+
+
+def _largest_of(content: bytes) -> tuple[int, int] | None:
+    """The largest timestamp of whole batches, and the last offset of the first that has it."""
+    largest: tuple[int, int] | None = None
+    position = 0
+    try:
+        while position < len(content):
+            batch = batch_at(content, position)
+            batch.check()
+            timestamp_ms = batch.max_timestamp_ms
+            if timestamp_ms > (largest[0] if largest else NO_TIMESTAMP):
+                largest = timestamp_ms, batch.last_offset
+            position += batch.size
+    except InvalidBatchError:
+        return None
+    return largest
+
+
+def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset: int) -> bool:
+    """Whether an entry of the offset index tells where a batch is, and this not behind `offset`."""
+    if not entry:
+        return True
+    indexed = base_offset + entry[0]
+    header = log.header_at(entry[1])
+    return header is not None and base_offset <= header.last_offset <= indexed <= offset
+
+
+def _last_entry(file_system: FileSystem, path: str, entry: Struct) -> tuple[int, ...] | None:
+    """Empty for an index without entries; `None` for one that is not trimmed to its entries."""
+    file = file_system.open(path)
+    try:
+        size = file.size()
+        if size == 0:
+            return ()
+        content = file.pread(entry.size, max(0, size - entry.size))
+    finally:
+        file.close()
+    is_trimmed = size % entry.size == 0 and any(content) and len(content) == entry.size
+    return entry.unpack(content) if is_trimmed else None

@@ -1,0 +1,574 @@
+"""One segment: a log file and the indexes that find things in it.
+
+Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of or
+behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
+from ottla.config.setting import INT32_MAX
+from ottla.config.topic import TopicConfig
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.storage.files.filenames import (
+    MAX_OFFSET,
+    FileKind,
+    FileName,
+    FileSuffix,
+    segment_file_names,
+    witness_file_name,
+)
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.segment_witness import WitnessOfSegment
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
+from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from ottla.storage.index.transaction_index import TransactionIndex
+from ottla.storage.index.unindexed import UnindexedAppends
+from ottla.storage.segment.checked_ranges import CheckedRanges
+from ottla.storage.segment.glance import glance_at_largest
+from ottla.storage.segment.log_order import (
+    OffsetOverflowError,
+    headers_in_order,
+    is_flipped_offset,
+    is_misplaced,
+    warn_of_gap,
+)
+from ottla.storage.segment.segment_times import indexed_largest
+
+logger = logging.getLogger(__name__)
+
+OPEN_INDEX_DESCRIPTORS: Final = 5
+"""Two indexes, of each a second descriptor that Python keeps with the map, and a third index."""
+
+
+@dataclass(slots=True, init=False)
+class TimestampOffset:
+    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none.
+
+    Not frozen, since one is made for every append.
+    """
+
+    timestamp_ms: int
+    offset: int
+
+    def __init__(self, timestamp_ms: int, offset: int) -> None:
+        self.timestamp_ms = timestamp_ms
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class FoundBatch:
+    """Where a lookup ended: the batch's last offset, its position and its size."""
+
+    last_offset: int
+    position: int
+    size: int
+
+
+class Segment:
+    """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
+
+    SUFFIX: ClassVar = FileSuffix.LIVE
+    """What its files' names end with."""
+
+    __slots__ = (
+        "_config",
+        "_file_system",
+        "_first_timestamp_ms",
+        "_index_rooms",
+        "_is_used",
+        "_max",
+        "_offset_index",
+        "_time_index",
+        "_unindexed",
+        "base_offset",
+        "checked_ranges",
+        "created_ms",
+        "directory",
+        "is_index_ours",
+        "log",
+        "transaction_index",
+        "unchecked_size",
+        "witness",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        *,
+        config: TopicConfig,
+        created_ms: int,
+        create: bool = False,
+    ) -> None:
+        self._file_system = file_system
+        self._config = config
+        self.directory = directory
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.log = LogFile.open(
+            file_system,
+            self._path(FileKind.LOG),
+            create=create,
+            allocate=config.segment_bytes if create and config.preallocate else 0,
+        )
+        self.transaction_index = TransactionIndex(
+            file_system,
+            self._path(FileKind.TRANSACTION_INDEX),
+            base_offset=base_offset,
+        )
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._is_used = False
+        # How long files without an entry shall be from the first one on, which they do not tell.
+        self._index_rooms = (0, 0)
+        self.witness = WitnessOfSegment(
+            file_system, join(directory, witness_file_name(base_offset))
+        )
+        self._unindexed = UnindexedAppends()
+        self._max: TimestampOffset | None = None
+        self._first_timestamp_ms: int | None = None
+        # What this process has written itself it need not check at every lookup.
+        self.is_index_ours = create
+        self.unchecked_size = 0 if create else self.log.size
+        self.checked_ranges = CheckedRanges()
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._open_indexes()
+            index = OffsetIndex(
+                self._file_system,
+                self._path(FileKind.OFFSET_INDEX),
+                base_offset=self.base_offset,
+                max_index_size=self._config.segment_index_bytes,
+            )
+            if self._index_rooms[0]:
+                index.resize(self._index_rooms[0])
+            self._offset_index = index
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._open_indexes()
+            index = TimeIndex(
+                self._file_system,
+                self._path(FileKind.TIME_INDEX),
+                base_offset=self.base_offset,
+                max_index_size=self._config.segment_index_bytes,
+            )
+            if self._index_rooms[1]:
+                index.resize(self._index_rooms[1])
+            self._time_index = index
+        return self._time_index
+
+    def _open_indexes(self) -> None:
+        if not self.open_indexes:
+            self._file_system.open_files.opened(self, OPEN_INDEX_DESCRIPTORS)
+
+    @property
+    def is_offset_index_full(self) -> bool:
+        return (self._offset_index or self.offset_index).is_full
+
+    @property
+    def is_time_index_full(self) -> bool:
+        return (self._time_index or self.time_index).is_full
+
+    def _path(self, kind: FileKind) -> str:
+        name = FileName(offset=self.base_offset, kind=kind, suffix=self.SUFFIX)
+        return join(self.directory, name.text)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self._config = config
+
+    # Appending
+
+    def append(self, buffer: Buffer, last_offset: int, largest: TimestampOffset) -> None:
+        """Adds batches whose last offset and largest timestamp are known; see `LogFile.append`."""
+        assert 0 <= last_offset - self.base_offset <= INT32_MAX
+        self._is_used = True
+        size = self.log.size
+        if size == 0:
+            self._first_timestamp_ms = largest.timestamp_ms
+        self.take_largest(largest)
+        if self._unindexed.size > self._config.index_interval_bytes:
+            self._add_index_entries(last_offset, size)
+            self._unindexed.indexed()
+        self.log.append(buffer)
+        self._unindexed.add(size, last_offset, len(buffer))
+
+    def take_largest(self, seen: TimestampOffset) -> None:
+        if seen.timestamp_ms > self.largest.timestamp_ms:
+            self._max = seen
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        largest = self.largest
+        self.time_index.append(largest.timestamp_ms, largest.offset)
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp so far and its offset, as the time index knows it."""
+        if self._max is None:
+            found = self._time_index is None and glance_at_largest(
+                self._file_system, self.base_offset, self.log
+            )
+            self._max = TimestampOffset(*(found or indexed_largest(self)))
+        return self._max
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The largest timestamp of the first batch, from which the segment's age counts.
+
+        -1 where there is none, or it is damaged: then the clock counts.
+        """
+        if self._first_timestamp_ms is None:
+            try:
+                first = next(self.log.headers(), None)
+            except CorruptionError:
+                # Whoever reads it is told; appends behind it go on.
+                self._first_timestamp_ms = NO_TIMESTAMP
+                return NO_TIMESTAMP
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp_ms = first[1].max_timestamp_ms
+        return self._first_timestamp_ms
+
+    def largest_timestamp_ms(self) -> int:
+        """What retention judges by: the records' time, or the file's where they have none."""
+        if self.largest.timestamp_ms >= 0:
+            return self.largest.timestamp_ms
+        status = self._file_system.status(self.log.path)
+        return status.modified_ms if status else 0
+
+    # Reading
+
+    def translate(self, offset: int) -> FoundBatch | None:
+        """The batch that holds `offset`, or the next one behind a gap that compaction left."""
+        found = self.log.search_offset(offset, self.search_start(offset))
+        if found is None:
+            return None
+        position, header = found
+        return FoundBatch(header.last_offset, position, header.size)
+
+    def search_start(self, offset: int) -> int:
+        """The position of a batch at or before an offset.
+
+        An index has no checksum, so what it says is held against the log; Kafka believes it. One
+        that lies is made anew.
+        """
+        unindexed = self._unindexed.position_of(offset)
+        if unindexed is not None:
+            return unindexed
+        self._is_used = True
+        indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
+        if position == 0 or self._is_batch_of(indexed_offset, position):
+            return position
+        logger.warning(
+            "%s: offset %d is not at byte %d of %s; the indexes are made anew",
+            self.offset_index.path, indexed_offset, position, self.log.path,
+        )  # fmt: skip
+        self.rebuild_indexes()
+        return self.offset_index.lookup(offset)[1]
+
+    def _is_batch_of(self, offset: int, position: int) -> bool:
+        """Whether a batch begins at a position that ends at an offset, or before.
+
+        Before, where several were appended together: their entry has the last offset of all and
+        the position of the first. (The first offset of an old wrapper is not in its header.)
+        """
+        if self.is_index_ours:
+            return 0 <= position <= self.log.size
+        header = self.log.header_at(position)
+        return header is not None and self.base_offset <= header.last_offset <= offset
+
+    def read(
+        self, offset: int, max_size: int, max_position: int, min_one_message: bool
+    ) -> FileSlice | None:
+        """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
+
+        With `min_one_message` the first batch comes whole however small `max_size` is. `None`
+        when the segment holds nothing at or behind `offset`.
+        """
+        found = self.translate(offset)
+        if found is None:
+            return None
+        wanted = max(max_size, found.size) if min_one_message else max_size
+        size = max(0, min(wanted, max_position - found.position))
+        return self.log.slice(found.position, size)
+
+    def last_header(self) -> Batch | None:
+        """The header of the last batch."""
+        last: Batch | None = None
+        for _, header in self.log.headers(self.search_start(self.base_offset + INT32_MAX)):
+            last = header
+        return last
+
+    def next_offset(self) -> int:
+        """The offset behind the last record; the base offset when empty."""
+        last = self.last_header()
+        return last.last_offset + 1 if last else self.base_offset
+
+    # Mending and ending
+
+    def recover(
+        self,
+        on_batch: Callable[[Batch], None],
+        limit: int = MAX_OFFSET,
+        gapless_from: int = MAX_OFFSET,
+        cleaned_until: int = 0,
+    ) -> int:
+        """Checks every batch and rebuilds the indexes; returns how many bytes are sound.
+
+        `on_batch` sees each valid batch in order (for producer state and epochs), all before
+        `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
+        does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
+        whatever the topic's policy is by now. What lies behind them is for the caller to cut
+        off, once the segments behind this one are gone. Raises `OffsetOverflowError`: it must be
+        split. Kafka: `LogSegment.recover`.
+        """
+        # Whatever they hold is not to be trusted: they are made anew.
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.transaction_index.delete()
+        self.is_index_ours = True
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp_ms = None
+        view = self.log.map()
+        try:
+            valid = self._recover_batches(view, on_batch, limit, gapless_from, cleaned_until)
+        finally:
+            view.release()
+        self.close_indexes_off()
+        self.forget_checks(0 if valid == self.log.size else self.log.size)
+        return valid
+
+    def forget_checks(self, size: int) -> None:
+        """Of so many bytes no header is known to be in order; see `header_check`."""
+        self.unchecked_size = size
+        self.checked_ranges = CheckedRanges()
+
+    def _recover_batches(
+        self,
+        view: memoryview,
+        on_batch: Callable[[Batch], None],
+        limit: int,
+        gapless_from: int,
+        cleaned_until: int,
+    ) -> int:
+        valid = last_entry = 0
+        end = len(view)
+        next_offset = self.base_offset
+        max_offset = self.base_offset + INT32_MAX
+        interval = self._config.index_interval_bytes
+        largest_ms, largest_offset = NO_TIMESTAMP, self.base_offset
+        # An active segment is never compacted.
+        may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
+        while valid < end:
+            try:
+                batch = batch_at(view, valid)
+                batch.check()
+            except InvalidBatchError:
+                break
+            is_gap = batch.magic == 2 and batch.base_offset != next_offset
+            if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+                self.log.stamp_base_offset(valid, next_offset)
+                batch = batch_at(view, valid)
+                is_gap = False
+            if is_gap and valid == 0 and next_offset >= gapless_from:
+                break  # its name says so too: the file is another log's
+            size, last_offset = batch.size, batch.last_offset
+            if valid + size > end or last_offset < next_offset:
+                break
+            if is_gap and is_misplaced(batch, next_offset, limit, view):
+                break
+            is_known = may_have_gaps or next_offset < cleaned_until
+            if is_gap and valid + size == end and not is_known:
+                warn_of_gap(self.log, valid, next_offset, batch.base_offset)
+            if last_offset > max_offset:
+                raise OffsetOverflowError(self.log, self.base_offset, valid, last_offset)
+            if batch.max_timestamp_ms > largest_ms:
+                largest_ms, largest_offset = batch.max_timestamp_ms, last_offset
+            if valid - last_entry > interval:
+                self._max = TimestampOffset(largest_ms, largest_offset)
+                self._add_index_entries(last_offset, valid)
+                last_entry = valid
+            on_batch(batch)
+            valid += size
+            next_offset = last_offset + 1
+        self._max = TimestampOffset(largest_ms, largest_offset)
+        return valid
+
+    def rebuild_indexes(self) -> None:
+        """Makes the offset and the time index anew from the log's headers, and durable.
+
+        Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
+        """
+        headers = headers_in_order(self.log, self.base_offset)
+        room = self.offset_index.size, self.time_index.size
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.is_index_ours = True
+        self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        last_entry = 0
+        for position, last_offset, timestamp_ms in headers:
+            if timestamp_ms > self._max.timestamp_ms:
+                self._max = TimestampOffset(timestamp_ms, last_offset)
+            if position - last_entry > self._config.index_interval_bytes:
+                self._add_index_entries(last_offset, position)
+                last_entry = position
+        self.close_indexes_off()
+        self.offset_index.resize(max(room[0], self.offset_index.size))
+        self.time_index.resize(max(room[1], self.time_index.size))
+        self.offset_index.sync()
+        self.time_index.sync()
+
+    def close_indexes_off(self) -> None:
+        """Records the largest timestamp in the reserved slot and trims both indexes."""
+        largest = self.largest
+        last_ms, last_offset = self.time_index.last_entry
+        is_behind = last_ms <= largest.timestamp_ms and last_offset <= largest.offset
+        # A segment.index.bytes of less than an entry leaves no slot even for this.
+        if is_behind and largest.timestamp_ms >= 0 and self.time_index.max_entry_count:
+            self.time_index.append(largest.timestamp_ms, largest.offset, skip_full_check=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def keep_largest(self) -> None:
+        """Records the largest timestamp in indexes that were closed off already, if it fits."""
+        if self.time_index.entry_count < self._config.segment_index_bytes // TIME_ENTRY.size:
+            self.become_active()
+            self.close_indexes_off()
+
+    def become_inactive(self) -> None:
+        """The last word of an active segment, on rolling (Kafka: `onBecomeInactiveSegment`)."""
+        self.close_indexes_off()
+        self.log.trim()
+
+    def check_last_entry(self, end_offset: int) -> None:
+        """Makes indexes anew whose last entry lies behind the log's end: none could follow it."""
+        index = self.offset_index
+        if not self.is_index_ours and index.entry_count and index.last_offset >= end_offset:
+            logger.warning(
+                "%s ends at offset %d, behind its log; the indexes are made anew",
+                index.path, index.last_offset,
+            )  # fmt: skip
+            self.rebuild_indexes()
+        if not self.is_index_ours:
+            indexed_largest(self)  # no entry could follow one that is not true
+
+    def become_active(self) -> None:
+        """Gives the indexes room to grow again."""
+        self.offset_index.resize(self._config.segment_index_bytes)
+        self.time_index.resize(self._config.segment_index_bytes)
+
+    def truncate_to(self, offset: int) -> int:
+        """Removes the batches that reach `offset` or beyond; returns bytes removed."""
+        self.log.write_out()
+        self.witness.dismiss()
+        found = self.translate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.become_active()
+        removed = self.log.truncate_to(found.position) if found else 0
+        self.forget_checks(min(self.unchecked_size, self.log.size))
+        if self.log.size == 0:
+            self._first_timestamp_ms = None
+        self._unindexed.cut()
+        self._max = None
+        self._max = self._largest_behind(self.largest)
+        return removed
+
+    def _largest_behind(self, indexed: TimestampOffset) -> TimestampOffset:
+        """The largest timestamp, also of batches behind the last index entry (as Kafka does)."""
+        largest = indexed
+        for _, header in self.log.headers(self.search_start(indexed.offset)):
+            if header.max_timestamp_ms > largest.timestamp_ms:
+                largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
+        return largest
+
+    @property
+    def open_indexes(self) -> list[OffsetIndex | TimeIndex]:
+        return [one for one in (self._offset_index, self._time_index) if one is not None]
+
+    def sync(self) -> None:
+        """Makes the log and its indexes durable."""
+        self.log.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.transaction_index.sync()
+
+    def files(self) -> list[str]:
+        """The paths of all files that this segment may have, the log last."""
+        names = segment_file_names(self.base_offset, self.SUFFIX)
+        return [join(self.directory, name) for name in names]
+
+    def let_go(self) -> bool:
+        """Closes the indexes for now, unless they were used since the last time.
+
+        Other than the log they may be unsynced: what a failed write leaves in them is found, since
+        from now on what they say is compared with the log. The next use opens them.
+        """
+        was_used, self._is_used = self._is_used, False
+        if was_used:
+            return False
+        offset_room, time_room = self._index_rooms
+        self._index_rooms = (
+            _room_of(self._offset_index, offset_room),
+            _room_of(self._time_index, time_room),
+        )
+        for index in self.open_indexes:
+            self.is_index_ours &= not (index.is_open and index.entry_count)
+            index.abandon()
+        self._offset_index = self._time_index = None
+        self.transaction_index.let_go()
+        return True
+
+    def let_go_at_once(self) -> None:
+        """Closes what may be closed of a segment that nobody is at work on."""
+        self._is_used = False
+        if self.open_indexes and self.let_go():
+            self._file_system.open_files.closed(self)
+        self.log.let_go_at_once()
+
+    def synced(self) -> None:
+        """Takes note that all files were synced through other descriptors, as they are now."""
+        self.log.synced()
+        self.transaction_index.synced()
+
+    def close_files(self) -> None:
+        """Lets go of every file as it is: of a directory that went offline, or before a delete."""
+        self.close_indexes()
+        self.log.close()
+
+    def close_indexes(self) -> None:
+        for index in self.open_indexes:
+            index.abandon()
+        self._offset_index = self._time_index = None
+        self.transaction_index.close()
+        self._file_system.open_files.closed(self)
+
+    def delete(self) -> None:
+        """Closes and removes the files, the log last: a crash between leaves a whole segment."""
+        self.close_files()
+        self.witness.dismiss()
+        for path in self.files():
+            remove_if_present(self._file_system, path)
+
+
+def _room_of(index: OffsetIndex | TimeIndex | None, known: int) -> int:
+    if index is None or not index.is_open:
+        return known
+    return 0 if index.entry_count else index.size

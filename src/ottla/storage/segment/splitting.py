@@ -1,0 +1,114 @@
+"""Splitting a segment whose offsets lie too far apart for its indexes (Kafka: KAFKA-6264).
+
+Indexes hold offsets relative to the segment's base offset, in 31 bits. Compaction in Kafka before
+1.1.1 could merge segments into one of a wider span; recovery splits what it meets of these.
+
+The pieces are written as `.cleaned` and become `.swap` from the last to the first, as after a
+compaction: while a `.cleaned` is left, the swaps behind it stand for unfinished work, and the old
+segment is whole. Afterwards `finish_swaps` puts the pieces in its place, at this start or the next.
+Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ottla.base.files import FileSystem, join
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import InvalidBatchError, batch_at
+from ottla.storage.files.filenames import FileKind, FileName, FileSuffix
+from ottla.storage.files.log_file import LogFile
+
+logger = logging.getLogger(__name__)
+
+COPY_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes `start` to `end` of the old log, to be the segment of `base_offset`."""
+
+    base_offset: int
+    start: int
+    end: int
+
+    def name(self, suffix: FileSuffix) -> str:
+        return FileName(offset=self.base_offset, kind=FileKind.LOG, suffix=suffix).text
+
+
+def pieces_of(
+    base_offset: int,
+    batches: Iterable[tuple[int, int]],
+    size: int,
+    first_offset_at: Callable[[int], int],
+) -> list[Piece]:
+    """How a log of `size` bytes is divided, so that each piece's offsets fit its indexes.
+
+    `batches` are positions and last offsets; `first_offset_at` tells the first offset of the batch
+    at a position. The first piece keeps the old base offset, and with it the old file's name: it is
+    empty when not even the first batch fits. Every other is named after its first batch. What is no
+    batch, or goes backwards, stays behind the batches before it, for recovery to judge.
+    """
+    pieces: list[Piece] = []
+    base, start, end_offset = base_offset, 0, base_offset
+    for position, last_offset in batches:
+        if last_offset < end_offset:
+            break
+        if last_offset - base > INT32_MAX:
+            pieces.append(Piece(base, start, position))
+            base, start = max(first_offset_at(position), end_offset), position
+        end_offset = last_offset + 1
+    return [*pieces, Piece(base, start, size)]
+
+
+def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_offset: int) -> None:
+    """Writes the pieces of a log as swap files, durably; the log itself is left as it is."""
+    pieces = pieces_of(
+        base_offset,
+        _batches_of(log),
+        log.written_size,
+        lambda position: log.batch(position).base_offset,
+    )
+    logger.warning(
+        "%s: its offsets lie too far apart for an index; it is split into %d segments, from %s",
+        log.path, len(pieces), ", ".join(str(piece.base_offset) for piece in pieces),
+    )  # fmt: skip
+    for piece in pieces:
+        _write(file_system, join(directory, piece.name(FileSuffix.CLEANED)), log, piece)
+    file_system.sync_directory(directory)
+    _mark_as_finished(file_system, directory, pieces)
+
+
+def _batches_of(log: LogFile) -> Iterator[tuple[int, int]]:
+    """Positions and last offsets of the sound batches; payloads are checked as recovery does."""
+    view = log.map()
+    try:
+        position = 0
+        while position < len(view):
+            batch = batch_at(view, position)
+            batch.check()
+            yield position, batch.last_offset
+            position += batch.size
+    except InvalidBatchError:
+        return
+    finally:
+        view.release()
+
+
+def _write(file_system: FileSystem, path: str, log: LogFile, piece: Piece) -> None:
+    file = file_system.open(path, writable=True, create=True)
+    try:
+        for position in range(piece.start, piece.end, COPY_SIZE):
+            chunk = log.read(position, min(COPY_SIZE, piece.end - position))
+            file.pwrite(chunk, position - piece.start)
+        file.sync()
+    finally:
+        file.close()
+
+
+def _mark_as_finished(file_system: FileSystem, directory: str, pieces: Sequence[Piece]) -> None:
+    for piece in reversed(pieces):
+        cleaned = join(directory, piece.name(FileSuffix.CLEANED))
+        file_system.rename(cleaned, join(directory, piece.name(FileSuffix.SWAP)))
+        # One by one: the renames must not reach the disk in another order.
+        file_system.sync_directory(directory)
