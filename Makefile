@@ -45,7 +45,7 @@ $(COMPILED)/.ready: setup.py pyproject.toml $(shell find src -name '*.py') | $(R
 	@touch $@
 
 compiled: $(COMPILED)/.ready
-	PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n 2 -o pythonpath=. -m "not slow" --compiled tests/unit tests/contract tests/golden
+	PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n 2 -o pythonpath=. -m "not slow" --compiled tests/unit tests/integration tests/golden
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 from benchmarks.machine import ProcessCost, cost_of
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-from tests.engines import scanning
+from tests.support.engines import scanning
 
 __all__ = ["scanning"]
 

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 TOPIC = "shared"
 POLL_S = 0.2

@@ -17,7 +17,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.spark.java import Java, find_java
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 CLIENT_JARS = ("kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
 HASTE_S = 10

@@ -7,7 +7,7 @@ from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import DECLARED, request_class, response_class
-from tests.random_messages import random_message
+from tests.support.random_messages import random_message
 
 APIS = sorted(DECLARED)
 SAMPLES = 6

@@ -13,8 +13,8 @@ from aiokafka.errors import InvalidPartitionsError
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

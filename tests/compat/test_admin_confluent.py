@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from kafka.errors import (
 from kafka.structs import TopicPartitionReplica
 
 from ottla.broker.broker import Broker
-from tests.serving import open_broker, serving
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

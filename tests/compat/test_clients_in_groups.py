@@ -14,7 +14,6 @@ from kafka import KafkaAdminClient
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from tests.cli.support import serving as serving_process
 from tests.compat.group_consumers import (
     CONSUMERS,
     TOPIC,
@@ -25,7 +24,8 @@ from tests.compat.group_consumers import (
     poll_until,
     share,
 )
-from tests.serving import open_broker, serving
+from tests.integration.cli.support import serving as serving_process
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
 from tests.compat.node_clients import PROGRAMS, absence, as_text, codecs_of, hold_session
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = [
     pytest.mark.slow,

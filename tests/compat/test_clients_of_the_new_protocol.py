@@ -29,7 +29,6 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
     HeartbeatRequest,
 )
-from tests.cli.support import serving as serving_process
 from tests.compat.group_consumers import TOPIC, ConfluentConsumer, poll_until, share
 from tests.compat.test_clients_in_groups import (
     ALL,
@@ -38,7 +37,8 @@ from tests.compat.test_clients_in_groups import (
     has_all,
     produce,
 )
-from tests.serving import open_broker, serving
+from tests.integration.cli.support import serving as serving_process
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

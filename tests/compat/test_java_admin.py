@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.support import serving
 from tests.compat.java import (
     HASTE_S,
     array_list,
@@ -32,6 +31,7 @@ from tests.compat.java_clients import (
     record,
     send_all,
 )
+from tests.integration.cli.support import serving
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

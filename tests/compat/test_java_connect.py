@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
-from tests.cli.support import ENVIRONMENT, serving
 from tests.compat.connect_worker import JARS
 from tests.compat.java import PATIENCE_S, absence, array_list, jars, kafka, wait
 from tests.compat.java_clients import administrator, read_values
+from tests.integration.cli.support import ENVIRONMENT, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKER = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.support import serving
 from tests.compat.group_consumers import share
 from tests.compat.java import (
     array_list,
@@ -29,6 +28,7 @@ from tests.compat.java_clients import (
     record,
     send_all,
 )
+from tests.integration.cli.support import serving
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

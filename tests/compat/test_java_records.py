@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ottla.record.partitioner import partition_for_key
-from tests.cli.support import serving
 from tests.compat.java import array_list, duration, java_class, kafka, needs_java_client, wait
 from tests.compat.java_clients import (
     POLL_S,
@@ -24,6 +23,7 @@ from tests.compat.java_clients import (
     record,
     send_all,
 )
+from tests.integration.cli.support import serving
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.api_keys import ApiKey
-from tests.cli.support import serving
 from tests.compat.java import kafka, needs_java_client, needs_version_4, wait
 from tests.compat.java_clients import (
     JavaConsumer,
@@ -21,7 +20,8 @@ from tests.compat.java_clients import (
     send_all,
 )
 from tests.histories.proxy import Mischief, Proxy
-from tests.ports import free_port
+from tests.integration.cli.support import serving
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

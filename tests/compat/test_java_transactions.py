@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.support import serving
 from tests.compat.java import (
     PATIENCE_S,
     array_list,
@@ -36,6 +35,7 @@ from tests.compat.java_clients import (
     record,
     send_all,
 )
+from tests.integration.cli.support import serving
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 

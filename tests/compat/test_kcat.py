@@ -11,8 +11,8 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = [
     pytest.mark.slow,

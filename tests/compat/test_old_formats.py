@@ -20,7 +20,7 @@ from tests.compat.test_clients_by_assignment import (
     produce_with_confluent,
     produce_with_kafka_python,
 )
-from tests.serving import open_broker, serving
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

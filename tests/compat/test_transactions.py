@@ -21,9 +21,9 @@ from ottla.base.clock import SystemClock
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from tests.cli.support import serving as serving_process
-from tests.patience import PATIENCE_S
-from tests.serving import open_broker, serving
+from tests.integration.cli.support import serving as serving_process
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from ottla.testing import FakeFileSystem
 from tests.crash.expected import Expected
 from tests.crash.history import Promise
 from tests.crash.workload import KEY, Writer
-from tests.log_support import DIRECTORY, TOPIC_ID, open_directory, read_all
+from tests.support.logs import DIRECTORY, TOPIC_ID, open_directory, read_all
 
 PARTITION = join(DIRECTORY, "t-0")
 DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")

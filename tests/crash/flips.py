@@ -22,7 +22,7 @@ from ottla.storage.log.offset_by_timestamp import FoundOffset
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from tests.crash.test_bit_flips import disk_of
 from tests.crash.workload import KEY
-from tests.log_support import NOW_MS, append, open_directory
+from tests.support.logs import NOW_MS, append, open_directory
 
 LAST_OFFSET = 100
 """Somewhat behind those of the logs: a flipped bit can promise very many."""

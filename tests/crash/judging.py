@@ -29,9 +29,9 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.log.partition_log import Isolation, PartitionLog
-from tests.brokers import at, open_broker
 from tests.crash.flips import listening
 from tests.crash.original import SETTINGS, Content, Original, Row, Stop, TopicPartition
+from tests.support.brokers import at, open_broker
 
 READ_SIZE = 400
 

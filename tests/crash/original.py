@@ -26,8 +26,8 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing.clock import FakeClock
-from tests.brokers import NOW_MS, at, open_broker
-from tests.log_support import read_all
+from tests.support.brokers import NOW_MS, at, open_broker
+from tests.support.logs import read_all
 
 TopicPartition = tuple[str, int]
 

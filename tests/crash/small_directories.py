@@ -11,11 +11,11 @@ from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import clean
 from tests.crash.cases import append_and_roll
 from tests.crash.checking import all_files
 from tests.crash.workload import KEY, TINY, Writer
-from tests.log_support import NOW_MS, TOPIC_ID, open_directory
+from tests.support.compacting import clean
+from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
 
 COMPACTED = replace(TINY, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
 

@@ -27,7 +27,7 @@ from tests.crash.checking import (
 from tests.crash.expected import Expected
 from tests.crash.history import Event, promise_of
 from tests.crash.workload import TINY, Writer
-from tests.log_support import NOW_MS, append, read_all
+from tests.support.logs import NOW_MS, append, read_all
 
 
 def stopped_log() -> tuple[dict[str, bytes], Expected]:

@@ -10,9 +10,19 @@ from ottla.storage.compaction import output
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.compacting import COMPACTED, End, Keeper, Roll, Step, Write, clean, keeper_of, visible
 from tests.crash.checking import PARTITION
-from tests.log_support import NOW_MS, open_log
+from tests.support.compacting import (
+    COMPACTED,
+    End,
+    Keeper,
+    Roll,
+    Step,
+    Write,
+    clean,
+    keeper_of,
+    visible,
+)
+from tests.support.logs import NOW_MS, open_log
 
 LATER_MS = NOW_MS + 5000
 """Behind every tombstone's horizon."""

@@ -11,7 +11,7 @@ from tests.crash.small_directories import Policy, Stop, small_directory
 from tests.crash.test_bit_flips import disk_of
 from tests.crash.test_kept_damage import changed
 from tests.crash.workload import KEY
-from tests.log_support import NOW_MS, append, open_directory
+from tests.support.logs import NOW_MS, append, open_directory
 
 PLAIN = Policy.DELETE, Stop.CLEAN
 PLAIN_KILLED = Policy.DELETE, Stop.KILL

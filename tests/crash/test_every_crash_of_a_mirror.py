@@ -24,7 +24,7 @@ from ottla.testing import (
     SimulatedCrash,
     every_crash_point,
 )
-from tests.mirroring import (
+from tests.support.mirroring import (
     SOURCE,
     SourceLog,
     assert_is_mirrored,

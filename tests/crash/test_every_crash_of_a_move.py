@@ -26,9 +26,9 @@ from ottla.testing import (
     every_crash_point,
 )
 from ottla.testing.faults import SimulatedCrash
-from tests.brokers import NOW_MS, at, batch, disk
-from tests.log_support import values
-from tests.moving import numbered, opened, partition_names, pass_time
+from tests.support.brokers import NOW_MS, at, batch, disk
+from tests.support.logs import values
+from tests.support.moving import numbered, opened, partition_names, pass_time
 
 TINY_INDEXES = {"log_index_size_max_bytes": "120"}
 

@@ -25,7 +25,7 @@ from tests.crash.checking import (
 )
 from tests.crash.expected import Expected
 from tests.crash.history import promise_of
-from tests.log_support import DIRECTORY
+from tests.support.logs import DIRECTORY
 
 CLEAN_MARK = join(DIRECTORY, CLEAN_SHUTDOWN)
 

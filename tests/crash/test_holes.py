@@ -24,10 +24,10 @@ from ottla.storage.files.filenames import SEAMS
 from ottla.storage.log.flushing import FlushPlan, carry_out, due_flush, finish
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.compacting import COMPACTED, MEMORY
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of
-from tests.log_support import DIRECTORY, NOW_MS, open_log
+from tests.support.compacting import COMPACTED, MEMORY
+from tests.support.logs import DIRECTORY, NOW_MS, open_log
 
 
 @dataclass

@@ -9,7 +9,7 @@ from ottla.storage.log.partition_log import Isolation, PartitionLog
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of, stopped_log
 from tests.crash.workload import KEY, TINY
-from tests.log_support import append, open_directory, read_all
+from tests.support.logs import append, open_directory, read_all
 
 FIRST = join(PARTITION, f"{0:020d}")
 SECOND = join(PARTITION, f"{5:020d}")

@@ -10,8 +10,8 @@ import pytest
 
 import ottla
 from ottla.record.batch import iter_batches
-from tests.cli.support import ENVIRONMENT
 from tests.crash.writer import SETTINGS
+from tests.integration.cli.support import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 MIN_SECONDS = 8.0

@@ -16,11 +16,11 @@ from ottla.spark.load import Step, load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import TableDirectory
 from ottla.spark.tables.vacuum import vacuum
-from tests.cli.support import ENVIRONMENT
-from tests.ports import free_port
+from tests.integration.cli.support import ENVIRONMENT
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows
-from tests.stores import environment_of, new_bucket, served
+from tests.support.ports import free_port
+from tests.support.stores import environment_of, new_bucket, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.busy_broker import BusyBroker, value_of
+from tests.support.busy_broker import BusyBroker, value_of
 from tests.unit.spark.test_stream import Query
 
 pytest.importorskip("pyarrow")

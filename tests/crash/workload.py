@@ -19,7 +19,7 @@ from ottla.storage.log.truncation import (
 )
 from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from tests.crash.history import Act, Event
-from tests.log_support import NOW_MS, TOPIC_ID, open_directory
+from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
 
 TINY = TopicConfig(segment_bytes=420, index_interval_bytes=90, segment_index_bytes=120)
 KEY = ("t", 0)

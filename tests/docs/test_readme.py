@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.cli.support import run_ottla, run_python, serving
+from tests.integration.cli.support import run_ottla, run_python, serving
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)

@@ -15,7 +15,7 @@ from ottla.metadata.records import TOPIC_RESOURCE, ConfigRecord, encode_record
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
-from tests.old_messages import build_wrapper
+from tests.support.old_messages import build_wrapper
 
 PAGES = Path(__file__).parents[2] / "docs" / "format"
 TIME_MS = 1_700_000_000_000

@@ -28,10 +28,10 @@ from ottla.server.apis import APIS
 from ottla.server.dispatch import Dispatcher
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
-from tests.asking import PEER
-from tests.brokers import batch, disk, open_broker
-from tests.hostile_requests import ByteChance, HostileClient, versions_of
-from tests.random_messages import random_message
+from tests.support.asking import PEER
+from tests.support.brokers import batch, disk, open_broker
+from tests.support.hostile_requests import ByteChance, HostileClient, versions_of
+from tests.support.random_messages import random_message
 
 Target = Callable[[bytes], None]
 

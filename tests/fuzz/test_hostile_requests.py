@@ -18,8 +18,8 @@ from ottla.protocol.messages.describe_groups import (
 from ottla.server.apis import APIS
 from tests.fuzz.__main__ import NAMES, TARGET_NAMES
 from tests.fuzz.targets import seeds, target
-from tests.group_asking import commit_request, group_asker
-from tests.hostile_requests import ByteChance, HostileClient, checked_answer, versions_of
+from tests.support.group_asking import commit_request, group_asker
+from tests.support.hostile_requests import ByteChance, HostileClient, checked_answer, versions_of
 
 REQUESTS_PER_VERSION = 40
 

@@ -13,8 +13,8 @@ from ottla.broker.internal_topic import batches_of, latest_records
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from tests.golden.directories import GOLDEN
-from tests.serving import open_broker
 from tests.support import SHARED
+from tests.support.serving import open_broker
 
 pytestmark = pytest.mark.skipif(SHARED is None, reason="no golden data beside the repository")
 

@@ -21,7 +21,7 @@ from ottla.metadata.log_writing import control_batch, epoch_bytes, record_batch
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.record.batch import iter_batches
 from tests.golden.test_golden_metadata import RECORDED
-from tests.serving import open_broker
+from tests.support.serving import open_broker
 
 pytestmark = pytest.mark.skipif(not RECORDED.exists(), reason="needs the shared directory")
 

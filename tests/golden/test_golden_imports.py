@@ -26,7 +26,7 @@ from ottla.storage.log.partition_log import Isolation
 from ottla.storage.reading.reader import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told
-from tests.serving import open_broker
+from tests.support.serving import open_broker
 
 pytestmark = [
     pytest.mark.slow,

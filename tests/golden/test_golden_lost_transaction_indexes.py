@@ -19,10 +19,10 @@ from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.reading.reader import open_for_reading
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
-from tests.damaged_logs import Files
 from tests.golden.directories import CASES, GOLDEN
-from tests.log_support import DIRECTORY, NOW_MS, open_directory
 from tests.support import SHARED
+from tests.support.damaged_logs import Files
+from tests.support.logs import DIRECTORY, NOW_MS, open_directory
 from tests.unit.storage.test_lost_transaction_index import Harm, cut_last_entry, delete, empty
 
 pytestmark = [

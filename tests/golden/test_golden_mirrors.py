@@ -18,8 +18,8 @@ from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.storage.diagnosis.directory_check import check
 from tests.golden.directories import CASES, GOLDEN, copy_of
-from tests.mirroring import content
-from tests.serving import open_broker, serving
+from tests.support.mirroring import content
+from tests.support.serving import open_broker, serving
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.golden.directories import CASES, GOLDEN, copy_of
-from tests.serving import TIMEOUT_S, open_broker, serving
+from tests.support.serving import TIMEOUT_S, open_broker, serving
 
 pytestmark = [
     pytest.mark.slow,

@@ -25,14 +25,14 @@ from ottla.coordinator.transaction.transaction import Transaction
 from ottla.record.batch import iter_batches
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import Record
-from tests.brokers import disk, open_broker
 from tests.golden.test_golden_coordinator_records import (
     TRANSACTION_LOGS,
     coordinator_records,
     name_of,
 )
-from tests.serving import open_broker as serving_broker
 from tests.support import SHARED
+from tests.support.brokers import disk, open_broker
+from tests.support.serving import open_broker as serving_broker
 
 STOPPED_MS = 1_795_232_060_000
 TIMEOUT_MS = 900_000

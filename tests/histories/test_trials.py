@@ -29,7 +29,7 @@ from tests.histories.trial import (
     Trial,
     create_topics,
 )
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 SECONDS = 3.0
 LONG_SECONDS = 15.0

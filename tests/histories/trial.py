@@ -27,11 +27,11 @@ from ottla.testing.history import (
     Read,
     read_history,
 )
-from tests.cli.support import ENVIRONMENT
 from tests.histories.clients import OUTPUT, PARTITIONS, PATIENCE_S, TOPIC, Silence
 from tests.histories.clocks import HOUR_MS, WallClock, wrong_ms
 from tests.histories.proxy import Mischief, Proxy
-from tests.ports import free_port
+from tests.integration.cli.support import ENVIRONMENT
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 WITH_TESTS = {**ENVIRONMENT, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{ROOT}"}

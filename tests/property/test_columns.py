@@ -12,7 +12,7 @@ from ottla.record import columns
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record, read_records
-from tests.random_batches import regions
+from tests.support.random_batches import regions
 
 CHOICES = st.lists(st.sampled_from(columns.COLUMNS), unique=True, min_size=1)
 

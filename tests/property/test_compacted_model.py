@@ -12,8 +12,8 @@ from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import COMPACTED, KEYS, VALUES, clean
-from tests.log_support import NOW_MS, TOPIC_ID, open_directory, read_all
+from tests.support.compacting import COMPACTED, KEYS, VALUES, clean
+from tests.support.logs import NOW_MS, TOPIC_ID, open_directory, read_all
 
 KEY = ("t", 0)
 STAYS_MS = COMPACTED.delete_retention_ms

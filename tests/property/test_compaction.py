@@ -23,7 +23,7 @@ from ottla.storage.compaction.shares import (
 from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import (
+from tests.support.compacting import (
     COMPACTED,
     MEMORY,
     STEPS,
@@ -34,7 +34,7 @@ from tests.compacting import (
     stored,
     visible,
 )
-from tests.log_support import NOW_MS, open_log
+from tests.support.logs import NOW_MS, open_log
 
 SMALL_MEMORY = MapMemory(size=24 * 20, load_factor=0.9)
 

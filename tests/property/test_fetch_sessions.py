@@ -20,7 +20,7 @@ from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.storage.log.partition_log import FetchData
-from tests.brokers import batch, disk, open_broker
+from tests.support.brokers import batch, disk, open_broker
 
 PARTITION_COUNT = 3
 ALL = 1 << 30

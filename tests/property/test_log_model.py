@@ -20,7 +20,7 @@ from ottla.storage.log.truncation import (
 )
 from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all
+from tests.support.logs import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all
 
 Entry = tuple[int, bytes, int]
 """Offset, value, timestamp."""

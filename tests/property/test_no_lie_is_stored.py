@@ -28,8 +28,8 @@ from ottla.record.record import read_records, unpacked_payload
 from ottla.storage.log.append import InvalidRecordsError
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, batch, open_log, read_all, values
-from tests.old_messages import build_wrapper
+from tests.support.logs import NOW_MS, batch, open_log, read_all, values
+from tests.support.old_messages import build_wrapper
 
 pytestmark = pytest.mark.slow
 

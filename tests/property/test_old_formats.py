@@ -15,7 +15,7 @@ from ottla.record.record import Record, read_records
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, SMALL, open_directory, open_log, read_all
+from tests.support.logs import NOW_MS, SMALL, open_directory, open_log, read_all
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 BYTES = st.none() | st.binary(max_size=40)

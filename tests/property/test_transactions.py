@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.transaction.requests import ProducerAnswer, ProducerClaim
-from tests.transaction_support import TransactionLog, claim_of
+from tests.support.transactions import TransactionLog, claim_of
 
 VERSIONS = st.sampled_from([0, 2])
 CLAIMS = st.integers(min_value=0, max_value=3)

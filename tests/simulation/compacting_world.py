@@ -17,8 +17,8 @@ from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.log.partition_log import Isolation
 from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
-from tests.log_support import read_all
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World
+from tests.support.logs import read_all
 
 TOMBSTONES_STAY_MS = 6 * HOUR
 COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": str(TOMBSTONES_STAY_MS)}

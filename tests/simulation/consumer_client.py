@@ -6,7 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.consumer.partitions import NOTHING, Assignment
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import GROUP
+from tests.support.groups import GROUP
 
 if TYPE_CHECKING:
     from tests.simulation.consumer_world import ConsumerWorld

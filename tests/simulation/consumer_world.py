@@ -13,10 +13,10 @@ from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatReques
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from tests.consumer_group_support import ConsumerRunner, FakeCatalog, image, topic_id
-from tests.group_support import GROUP, NO_DELAY
 from tests.simulation.consumer_client import ConsumerClient
 from tests.simulation.group_world import Deed, World
+from tests.support.consumer_groups import ConsumerRunner, FakeCatalog, image, topic_id
+from tests.support.groups import GROUP, NO_DELAY
 
 
 class ConsumerWorld(World):

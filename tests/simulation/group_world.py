@@ -17,8 +17,8 @@ from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import GROUP, Runner
 from tests.simulation.group_client import PARTITION_COUNT, Client
+from tests.support.groups import GROUP, Runner
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000

@@ -27,8 +27,8 @@ from ottla.storage.files.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_fi
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem
-from tests.brokers import id_of
-from tests.log_support import read_all
+from tests.support.brokers import id_of
+from tests.support.logs import read_all
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -39,7 +39,7 @@ from ottla.testing.history import (
     Read,
     Send,
 )
-from tests.brokers import NOW_MS, disk, open_broker
+from tests.support.brokers import NOW_MS, disk, open_broker
 
 SETTINGS = {
     "transaction_state_log_num_partitions": "2",

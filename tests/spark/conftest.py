@@ -10,9 +10,9 @@ from _pytest.mark.structures import MarkDecorator
 
 from ottla.spark.load import LoadOptions, load
 from ottla.spark.session import LocalSession, SessionSettings
-from tests.ports import free_port
 from tests.spark.topics import append
-from tests.stores import environment_of, new_bucket, served
+from tests.support.ports import free_port
+from tests.support.stores import environment_of, new_bucket, served
 
 pytest.importorskip("pyspark")
 

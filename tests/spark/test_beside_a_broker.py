@@ -11,9 +11,9 @@ from ottla.spark.load import LoadOptions, LoadReport, load
 from ottla.spark.reading.log_source import OffsetsGoneError
 from ottla.spark.session import LocalSession
 from ottla.spark.task_errors import TaskError
-from tests.busy_broker import BusyBroker, value_of
 from tests.spark.auditing import audited
 from tests.spark.topics import table_rows
+from tests.support.busy_broker import BusyBroker, value_of
 
 SECONDS = 2.0
 QUIET_SHARE = 8000

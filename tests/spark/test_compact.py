@@ -23,7 +23,7 @@ from ottla.spark.session import LocalSession
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.log.producer_state import AppendOrigin
-from tests.cli.support import run_ottla
+from tests.integration.cli.support import run_ottla
 
 CONFIG = {
     "cleanup.policy": "compact",

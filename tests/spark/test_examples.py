@@ -13,7 +13,7 @@ from examples.activity_data import Request, made_up_requests, parse_request, rea
 
 import ottla
 from ottla.spark.session import LocalSession
-from tests.cli.support import ENVIRONMENT
+from tests.integration.cli.support import ENVIRONMENT
 from tests.support import SHARED
 
 IDLE_MS = 30 * 60 * 1000

@@ -17,7 +17,7 @@ from ottla.spark.loading.quarantine import OnError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import TableDirectory, read_table
 from ottla.spark.tables.layout import LayoutWishes
-from tests.cli.support import ENVIRONMENT, serving
+from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
 from tests.spark.test_decoded_load import INFERRED, append_values
 from tests.spark.topics import log_rows

@@ -12,8 +12,8 @@ from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.spark.task_errors import TaskError
 from tests.golden.directories import GOLDEN
-from tests.overtaken import delete_oldest_segment
 from tests.spark.topics import append, log_rows, table_rows
+from tests.support.overtaken import delete_oldest_segment
 
 BEFORE_THE_COMMIT = [step for step in Step if step is not Step.COMMITTED]
 

@@ -22,8 +22,8 @@ from ottla.spark.mirror import BulkReport, mirror_with_spark, plan
 from ottla.spark.session import LocalSession
 from ottla.spark.task_errors import TaskError
 from ottla.storage.diagnosis.directory_check import check
-from tests.mirroring import SOURCE, SourceLog, damage
-from tests.serving import open_broker, serving
+from tests.support.mirroring import SOURCE, SourceLog, damage
+from tests.support.serving import open_broker, serving
 
 OPTIONS = MirrorOptions()
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 DEBIAN_GOPATH = Path("/usr/share/gocode")
 PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.base.errors import UserError
-from tests.cli.support import SOURCE
 from tests.compat.java import jars
 from tests.compat.suites import npm_packages
 from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, not_run, report
+from tests.integration.cli.support import SOURCE
 
 PACKAGE = "@confluentinc/kafka-javascript"
 VERSION = "1.10.1"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cli.support import serving
-from tests.ports import free_port
+from tests.integration.cli.support import serving
+from tests.support.ports import free_port
 
 PASSED = "passed"
 FAILED = "failed"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from tests.cli.support import ENVIRONMENT
 from tests.crash.kills.plan import Killer, Plan, Victim, kill_workers, workers
-from tests.ports import free_port
+from tests.integration.cli.support import ENVIRONMENT
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 MASTERS = ("local[2]", "local[2,3]")

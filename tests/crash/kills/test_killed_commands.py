@@ -15,10 +15,10 @@ pytest.importorskip("pyspark")
 import ottla
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.verify import Verification, VerifyOptions
-from tests.cli.support import ENVIRONMENT, run_ottla
 from tests.crash.kills.feeding import feed
 from tests.crash.kills.jobs import TOPIC
 from tests.crash.kills.plan import workers
+from tests.integration.cli.support import ENVIRONMENT, run_ottla
 
 LIMIT_SECONDS = 400
 

@@ -17,7 +17,7 @@ from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
-from tests.brokers import NOW_MS, at, disk, open_broker
+from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 PRODUCER = 7
 FIRST_ABORTED = 3 * SLICE_COUNT

@@ -17,7 +17,7 @@ from ottla.broker.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import disk, open_broker
+from tests.support.brokers import disk, open_broker
 
 OWN, ALL = ConfigSource.BROKER, ConfigSource.ALL_BROKERS
 

@@ -14,7 +14,7 @@ from ottla.broker.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
 from ottla.storage.log.partition_log import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
 
 LARGE = 1 << 30
 

@@ -10,7 +10,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.config.topic import TopicConfig
 from ottla.testing.crash_points import CrashPoint, every_crash_point
-from tests.brokers import at, disk, open_broker
+from tests.support.brokers import at, disk, open_broker
 
 PARTITION_COUNT, GROWN_COUNT = 1, 2
 DELAY_MS = 60_000

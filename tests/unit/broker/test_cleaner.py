@@ -22,7 +22,7 @@ from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem, FaultyFileSystem
-from tests.brokers import NOW_MS, disk, open_broker
+from tests.support.brokers import NOW_MS, disk, open_broker
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}
 

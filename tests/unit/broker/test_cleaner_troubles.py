@@ -10,7 +10,7 @@ from ottla.broker.cleaner_troubles import (
     read_troubles,
     write_troubles,
 )
-from tests.brokers import disk
+from tests.support.brokers import disk
 
 TROUBLE = Trouble(
     failure_count=2,

@@ -14,7 +14,7 @@ from ottla.broker.cluster_file import (
     read_cluster_file,
     write_cluster_file,
 )
-from tests.brokers import disk
+from tests.support.brokers import disk
 
 texts = st.dictionaries(st.text(), st.text(), max_size=3)
 numbers = st.floats(allow_nan=False, allow_infinity=False)

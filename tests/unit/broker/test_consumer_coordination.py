@@ -12,7 +12,7 @@ from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import at, disk, open_broker
+from tests.support.brokers import at, disk, open_broker
 
 SETTINGS = {
     "offsets_topic_num_partitions": "3",

@@ -27,7 +27,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import NOW_MS, at, disk, open_broker
+from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 SETTINGS = {
     "offsets_topic_num_partitions": "3",

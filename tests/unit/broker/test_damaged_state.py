@@ -27,8 +27,8 @@ from ottla.protocol.messages.offset_fetch import (
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import log_file_name
 from ottla.testing import FakeFileSystem
-from tests.asking import Asker
-from tests.brokers import NOW_MS, at, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 PARTITIONS = 3
 SETTINGS = {

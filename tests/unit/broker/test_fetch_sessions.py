@@ -26,7 +26,7 @@ from ottla.broker.fetch_sessions import (
 )
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.partition_log import FetchData
-from tests.brokers import disk
+from tests.support.brokers import disk
 
 TOPIC_ID = Uuid(bytes(range(16)))
 RECORDS = FileSlice(disk("/d").open("/d/records", create=True), 0, 10)

@@ -38,7 +38,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.testing import FakeFileSystem
-from tests.brokers import NOW_MS, batch, disk, id_of, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 
 LOG = "/d/__cluster_metadata-0/00000000000000000000.log"
 YEARS_MS = 10 * 365 * 24 * 3600 * 1000

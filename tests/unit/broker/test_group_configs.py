@@ -18,7 +18,7 @@ from ottla.broker.settings import ConfigSource
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
-from tests.brokers import at, disk, open_broker
+from tests.support.brokers import at, disk, open_broker
 
 INTERVAL = "consumer.heartbeat.interval.ms"
 TIMEOUT = "consumer.session.timeout.ms"

@@ -29,7 +29,7 @@ from ottla.storage.files.checkpoints import checkpoint_text
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
-from tests.brokers import NOW_MS, batch, disk, id_of, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 
 LOG = "/d/__cluster_metadata-0"
 APP = (("client-id", "app"),)

@@ -16,8 +16,8 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.asking import Asker
-from tests.brokers import NOW_MS, at, batch, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
 
 
 def opened(file_system: FakeFileSystem, *paths: str) -> Broker:

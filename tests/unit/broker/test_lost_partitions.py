@@ -18,7 +18,7 @@ from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, WITNESS
 from ottla.storage.log.partition_log import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 PARTITIONS = [("t", 0), ("t", 1), ("u", 0), (CONSUMER_OFFSETS, 0)]
 

@@ -10,9 +10,17 @@ from ottla.storage.log.log_copy import LogCopy
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.brokers import NOW_MS, batch, disk
-from tests.log_support import values
-from tests.moving import finish_moves, move, numbered, opened, partition_of, pass_time, produce
+from tests.support.brokers import NOW_MS, batch, disk
+from tests.support.logs import values
+from tests.support.moving import (
+    finish_moves,
+    move,
+    numbered,
+    opened,
+    partition_of,
+    pass_time,
+    produce,
+)
 
 
 @pytest.fixture

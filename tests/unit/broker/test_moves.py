@@ -13,9 +13,9 @@ from ottla.storage.log.flushing import carry_out, finish
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import NOW_MS, at, batch, disk
-from tests.log_support import values
-from tests.moving import (
+from tests.support.brokers import NOW_MS, at, batch, disk
+from tests.support.logs import values
+from tests.support.moving import (
     finish_moves,
     move,
     numbered,

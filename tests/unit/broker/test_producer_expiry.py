@@ -6,7 +6,7 @@ from ottla.base.files import FileSystem
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from tests.brokers import NOW_MS, at, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

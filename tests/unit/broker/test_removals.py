@@ -8,7 +8,7 @@ from ottla.broker.removals import FILES_PER_RUN, MAX_OPEN_LOGS
 from ottla.broker.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import at, batch, disk, open_broker
+from tests.support.brokers import at, batch, disk, open_broker
 
 DELAY_MS = 60_000
 

@@ -13,7 +13,7 @@ from ottla.storage.files.filenames import WITNESS
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 HOUR = 3_600_000
 FIRST_MS = 30_000

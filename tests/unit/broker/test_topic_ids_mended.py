@@ -9,7 +9,7 @@ from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics import NewTopic
 from ottla.storage.files.witness import dismiss_witness
 from ottla.testing import FakeFileSystem
-from tests.brokers import batch, disk, open_broker
+from tests.support.brokers import batch, disk, open_broker
 
 PATH = "/d/t-0/partition.metadata"
 

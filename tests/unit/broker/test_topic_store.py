@@ -12,7 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import TOPIC_DEFAULTS, batch, disk, open_broker
+from tests.support.brokers import TOPIC_DEFAULTS, batch, disk, open_broker
 
 
 def growth(count: int, assignments: list[list[int]] | None = None) -> TopicGrowth:

@@ -16,7 +16,7 @@ from ottla.broker.topics import NewTopic, TopicGrowth
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from ottla.testing.recording import IoKind, RecordingFileSystem
-from tests.brokers import batch, disk, open_broker
+from tests.support.brokers import batch, disk, open_broker
 
 
 def named(number: int, partition_count: int = 1) -> list[NewTopic]:

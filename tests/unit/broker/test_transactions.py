@@ -25,7 +25,7 @@ from ottla.storage.log.partition_log import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem, SimulatedCrash
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
-from tests.brokers import NOW_MS, at, disk, open_broker
+from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 SETTINGS = {
     "transaction_state_log_num_partitions": "2",

@@ -19,8 +19,8 @@ from ottla.cli.explain_compaction import compaction_command
 from ottla.cli.explain_retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
-from tests.serving import open_broker
 from tests.support import SHARED
+from tests.support.serving import open_broker
 
 YEARS_MS = 10 * 365 * 24 * 3600 * 1000
 ZNODES = (SHARED or Path("none")) / "recorded" / "zookeeper" / "znodes-1-all-up.json"

@@ -18,7 +18,7 @@ from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
-from tests.brokers import NOW_MS
+from tests.support.brokers import NOW_MS
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

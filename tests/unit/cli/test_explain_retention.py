@@ -13,7 +13,7 @@ from ottla.base.moment import Moment
 from ottla.cli.explain import explain_group
 from ottla.cli.main import main
 from ottla.embedded.log import Log
-from tests.brokers import NOW_MS
+from tests.support.brokers import NOW_MS
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

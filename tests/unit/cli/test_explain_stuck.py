@@ -30,7 +30,7 @@ from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin
-from tests.brokers import NOW_MS
+from tests.support.brokers import NOW_MS
 
 FAR_AWAY_MS = 1 << 42
 """A timeout that has not passed whenever the tests run."""

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from ottla.cli.log import log_group
 from ottla.cli.main import main
-from tests.damaged_logs import Files, bad_record, sound_files, torn_tail
+from tests.support.damaged_logs import Files, bad_record, sound_files, torn_tail
 
 
 def written(files: Files, directory: Path) -> Path:

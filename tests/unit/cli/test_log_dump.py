@@ -13,7 +13,7 @@ from ottla.base.files import OsFileSystem
 from ottla.cli.log import log_group
 from ottla.cli.log_text import offsets_text, text_of_bytes, time_text
 from ottla.cli.main import main
-from tests.log_support import TOPIC_ID, append, open_directory
+from tests.support.logs import TOPIC_ID, append, open_directory
 
 LOG_NAME = "00000000000000000000.log"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from tests.cli.support import run_ottla
+from tests.integration.cli.support import run_ottla
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from ottla.cli.log_repair import lost_text
 from ottla.cli.main import main
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import LostOffsets
-from tests.damaged_logs import (
+from tests.support.damaged_logs import (
     Files,
     bad_record,
     checkpoint_garbled,

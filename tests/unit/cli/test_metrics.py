@@ -13,7 +13,7 @@ from ottla.cli.metrics import BrokerCollector, MetricsServer
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import DamagedSegmentError
 from ottla.testing import FakeClock
-from tests.brokers import NOW_MS, at, disk, open_broker
+from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 pytest.importorskip("prometheus_client")
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}

@@ -20,7 +20,7 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
 )
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.record.builder import RecordBatchBuilder
-from tests.brokers import NOW_MS
+from tests.support.brokers import NOW_MS
 
 NOBODYS = 4711
 """A producer id that no coordinator has given out."""

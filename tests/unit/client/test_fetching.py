@@ -15,7 +15,7 @@ from ottla.protocol.messages.fetch import PartitionData
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from tests.scripted_broker import ScriptedBroker, records_of, scripted
+from tests.support.scripted_broker import ScriptedBroker, records_of, scripted
 
 COUNT = 10
 """Records in each batch of `log`, of which one comes with each answer."""

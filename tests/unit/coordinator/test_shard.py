@@ -9,8 +9,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.coordinator.classic.requests import Leaving
 from ottla.coordinator.requests import MemberClaim
-from tests.consumer_group_support import ConsumerRunner
-from tests.group_support import GROUP, NO_DELAY
+from tests.support.consumer_groups import ConsumerRunner
+from tests.support.groups import GROUP, NO_DELAY
 
 DAY_MS = 24 * 3_600_000
 

@@ -7,7 +7,7 @@ from ottla.broker.topics import NewTopic
 from ottla.embedded.flusher import Flusher
 from ottla.testing import FakeClock
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 
 def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None:

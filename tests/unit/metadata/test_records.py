@@ -23,7 +23,7 @@ from ottla.metadata.records import (
     encode_record,
 )
 from ottla.record.control import ControlRecordType, control_type
-from tests.random_messages import random_message
+from tests.support.random_messages import random_message
 from tests.unit.protocol.test_messages import check_annotations, damaged
 
 VERSIONS = [

@@ -13,8 +13,8 @@ from ottla.mirror.throttle import Throttle
 from ottla.storage.log.partition_log import Isolation
 from ottla.storage.log.truncation import truncate_to
 from ottla.testing import FakeClock, FakeFileSystem
-from tests.brokers import NOW_MS, at, batch
-from tests.mirroring import (
+from tests.support.brokers import NOW_MS, at, batch
+from tests.support.mirroring import (
     SOURCE,
     SourceLog,
     assert_is_mirrored,

@@ -7,7 +7,7 @@ from ottla.record.record import Record
 from ottla.storage.reading.reader import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
-from tests.mirroring import (
+from tests.support.mirroring import (
     SOURCE,
     TARGET,
     mirror_once,
@@ -16,7 +16,7 @@ from tests.mirroring import (
     target_on,
     verified,
 )
-from tests.overtaken import OvertakingFileSystem, filled_disk, overtaken
+from tests.support.overtaken import OvertakingFileSystem, filled_disk, overtaken
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def records(disk: FakeFileSystem, path: str) -> dict[int, Record]:
 
 def half_mirrored(disk: FakeFileSystem) -> FakeFileSystem:
     """A target that has what the source had long ago."""
-    from tests.mirroring import SourceLog
+    from tests.support.mirroring import SourceLog
 
     target, young = target_disk(), SourceLog()
     young.create()

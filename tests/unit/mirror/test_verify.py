@@ -10,9 +10,9 @@ from ottla.record.batch import CRC_POSITION, LEADER_EPOCH_POSITION
 from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.truncation import delete_records_before, truncate_to
 from ottla.testing import FakeFileSystem
-from tests.brokers import NOW_MS, at, batch
-from tests.log_support import batch as log_batch
-from tests.mirroring import (
+from tests.support.brokers import NOW_MS, at, batch
+from tests.support.logs import batch as log_batch
+from tests.support.mirroring import (
     TARGET,
     SourceLog,
     damage,

@@ -20,7 +20,7 @@ from ottla.codec.schema import Message, reader, writer
 from ottla.protocol import messages
 from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, NEVER, ApiKey
 from ottla.protocol.messages import DECLARED, module_name, request_class, response_class
-from tests.random_messages import random_message
+from tests.support.random_messages import random_message
 
 APIS = sorted(DECLARED)
 PYTHON_TYPES: dict[str, Any] = {

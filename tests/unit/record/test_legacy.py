@@ -10,7 +10,7 @@ from ottla.codec.compression import Compression
 from ottla.record.batch import InvalidBatchError, TimestampType, batch_at, iter_batches
 from ottla.record.legacy import LegacyBatch, build_message
 from ottla.record.record import read_records
-from tests.old_messages import build_wrapper
+from tests.support.old_messages import build_wrapper
 
 
 def wrapped(inner: bytes, *, magic: int, offset: int, attributes: int) -> bytes:

@@ -67,8 +67,8 @@ from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenR
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.asking import ADDRESS, Asker
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.asking import ADDRESS, Asker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 RECORD_COUNT = 5
 

@@ -19,8 +19,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.asking import Asker
-from tests.brokers import disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import disk, open_broker
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -19,9 +19,9 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.server.operations import GROUP_OPERATIONS
-from tests.asking import Asker
-from tests.brokers import disk, open_broker
-from tests.group_asking import commit_request, each_version, group_asker
+from tests.support.asking import Asker
+from tests.support.brokers import disk, open_broker
+from tests.support.group_asking import commit_request, each_version, group_asker
 
 
 @pytest.fixture

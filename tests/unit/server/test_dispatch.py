@@ -12,9 +12,9 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class, response_class
 from ottla.server.apis import APIS
 from ottla.server.dispatch import Dispatcher, handler_of
-from tests.asking import PEER, Asker
-from tests.brokers import batch, disk, open_broker
-from tests.random_messages import random_message
+from tests.support.asking import PEER, Asker
+from tests.support.brokers import batch, disk, open_broker
+from tests.support.random_messages import random_message
 
 VERSIONS = [
     (api.key, version) for api in APIS.values() for version in range(api.oldest, api.newest + 1)

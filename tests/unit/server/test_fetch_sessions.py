@@ -14,8 +14,8 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from tests.asking import Asker
-from tests.brokers import batch, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import batch, disk, open_broker
 
 VERSIONS = range(7, 19)
 BY_NAME, BY_ID = 12, 13

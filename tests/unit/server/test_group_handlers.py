@@ -20,9 +20,9 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentit
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.server.operations import GROUP_OPERATIONS
-from tests.asking import Asker
-from tests.brokers import at
-from tests.group_asking import commit_request, each_version, group_asker
+from tests.support.asking import Asker
+from tests.support.brokers import at
+from tests.support.group_asking import commit_request, each_version, group_asker
 
 METADATA = encode_subscription(ConsumerProtocolSubscription(topics=["t"]))
 

@@ -34,8 +34,8 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from tests.asking import ADDRESS, Asker
-from tests.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.asking import ADDRESS, Asker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 UNKNOWN_ID = Uuid(bytes(range(16)))
 

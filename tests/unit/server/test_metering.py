@@ -25,8 +25,8 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.server.call import Later
 from ottla.testing import CrashMode
-from tests.asking import Asker
-from tests.brokers import batch, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import batch, disk, open_broker
 
 ANYBODY = quota_entity({"client-id": None})
 

@@ -22,9 +22,9 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from tests.asking import Asker
-from tests.brokers import NOW_MS, at, id_of
-from tests.group_asking import commit_request, each_version, group_asker
+from tests.support.asking import Asker
+from tests.support.brokers import NOW_MS, at, id_of
+from tests.support.group_asking import commit_request, each_version, group_asker
 
 NOBODY = id_of(999_999)
 

@@ -21,8 +21,8 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.record.record import read_records
 from ottla.server.apis import APIS
 from ottla.storage.log.producer_state import AppendOrigin
-from tests.asking import Asker
-from tests.brokers import batch, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import batch, disk, open_broker
 
 UNKNOWN_ID = Uuid(bytes(range(16)))
 FETCH_VERSIONS = range(4, APIS[1].newest + 1)

@@ -20,8 +20,8 @@ from ottla.protocol.messages.describe_topic_partitions import (
 )
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.server.operations import TOPIC_OPERATIONS
-from tests.asking import Asker
-from tests.brokers import batch, disk, open_broker
+from tests.support.asking import Asker
+from tests.support.brokers import batch, disk, open_broker
 
 TOPIC, BROKER = 2, 4
 

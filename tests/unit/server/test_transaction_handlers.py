@@ -24,10 +24,10 @@ from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarkerTopic,
     WriteTransactionMarkersRequest,
 )
-from tests.asking import Asker
-from tests.brokers import NOW_MS, at
-from tests.group_asking import each_version
-from tests.transaction_asking import ProducerAsker, transaction_asker
+from tests.support.asking import Asker
+from tests.support.brokers import NOW_MS, at
+from tests.support.group_asking import each_version
+from tests.support.transaction_asking import ProducerAsker, transaction_asker
 
 OK = ErrorCode.NONE
 

@@ -21,8 +21,8 @@ from ottla.spark.tables.manifest import OffsetRange
 from ottla.storage.reading.reader import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
-from tests.mirroring import SOURCE
-from tests.overtaken import OvertakingFileSystem, filled_disk, overtaken
+from tests.support.mirroring import SOURCE
+from tests.support.overtaken import OvertakingFileSystem, filled_disk, overtaken
 
 pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")

@@ -14,7 +14,7 @@ from ottla.protocol.messages.fetch import PartitionData
 from ottla.spark.loading.plan import TopicPartition
 from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, Split, open_log
 from ottla.spark.reading.options import parse_options
-from tests.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
+from tests.support.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
 from tests.unit.client.test_fetching import batch, log
 
 SPLIT = Split(place=TopicPartition("t", 0), from_offset=5, until_offset=25, topic_id=TOPIC_ID)

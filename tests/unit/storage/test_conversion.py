@@ -15,8 +15,8 @@ from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record, read_records
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, open_log, read_all
-from tests.old_messages import build_wrapper
+from tests.support.logs import NOW_MS, open_log, read_all
+from tests.support.old_messages import build_wrapper
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 OLD_CODECS = [one for one in Compression if one is not Compression.ZSTD]

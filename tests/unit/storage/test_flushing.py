@@ -17,7 +17,7 @@ from ottla.testing import (
     IoKind,
     RecordingFileSystem,
 )
-from tests.log_support import NOW_MS, append, fill, open_log, values
+from tests.support.logs import NOW_MS, append, fill, open_log, values
 
 
 def test_a_roll_makes_the_ended_segments_due_and_nothing_else() -> None:

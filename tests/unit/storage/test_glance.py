@@ -8,7 +8,7 @@ from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.segment.glance import glance_at_largest
 from ottla.storage.segment.segment import Segment
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, TOPIC_ID, append, open_directory
+from tests.support.logs import NOW_MS, TOPIC_ID, append, open_directory
 
 LARGE = 9000
 ROOMY = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=100)

@@ -17,7 +17,7 @@ from ottla.testing import (
     IoKind,
 )
 from ottla.testing.file_system import FakeFile
-from tests.log_support import TOPIC_ID, append, fill, open_directory, values
+from tests.support.logs import TOPIC_ID, append, fill, open_directory, values
 
 
 def directory_with_log(file_system: FileSystem) -> LogDirectory:

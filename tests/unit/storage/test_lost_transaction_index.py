@@ -14,8 +14,8 @@ from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.reading.reader import open_for_reading
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
-from tests.damaged_logs import PARTITION, Files, sound_files
-from tests.log_support import DIRECTORY, NOW_MS, SMALL, open_directory
+from tests.support.damaged_logs import PARTITION, Files, sound_files
+from tests.support.logs import DIRECTORY, NOW_MS, SMALL, open_directory
 
 Harm = Callable[[Files, str], None]
 

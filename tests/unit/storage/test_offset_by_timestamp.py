@@ -6,7 +6,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, TOPIC_ID, batch, open_directory, open_log
+from tests.support.logs import NOW_MS, TOPIC_ID, batch, open_directory, open_log
 
 TWO_BATCHES = TopicConfig(segment_bytes=180, segment_index_bytes=240)
 

@@ -15,7 +15,7 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.testing import FakeFileSystem
 from ottla.testing.file_system import FakeFile
-from tests.brokers import batch, disk, open_broker
+from tests.support.brokers import batch, disk, open_broker
 
 
 class Kept:

@@ -9,9 +9,9 @@ from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.storage.segment.time_search import first_offset_at
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
-from tests.brokers import NOW_MS
-from tests.mirroring import SOURCE
-from tests.overtaken import OvertakingFileSystem, filled_disk, overtaken
+from tests.support.brokers import NOW_MS
+from tests.support.mirroring import SOURCE
+from tests.support.overtaken import OvertakingFileSystem, filled_disk, overtaken
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from ottla.storage.log.offset_by_timestamp import FoundOffset
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, SMALL, append, batch, fill, open_log, read_all, values
+from tests.support.logs import NOW_MS, SMALL, append, batch, fill, open_log, read_all, values
 
 
 @pytest.fixture

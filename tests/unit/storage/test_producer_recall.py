@@ -16,8 +16,8 @@ from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import COMPACTED, clean
-from tests.log_support import NOW_MS, TOPIC_ID, append, open_directory, values
+from tests.support.compacting import COMPACTED, clean
+from tests.support.logs import NOW_MS, TOPIC_ID, append, open_directory, values
 
 ROOMY = TopicConfig(index_interval_bytes=100, segment_index_bytes=1 << 14)
 ROLLING = replace(ROOMY, segment_bytes=100)

@@ -27,7 +27,7 @@ from ottla.storage.log.truncation import (
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
+from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 
 ONE_SEGMENT = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200)
 MANY_SEGMENTS = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)

@@ -26,9 +26,9 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.truncation import delete_records_before
 from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
-from ottla.storage.segment.segment import segment_reader
+from ottla.storage.segment import segment_reader
 from ottla.testing import FakeFileSystem
-from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
 
 TINY = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
 

@@ -9,7 +9,7 @@ from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
+from tests.support.logs import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
 
 PARTITION = "data/t-0"
 

@@ -21,7 +21,7 @@ from ottla.storage.retention.retention import (
     plan_retention,
 )
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import (
+from tests.support.logs import (
     NOW_MS,
     SMALL,
     TOPIC_ID,

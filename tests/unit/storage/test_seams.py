@@ -16,7 +16,7 @@ from ottla.storage.files.seams import Seams, parse_seams
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
-from tests.log_support import NOW_MS, SMALL, batch, fill, open_log, values
+from tests.support.logs import NOW_MS, SMALL, batch, fill, open_log, values
 
 COMPACTED = replace(SMALL, cleanup_policy=("compact",))
 FILE = join("data/t-0", SEAMS)

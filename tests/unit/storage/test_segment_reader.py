@@ -11,7 +11,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 from ottla.storage.files.filenames import FileKind, log_file_name, offset_index_file_name
 from ottla.storage.index.offset_index import OffsetIndex
-from ottla.storage.segment.segment import segment_reader
+from ottla.storage.segment import segment_reader
 from ottla.storage.segment.segment_reader import (
     LISTING_ATTEMPTS,
     SegmentFiles,

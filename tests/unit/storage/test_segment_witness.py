@@ -27,8 +27,8 @@ from ottla.storage.files.segment_witness import (
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import COMPACTED, clean
-from tests.log_support import NOW_MS, TOPIC_ID, open_directory
+from tests.support.compacting import COMPACTED, clean
+from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
 
 PARTITION = "data/t-0"
 LOG = join(PARTITION, f"{0:020d}.log")

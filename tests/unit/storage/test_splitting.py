@@ -13,8 +13,8 @@ from ottla.record.legacy import build_message
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.splitting import Piece, pieces_of
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.log_support import NOW_MS, SMALL, open_log, read_all
-from tests.old_messages import build_wrapper
+from tests.support.logs import NOW_MS, SMALL, open_log, read_all
+from tests.support.old_messages import build_wrapper
 
 PARTITION = "data/t-0"
 FAR = INT32_MAX + 1

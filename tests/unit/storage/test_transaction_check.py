@@ -9,7 +9,7 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
-from tests.log_support import DIRECTORY, NOW_MS, TOPIC_ID, batch, open_directory
+from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, batch, open_directory
 
 PRODUCER = {"producer_id": 9, "producer_epoch": 0}
 

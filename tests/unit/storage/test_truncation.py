@@ -11,7 +11,7 @@ from ottla.storage.log.truncation import (
     truncate_to,
 )
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, append, batch, fill, open_log, read_all, values
+from tests.support.logs import NOW_MS, append, batch, fill, open_log, read_all, values
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import WITNESS
 from ottla.storage.recovery.recovery import LoadRequest, recover
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.log_support import NOW_MS
+from tests.support.logs import NOW_MS
 
 DIRECTORY = "t-0"
 CONFIG = TopicConfig(cleanup_policy=("compact",), segment_index_bytes=120)

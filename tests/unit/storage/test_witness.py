@@ -33,7 +33,16 @@ from ottla.storage.log.truncation import (
     truncate_to,
 )
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.log_support import NOW_MS, SMALL, TOPIC_ID, batch, fill, open_directory, open_log, values
+from tests.support.logs import (
+    NOW_MS,
+    SMALL,
+    TOPIC_ID,
+    batch,
+    fill,
+    open_directory,
+    open_log,
+    values,
+)
 
 PARTITION = "data/t-0"
 LOG = join(PARTITION, f"{0:020d}.log")

@@ -10,7 +10,7 @@ from ottla.coordinator.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.coordinator.classic.requests import JoinAnswer
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import (
+from tests.support.groups import (
     GROUP,
     NO_DELAY,
     REBALANCE_MS,

@@ -11,7 +11,7 @@ from ottla.coordinator.offsets.records import (
 )
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.shard import RETRY_MS
-from tests.group_support import GROUP, SESSION_MS, START_MS, SUBSCRIPTION, Runner, claim_of
+from tests.support.groups import GROUP, SESSION_MS, START_MS, SUBSCRIPTION, Runner, claim_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.classic.state import PREVIOUS_STATES, GroupState
 from ottla.coordinator.offsets.records import GroupMetadataKey
-from tests.group_support import GROUP, REBALANCE_MS, SESSION_MS, Runner
+from tests.support.groups import GROUP, REBALANCE_MS, SESSION_MS, Runner
 
 EMPTY = GroupState.EMPTY
 PREPARING = GroupState.PREPARING_REBALANCE

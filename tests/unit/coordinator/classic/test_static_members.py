@@ -8,7 +8,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.classic.requests import JoinAnswer, Leaving
 from ottla.coordinator.classic.state import GroupState
-from tests.group_support import GROUP, REBALANCE_MS, SESSION_MS, Runner, claim_of
+from tests.support.groups import GROUP, REBALANCE_MS, SESSION_MS, Runner, claim_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.classic.requests import JoinAnswer, SyncRequest
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import GROUP, REBALANCE_MS, SESSION_MS, Runner
+from tests.support.groups import GROUP, REBALANCE_MS, SESSION_MS, Runner
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import GROUP, SESSION_MS, Runner, claim_of
+from tests.support.groups import GROUP, SESSION_MS, Runner, claim_of
 
 SIMPLE = MemberClaim(group_id=GROUP)
 

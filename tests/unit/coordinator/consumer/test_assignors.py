@@ -14,7 +14,7 @@ from ottla.coordinator.consumer.assignors import (
     assign_uniform,
 )
 from ottla.coordinator.consumer.partitions import Assignment
-from tests.consumer_group_support import partitions, places, topic_id
+from tests.support.consumer_groups import partitions, places, topic_id
 
 Assignments = dict[str, Assignment]
 TOPICS = "abcd"

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.config.group import GroupConfig
-from tests.consumer_group_support import SESSION_MS, ConsumerRunner
-from tests.group_support import GROUP
+from tests.support.consumer_groups import SESSION_MS, ConsumerRunner
+from tests.support.groups import GROUP
 
 LONGER_MS = SESSION_MS + 10_000
 

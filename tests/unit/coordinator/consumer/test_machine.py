@@ -6,14 +6,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.coordinator.consumer.member import MemberState
-from tests.consumer_group_support import (
+from tests.support.consumer_groups import (
     REVOCATION_MS,
     SESSION_MS,
     ConsumerRunner,
     FakeCatalog,
     places,
 )
-from tests.group_support import GROUP, NO_DELAY
+from tests.support.groups import GROUP, NO_DELAY
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from ottla.base.errors import ApiError
 from ottla.coordinator.consumer.member import Member, MemberState
 from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.reconciliation import reconcile
-from tests.consumer_group_support import partitions, places
+from tests.support.consumer_groups import partitions, places
 
 NOBODYS = partitions()
 

@@ -15,8 +15,8 @@ from ottla.coordinator.offsets.records import (
     decode_key,
     decode_value,
 )
-from tests.consumer_group_support import SESSION_MS, ConsumerRunner, FakeCatalog, image
-from tests.group_support import GROUP, NO_DELAY, EncodedRecord
+from tests.support.consumer_groups import SESSION_MS, ConsumerRunner, FakeCatalog, image
+from tests.support.groups import GROUP, NO_DELAY, EncodedRecord
 
 MEMBERS = "mnop"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from tests.consumer_group_support import ConsumerRunner, FakeCatalog, places
+from tests.support.consumer_groups import ConsumerRunner, FakeCatalog, places
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from tests.group_support import GROUP, NO_DELAY, SESSION_MS, START_MS, Runner, claim_of
+from tests.support.groups import GROUP, NO_DELAY, SESSION_MS, START_MS, Runner, claim_of
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

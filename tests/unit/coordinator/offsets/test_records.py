@@ -24,7 +24,7 @@ from ottla.coordinator.offsets.records import (
     encode_key,
     encode_value,
 )
-from tests.random_messages import random_message
+from tests.support.random_messages import random_message
 
 
 def test_a_commit_is_written_as_kafka_does() -> None:

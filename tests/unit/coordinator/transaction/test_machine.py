@@ -7,7 +7,7 @@ from ottla.coordinator.transaction.records import TransactionLogKey, Transaction
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.coordinator.transaction.transaction import LAST_CLIENT_EPOCH, Change
-from tests.transaction_support import FIRST_ID, START_MS, WHERE, TransactionLog, claim_of
+from tests.support.transactions import FIRST_ID, START_MS, WHERE, TransactionLog, claim_of
 
 
 @pytest.fixture

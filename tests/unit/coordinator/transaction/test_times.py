@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.config.transaction import TransactionConfig
-from tests.transaction_support import TransactionLog, claim_of
+from tests.support.transactions import TransactionLog, claim_of
 
 HOUR_MS = 3_600_000
 

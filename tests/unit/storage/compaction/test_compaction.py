@@ -22,9 +22,9 @@ from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.vector_sieve import VectorSieve
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored
-from tests.log_support import NOW_MS, open_log
-from tests.old_messages import build_wrapper
+from tests.support.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored
+from tests.support.logs import NOW_MS, open_log
+from tests.support.old_messages import build_wrapper
 
 HORIZON_MS = NOW_MS + COMPACTED.delete_retention_ms
 

@@ -11,7 +11,7 @@ from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.damaged_logs import (
+from tests.support.damaged_logs import (
     DERIVED_CASES,
     LOG_CASES,
     OTHER_CASES,
@@ -20,7 +20,7 @@ from tests.damaged_logs import (
     Files,
     sound_files,
 )
-from tests.log_support import NOW_MS, TOPIC_ID, append, fill, open_directory
+from tests.support.logs import NOW_MS, TOPIC_ID, append, fill, open_directory
 
 
 def check_files(files: Files) -> CheckReport:

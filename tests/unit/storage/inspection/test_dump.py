@@ -10,7 +10,7 @@ from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 from ottla.storage.diagnosis.rows import Row
 from ottla.testing import FakeFileSystem
-from tests.log_support import NOW_MS, TOPIC_ID, batch, fill, open_directory, open_log
+from tests.support.logs import NOW_MS, TOPIC_ID, batch, fill, open_directory, open_log
 
 LOG = "data/t-0/00000000000000000000.log"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.record.legacy import build_message
 from ottla.storage.diagnosis.log_scan import DamagedRegion, ScannedBatch, scan_log
 from ottla.testing import FakeFileSystem
-from tests.log_support import batch
+from tests.support.logs import batch
 
 SIZE = len(batch(b"0", b"1"))
 

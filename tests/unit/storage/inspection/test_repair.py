@@ -17,7 +17,7 @@ from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_f
 from ottla.storage.diagnosis.repair_plan import RepairPlan
 from ottla.storage.files.filenames import WITNESS
 from ottla.testing import CrashMode, every_crash_point
-from tests.damaged_logs import (
+from tests.support.damaged_logs import (
     DERIVED_CASES,
     LOG_CASES,
     OTHER_CASES,
@@ -33,7 +33,7 @@ from tests.damaged_logs import (
     torn_old_segment,
     torn_tail,
 )
-from tests.log_support import NOW_MS, open_directory, values
+from tests.support.logs import NOW_MS, open_directory, values
 
 OPTIONS = RepairOptions(now_ms=NOW_MS, deep=True)
 

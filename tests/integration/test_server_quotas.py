@@ -1,0 +1,78 @@
+"""A connection whose client is too fast is muted for the time that its answer told."""
+
+import select
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.cluster_file import quota_entity
+from ottla.broker.quota_changes import QuotaAlteration
+from ottla.broker.topics import NewTopic
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.server.listener import Server
+from tests.support.brokers import batch
+from tests.support.serving import WireClient, open_broker, serving
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 10_000
+FREE_SIZE = 10 * LIMIT
+"""What all whole windows allow, at once too."""
+
+EXCESS = 3000
+PRODUCE, METADATA = 0, 3
+PRODUCE_VERSION, METADATA_VERSION = 9, 5
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    broker = open_broker(tmp_path)
+    broker.create_topic(NewTopic(name="t"))
+    limits = {"producer_byte_rate": float(LIMIT)}
+    names = quota_entity({"client-id": "test"})
+    broker.admin.alter_quotas(QuotaAlteration(names=names, limits=limits))
+    return broker
+
+
+@pytest.fixture
+def server(broker: Broker) -> Iterator[Server]:
+    with serving(broker) as server:
+        yield server
+
+
+def produce(size: int) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=batch(b"x" * size))
+    topic = TopicProduceData(name="t", partition_data=[data])
+    return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+
+
+def test_the_next_request_waits_while_others_are_served(server: Server) -> None:
+    with WireClient(server.address) as fast, WireClient(server.address) as other:
+        fast.send(produce(FREE_SIZE + EXCESS), PRODUCE_VERSION)
+        fast.send(MetadataRequest(topics=[]), METADATA_VERSION)
+        throttle_ms = fast.receive(PRODUCE, PRODUCE_VERSION).throttle_time_ms
+        told = time.monotonic()
+        assert 250 <= throttle_ms <= 400
+        other.ask(MetadataRequest(topics=[]), METADATA_VERSION)
+        is_waiting = not select.select([fast.socket], [], [], 0)[0]
+        # A host may be so slow that the pause was over meanwhile.
+        assert is_waiting or time.monotonic() - told > (throttle_ms - 50) / 1000
+        fast.receive(METADATA, METADATA_VERSION)
+        assert time.monotonic() - told > (throttle_ms - 50) / 1000
+
+
+def test_a_client_that_goes_while_it_is_held_back_is_let_go(server: Server, broker: Broker) -> None:
+    with WireClient(server.address) as fast:
+        answer = fast.ask(produce(FREE_SIZE + 20 * EXCESS), PRODUCE_VERSION)
+        assert answer.throttle_time_ms > 4000
+        assert len(broker.pauses.heap) == 1
+    with WireClient(server.address) as other:
+        other.ask(MetadataRequest(topics=[]), METADATA_VERSION)
