@@ -56,4 +56,4 @@ def test_what_inherits_from_a_compiled_class_is_compiled_too() -> None:
 
 def test_classes_that_inherit_from_others_are_found() -> None:
     found = inheritance(PACKAGE / "storage" / "compaction" / "output.py")
-    assert found == [("CleanedSegment", PACKAGE / "storage" / "segment.py")]
+    assert found == [("CleanedSegment", PACKAGE / "storage" / "segment" / "segment.py")]
