@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, repair
 from tests.golden.directories import CASES, FILES, GOLDEN
 

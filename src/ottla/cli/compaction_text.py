@@ -6,7 +6,7 @@ from ottla.broker.cleaner_troubles import Trouble
 from ottla.cli.retention_text import Setting, second_text
 from ottla.config.broker import BrokerConfig
 from ottla.storage.compaction.cleanable import Bound
-from ottla.storage.compaction.explanation import (
+from ottla.storage.diagnosis.compaction_explanation import (
     CompactionExplanation,
     ExplainedSegment,
     SegmentState,

@@ -16,6 +16,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.storage.diagnosis.directory_check import is_in_use
+from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
@@ -28,7 +29,6 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory
 from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
-from ottla.storage.retention.retention_reading import ExplainedLog, explain_log
 
 LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1

@@ -27,7 +27,7 @@ from ottla.cli.retention_text import Setting, second_text
 from ottla.cli.topic_sources import Directories, read_directories, with_broker
 from ottla.client.connection import Connection
 from ottla.embedded.log import parse_address
-from ottla.storage.compaction.explanation import ExplainedSegment, explain, read_view
+from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment, explain, read_view
 from ottla.storage.files.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_name
 from ottla.storage.reading.reader import ReadOnlyLog
 

@@ -25,8 +25,12 @@ from ottla.cli.retention_text import (
 from ottla.cli.topic_sources import Directories, read_directories, with_broker
 from ottla.client.connection import Connection
 from ottla.embedded.log import parse_address
+from ottla.storage.diagnosis.retention_explanation import (
+    ExplainedLog,
+    ExplainedSegment,
+    explain_log,
+)
 from ottla.storage.retention.retention import CLOCK_SLACK_MS
-from ottla.storage.retention.retention_reading import ExplainedLog, ExplainedSegment, explain_log
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from ottla.cli.log_text import time_text
 from ottla.config.contradictions import reserved
+from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.retention.retention import Blocker, LogFacts
-from ottla.storage.retention.retention_reading import ExplainedLog, ExplainedSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
-from ottla.storage.segment.time_search import first_offset_at
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,9 +21,9 @@ from ottla.record.batch import (
 from ottla.record.control import MARKER_VALUE, ControlRecordType, control_type
 from ottla.record.legacy import LegacyBatch
 from ottla.record.record import Record, read_records
+from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, scan_log
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.index_entries import parse_index
-from ottla.storage.diagnosis.log_scan import DamagedRegion, ScannedBatch, scan_log
 from ottla.storage.diagnosis.roles import (
     DirectoryKind,
     FileDescription,

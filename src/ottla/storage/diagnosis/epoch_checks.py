@@ -11,8 +11,8 @@ from itertools import pairwise
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file
 from ottla.record.batch import NO_LEADER_EPOCH
+from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
-from ottla.storage.diagnosis.log_scan import ScannedBatch
 from ottla.storage.files.checkpoints import CheckpointLines
 from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entry
 

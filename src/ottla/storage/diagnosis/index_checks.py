@@ -8,9 +8,9 @@ still to be written; those lie behind the scanned end.
 from collections.abc import Iterator
 
 from ottla.record.batch import NO_TIMESTAMP
+from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, offset_in_header
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.index_entries import IndexContent
-from ottla.storage.diagnosis.log_scan import DamagedRegion, ScannedBatch, offset_in_header
 
 
 class IndexFindings:

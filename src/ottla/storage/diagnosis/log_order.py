@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.record.batch import Batch
-from ottla.storage.diagnosis.log_scan import DamagedRegion, ScannedBatch, offset_in_header
+from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, offset_in_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

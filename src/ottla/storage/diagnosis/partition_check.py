@@ -12,18 +12,18 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, read_file
 from ottla.record.batch import InvalidBatchError
 from ottla.record.record import read_records
-from ottla.storage.diagnosis.epoch_checks import EpochCheck
-from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
-from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
-from ottla.storage.diagnosis.index_entries import parse_index
-from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
-from ottla.storage.diagnosis.log_scan import (
+from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
     offset_in_header,
     scan_log,
 )
+from ottla.storage.diagnosis.epoch_checks import EpochCheck
+from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
+from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
+from ottla.storage.diagnosis.index_entries import parse_index
+from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
 from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
 from ottla.storage.diagnosis.roles import (
     SEGMENT_ROLES,

@@ -14,8 +14,8 @@ from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import NO_TIMESTAMP
+from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
-from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from ottla.base.errors import CorruptionError
 from ottla.base.files import parent_directory
 from ottla.record.batch import Batch, InvalidBatchError
-from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
-from ottla.storage.diagnosis.log_scan import (
+from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
     offset_in_header,
     scan_log,
 )
+from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, FileSuffix
 from ottla.storage.segment.segment_reader import (
     PartitionFiles,

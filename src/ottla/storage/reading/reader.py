@@ -20,7 +20,7 @@ from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, jo
 from ottla.base.ids import Uuid
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records
-from ottla.storage.diagnosis.log_scan import ScannedBatch
+from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
+from ottla.storage.damage_scan import MAX_OFFSETS, ScannedBatch, scan_log
 from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
-from ottla.storage.diagnosis.log_scan import MAX_OFFSETS, ScannedBatch, scan_log
 from ottla.storage.segment.segment import Segment, TimestampOffset
 
 logger = logging.getLogger(__name__)

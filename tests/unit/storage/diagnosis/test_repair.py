@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, read_file
 from ottla.record.record import read_records
+from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
-from ottla.storage.diagnosis.log_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.rebuild import log_offsets
 from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_for, repair
 from ottla.storage.diagnosis.repair_plan import RepairPlan

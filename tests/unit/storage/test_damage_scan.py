@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.record.legacy import build_message
-from ottla.storage.diagnosis.log_scan import DamagedRegion, ScannedBatch, scan_log
+from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, scan_log
 from ottla.testing import FakeFileSystem
 from tests.support.logs import batch
 

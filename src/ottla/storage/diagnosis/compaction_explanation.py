@@ -17,8 +17,8 @@ from ottla.storage.compaction.cleanable import (
     cleanable,
     floor_of,
 )
+from ottla.storage.diagnosis.retention_explanation import SegmentOnDisk
 from ottla.storage.reading.reader import ReadOnlyLog
-from ottla.storage.retention.retention_reading import SegmentOnDisk
 
 
 class SegmentState(Enum):
