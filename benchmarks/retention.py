@@ -12,7 +12,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.moment import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.topics import NewTopic
-from ottla.cli.serve import keep_out_of_collections
+from ottla.cli.serve.command import keep_out_of_collections
 from ottla.embedded.log import Log, open_broker
 from ottla.record.builder import RecordBatchBuilder
 

@@ -21,9 +21,9 @@ from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest
-from ottla.embedded.cleaning import Cleaning, ThreadEngine
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.runtime.cleaning import Cleaning, ThreadEngine
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing.clock import FakeClock
 from tests.support.brokers import NOW_MS, at, open_broker

@@ -19,7 +19,7 @@ import pytest
 
 from ottla.broker import opening
 from ottla.broker.coordination import GroupCoordinator
-from ottla.cli import records
+from ottla.cli.topic import records
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.record.record import Record
 from ottla.storage.log.partition_log import PartitionLog

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.adopt import adopt_command
+from ottla.cli.directory.adopt import adopt_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moving.md").read_text()
 

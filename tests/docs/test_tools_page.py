@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 import pytest
 
-from ottla.cli import explain, log, transactions
+from ottla.cli.explain import group as explain
+from ottla.cli.log import group as log
 from ottla.cli.main import COMMANDS as TOP_COMMANDS
 from ottla.cli.open_transactions import Verdict
+from ottla.cli.transactions import group as transactions
 from ottla.storage.retention.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()

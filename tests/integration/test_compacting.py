@@ -21,10 +21,10 @@ from ottla.broker.cleaner import CleaningTask
 from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.settings import ConfigSource
 from ottla.broker.topics import NewTopic
-from ottla.embedded import cleaning_process
-from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
-from ottla.embedded.cleaning_process import ProcessEngine
 from ottla.embedded.log import open_broker
+from ottla.runtime import cleaning_process
+from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine
+from ottla.runtime.cleaning_process import ProcessEngine
 from ottla.storage.compaction.compaction import (
     CompactionResult,
     DamagedSegmentError,
@@ -211,7 +211,7 @@ def kill_children() -> None:
 
 def test_what_the_process_does_not_understand_is_told_in_its_words() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.embedded.cleaning_process"],
+        [sys.executable, "-m", "ottla.runtime.cleaning_process"],
         input=b"no plan",
         capture_output=True,
     )
@@ -226,7 +226,7 @@ def test_no_more_than_so_many_bytes_a_second_are_read_and_written(
     task = broker.cleaner.next_task(now())
     assert task is not None
     asleep: list[float] = []
-    monkeypatch.setattr("ottla.embedded.cleaning.time.sleep", asleep.append)
+    monkeypatch.setattr("ottla.runtime.cleaning.time.sleep", asleep.append)
     if engine == "thread":
         ThreadEngine(OsFileSystem(), lock)(task, 100.0)
     else:

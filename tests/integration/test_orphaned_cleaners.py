@@ -26,7 +26,7 @@ child.wait()
 
 CHILD = """
 import sys, threading
-from ottla.embedded import cleaning_process
+from ottla.runtime import cleaning_process
 if {is_elsewhere}:
     cleaning_process.sys = type("sys", (), {{"platform": "darwin"}})
 cleaning_process.end_with_parent(int(sys.argv[1]), int(sys.argv[2]))

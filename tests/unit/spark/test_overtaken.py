@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.records import read_on
+from ottla.cli.topic.records import read_on
 from ottla.spark.loading.bounds import bounded, parse_place
 from ottla.spark.loading.plan import PlannedRange, TopicPartition
 from ottla.spark.reading.continuity import Loss, Position

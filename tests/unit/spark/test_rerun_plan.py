@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.rerun import parse_bound, rerun_range
+from ottla.cli.load.rerun import parse_bound, rerun_range
 from ottla.spark.loading.plan import LogPartition
 from ottla.spark.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
 from ottla.spark.tables.coverage import Piece

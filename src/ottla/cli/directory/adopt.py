@@ -1,0 +1,155 @@
+"""`ottla adopt`: what topics are to keep whose settings stayed with the Kafka that wrote them."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import ApiError, UserError
+from ottla.broker.adopting import Prospect, prospects
+from ottla.broker.broker import Broker
+from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
+from ottla.cli.log_text import counted
+from ottla.cli.server_properties import given_settings
+from ottla.embedded.log import open_broker
+
+EXIT_UNCONFIRMED = 1
+
+
+@click.command("adopt")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings of topics: JSON, or what kafka-configs --describe prints.",
+)
+@click.option("--zookeeper", metavar="HOST:PORT", help="Ask the cluster's ZooKeeper for them.")
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
+@click.option("--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults unasked.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def adopt_command(
+    directories: tuple[str, ...],
+    config_file: Path | None,
+    zookeeper: str | None,
+    settings: tuple[str, ...],
+    is_confirmed: bool,
+    as_json: bool,
+) -> None:
+    """Say what those topics in the log directories DIR are to keep whose settings nobody knows.
+
+    Nothing of them is deleted or compacted before. Without --config and --zookeeper it shows what
+    the defaults would delete, and asks. The broker must be stopped. Exits with 1 when a topic is
+    left as it is.
+    """
+    if config_file is not None and zookeeper is not None:
+        raise UserError("--config and --zookeeper exclude each other")
+    given: Mapping[str, Mapping[str, str]] | None = None
+    if config_file is not None:
+        given = read_topic_settings(config_file)
+    elif zookeeper is not None:
+        given = read_zookeeper(zookeeper)
+    _check_directories(directories)
+    clock = SystemClock()
+    with (
+        _not_warned(),
+        closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
+    ):
+        found = prospects(broker, given, clock.now_ms())
+        for one in found:
+            click.echo(json.dumps(_fields(one)) if as_json else _text(one))
+        wanted = [one for one in found if one.is_decided]
+        if given is not None or is_confirmed or not wanted or _confirm(len(wanted), as_json):
+            _adopt(broker, wanted)
+        left = sorted(broker.adoption.unknown)
+    _say_what_is_left(left, len(wanted), as_json=as_json)
+    if left:
+        sys.exit(EXIT_UNCONFIRMED)
+
+
+@contextmanager
+def _not_warned() -> Iterator[None]:
+    """What the broker would warn of is what this command is for."""
+    logger = logging.getLogger("ottla.broker.adoption_store")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _check_directories(directories: tuple[str, ...]) -> None:
+    for path in directories:
+        if not Path(path).is_dir():
+            raise UserError(f"{path}: there is no such directory")
+
+
+def _confirm(count: int, as_json: bool) -> bool:
+    if as_json or not sys.stdin.isatty():
+        return False
+    return click.confirm(f"Are these the settings of {counted(count, 'topic')}?")
+
+
+def _adopt(broker: Broker, wanted: list[Prospect]) -> None:
+    if not wanted:
+        return
+    try:
+        broker.adopt({one.topic: one.settings for one in wanted})
+    except ApiError as error:
+        raise UserError(error.message) from error
+
+
+def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"type": "summary", "left": left}))
+    elif not left:
+        done = "nothing is left to confirm" if wanted_count else "nothing is to be confirmed"
+        click.echo(f"{done}: the settings of all topics are known")
+    elif wanted_count and not sys.stdin.isatty():
+        click.echo(
+            f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}; --yes confirms "
+            "the defaults, --config FILE or --zookeeper HOST:PORT gives them their own settings"
+        )
+    else:
+        click.echo(f"{counted(len(left), 'topic')} left unconfirmed: {', '.join(left)}")
+
+
+def _fields(one: Prospect) -> dict[str, object]:
+    config = one.config
+    return {
+        "type": "topic",
+        "topic": one.topic,
+        "reason": one.reason,
+        "settings": dict(one.settings),
+        "refused": dict(one.refused),
+        "cleanup_policy": ",".join(config.cleanup_policy),
+        "retention_ms": config.retention_ms,
+        "retention_bytes": config.retention_bytes,
+        "partitions": one.partition_count,
+        "size": one.size,
+        "deletable_size": one.deletable_size,
+    }
+
+
+def _text(one: Prospect) -> str:
+    config = one.config
+    goes = f"{one.deletable_size:,} of them deleted at once" if one.deletable_size else "kept"
+    if config.is_compacted:
+        goes += ", and compacted"
+    lines = [
+        f"{one.topic}: cleanup.policy={','.join(config.cleanup_policy)}, "
+        f"retention.ms={config.retention_ms}, retention.bytes={config.retention_bytes}; "
+        f"{counted(one.partition_count, 'partition')}, {one.size:,} bytes, {goes}"
+    ]
+    if one.refused:
+        named = ", ".join(f"{name}={text}" for name, text in sorted(one.refused.items()))
+        what = "not taken, they mean" if one.is_decided else "left as it is, since they mean"
+        lines.append(f"  {what} nothing here: {named}")
+    return "\n".join(lines)

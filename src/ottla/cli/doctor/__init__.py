@@ -1,0 +1,1 @@
+"""`ottla doctor`: what is wrong with a broker or its directories, and what repairs it."""

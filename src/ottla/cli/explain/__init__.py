@@ -1,0 +1,1 @@
+"""`ottla explain`: why a broker keeps, deletes or compacts data, and what is stuck."""

@@ -1,0 +1,258 @@
+"""`ottla explain retention`: when each segment of a topic goes, what keeps it, what would change
+that."""
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.asking import EARLIEST, LATEST, MAX_TIMESTAMP, Questions
+from ottla.cli.explain.options import ExplainOptions, explain_options
+from ottla.cli.explain.retention_text import (
+    Setting,
+    changes,
+    facts_that_surprise,
+    partition_fields,
+    second_text,
+    segment_fields,
+    settings_text,
+    when_text,
+    why_text,
+)
+from ottla.cli.log_text import counted, offsets_text, time_text
+from ottla.cli.topic_sources import Directories, read_directories, with_broker
+from ottla.client.connection import Connection
+from ottla.embedded.log import parse_address
+from ottla.storage.diagnosis.retention_explanation import (
+    ExplainedLog,
+    ExplainedSegment,
+    explain_log,
+)
+from ottla.storage.retention.retention import CLOCK_SLACK_MS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ROWS_SHOWN = 12
+WIDTH = 200
+
+
+@click.command("retention")
+@click.argument("topic", metavar="TOPIC")
+@explain_options
+def retention_command(topic: str, **options: object) -> None:
+    """Say when each segment of TOPIC is deleted by retention, what keeps it, and what would change
+    that.
+
+    Reads the log directories DIR, also those of a running broker, and writes nothing. With
+    --bootstrap the directories are the broker's, if it runs on this machine.
+    """
+    _explain(topic, ExplainOptions(**options))  # type: ignore[arg-type]
+
+
+def _explain(topic: str, options: ExplainOptions) -> None:
+    if options.bootstrap is None:
+        directories = read_directories(
+            options.paths, config_file=options.config_file, given=options.given
+        )
+        _show(_explained(directories, topic, options), directories, Setting(topic=topic), options)
+        return
+    with Connection(*parse_address(options.bootstrap)) as connection:
+        _explain_broker(topic, Questions(connection), options)
+
+
+def _explain_broker(topic: str, questions: Questions, options: ExplainOptions) -> None:
+    told = questions.directories()
+    mine = [one for one in told if any(name == topic for name, _ in one.sizes)]
+    if not mine:
+        raise UserError(f"{questions.address} has no topic {topic}")
+    if not questions.are_here(mine):
+        _explain_from_afar(topic, questions, options)
+        return
+    directories = with_broker(
+        read_directories([one.path for one in mine], given=options.given),
+        questions.topic_settings,
+        questions.broker_settings(),
+    )
+    setting = Setting(topic=topic, bootstrap=questions.address)
+    _show(_explained(directories, topic, options), directories, setting, options)
+
+
+def _explained(directories: Directories, topic: str, options: ExplainOptions) -> list[ExplainedLog]:
+    logs = options.chosen(directories.logs(topic), topic)
+    config = directories.config(topic)
+    return [
+        explain_log(
+            log,
+            config,
+            options.now_ms,
+            is_replicated=not directories.is_ottlas,
+            file_system=directories.file_system,
+        )
+        for log in logs
+    ]
+
+
+# On a screen
+
+
+def _show(
+    explained: list[ExplainedLog],
+    directories: Directories,
+    setting: Setting,
+    options: ExplainOptions,
+) -> None:
+    if options.as_json:
+        held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
+        for one in explained:
+            click.echo(json.dumps(partition_fields(one, directories.settings_source) | held))
+            for segment in one.segments:
+                click.echo(json.dumps(segment_fields(segment, one, setting, options.now_ms)))
+        return
+    from rich.console import Console
+
+    # What is no screen has no width: nothing is wrapped or cut there.
+    width = None if sys.stdout.isatty() else WIDTH
+    console = Console(width=width, soft_wrap=True, highlight=False, markup=False)
+    check_ms = directories.broker.log_retention_check_interval_ms
+    console.print(
+        f"settings from {directories.settings_source}; a running broker checks every "
+        f"{check_ms / 1000:g} s"
+    )
+    unknown = directories.unknown_text(setting.topic)
+    if unknown is not None:
+        console.print(unknown)
+    for one in explained:
+        _show_log(console, one, setting, options)
+
+
+def _show_log(
+    console: "Console", explained: ExplainedLog, setting: Setting, options: ExplainOptions
+) -> None:
+    from rich import box
+    from rich.table import Table
+
+    facts = explained.facts
+    console.print(
+        f"\n{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
+        f"{facts.size:,} bytes in {counted(len(explained.segments), 'segment')}"
+    )
+    console.print(settings_text(explained))
+    columns = ("offsets", "bytes", "largest timestamp (UTC)", "goes", "why")
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = explained.segments if options.show_all else _worth_showing(explained.segments)
+    for segment in shown:
+        table.add_row(*_cells(segment, explained, options.now_ms))
+    console.print(table)
+    if len(shown) < len(explained.segments):
+        left = len(explained.segments) - len(shown)
+        console.print(f"{counted(left, 'segment')} more; --all shows them")
+    for line in facts_that_surprise(explained):
+        console.print(f"note: {line}")
+    staying = next((one for one in explained.segments if not one.verdict.goes), None)
+    if staying is not None:
+        _show_changes(console, staying, changes(staying, explained, setting, options.now_ms))
+
+
+def _worth_showing(segments: list[ExplainedSegment]) -> list[ExplainedSegment]:
+    """Those around the first that stays, and the last one."""
+    if len(segments) <= ROWS_SHOWN:
+        return segments
+    going = sum(one.verdict.goes for one in segments)
+    first = max(0, min(going - ROWS_SHOWN // 2, len(segments) - ROWS_SHOWN))
+    return [*segments[first : first + ROWS_SHOWN - 1], segments[-1]]
+
+
+def _cells(segment: ExplainedSegment, explained: ExplainedLog, now_ms: int) -> list[str]:
+    verdict, time = segment.verdict, segment.time
+    last = max(verdict.base_offset, verdict.next_offset - 1)
+    return [
+        offsets_text(verdict.base_offset, last) + (" (active)" if verdict.is_active else ""),
+        f"{verdict.size:,}",
+        second_text(time.timestamp_ms) + ("" if time.is_of_records else " (the file's)"),
+        when_text(segment, now_ms),
+        why_text(segment, explained),
+    ]
+
+
+def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str]) -> None:
+    if lines:
+        console.print(f"to have the segment at {segment.verdict.base_offset} go now, any of:")
+        for line in lines:
+            console.print(f"  - {line}")
+
+
+# From afar
+
+
+def _explain_from_afar(topic: str, questions: Questions, options: ExplainOptions) -> None:
+    """What offsets and settings tell, where the files are on another machine."""
+    settings = questions.topic_settings(topic)
+    sizes = {
+        index: size
+        for directory in questions.directories()
+        for (name, index), size in directory.sizes.items()
+        if name == topic and options.partition in (None, index)
+    }
+    partitions = sorted(sizes)
+    starts = questions.offsets(topic, partitions, EARLIEST)
+    ends = questions.offsets(topic, partitions, LATEST)
+    largest = questions.offsets(topic, partitions, MAX_TIMESTAMP)
+    kept = {
+        name: settings.get(name) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
+    }
+    if not options.as_json:
+        click.echo(
+            f"{questions.address} is not on this machine, or its directories may not be read: "
+            "segments and their times cannot be known over the wire. On its machine: "
+            f"ottla explain retention {topic} --data-dir DIR"
+        )
+        click.echo(", ".join(f"{name}={value}" for name, value in kept.items()))
+    for index in partitions:
+        timestamp_ms = largest.get(index, (-1, -1))[1]
+        fields = {
+            "type": "partition_from_afar",
+            "topic": topic,
+            "partition": index,
+            "log_start_offset": starts.get(index, (-1, -1))[0],
+            "high_watermark": ends.get(index, (-1, -1))[0],
+            "size": sizes[index],
+            "largest_timestamp_ms": timestamp_ms,
+            "settings": kept,
+            **_from_afar(kept, sizes[index], timestamp_ms, options.now_ms),
+        }
+        click.echo(json.dumps(fields) if options.as_json else _afar_text(fields))
+
+
+def _from_afar(
+    kept: dict[str, str | None], size: int, timestamp_ms: int, now_ms: int
+) -> dict[str, object]:
+    retention_ms = int(kept["retention.ms"] or -1)
+    limit = int(kept["retention.bytes"] or -1)
+    has_time = (
+        timestamp_ms >= 0 and retention_ms >= 0 and "delete" in (kept["cleanup.policy"] or "")
+    )
+    return {
+        "all_gone_by_ms": timestamp_ms + retention_ms + 1 if has_time else None,
+        "bytes_over_limit": max(0, size - limit) if limit >= 0 else None,
+        "has_future_timestamp": timestamp_ms > now_ms + CLOCK_SLACK_MS,
+    }
+
+
+def _afar_text(fields: dict[str, object]) -> str:
+    parts = [
+        f"{fields['topic']}-{fields['partition']}: offsets {fields['log_start_offset']} to "
+        f"{fields['high_watermark']}, {fields['size']} bytes"
+    ]
+    gone_by_ms = fields["all_gone_by_ms"]
+    if isinstance(gone_by_ms, int):
+        parts.append(f"all that is there now is gone by {time_text(gone_by_ms)} at the latest")
+    else:
+        parts.append("time alone does not remove all of it")
+    if fields["bytes_over_limit"]:
+        parts.append(f"{fields['bytes_over_limit']} bytes above retention.bytes")
+    if fields["has_future_timestamp"]:
+        parts.append("a timestamp lies in the future: it keeps its segment and all behind it")
+    return "; ".join(parts)

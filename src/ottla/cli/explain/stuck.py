@@ -1,0 +1,168 @@
+"""`ottla explain stuck`: which producer holds the last stable offset back, since when, and what
+frees it."""
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.cli.asking import Questions
+from ottla.cli.explain.retention_text import second_text
+from ottla.cli.explain.stuck_sources import (
+    PartitionHeld,
+    coordinators_on_disk,
+    held_at_broker,
+    held_on_disk,
+    seen_twice,
+)
+from ottla.cli.log_text import counted, offsets_text
+from ottla.cli.open_transactions import (
+    CoordinatorView,
+    Judged,
+    began_ms,
+    holding_fields,
+    judge,
+    verdict_text,
+    ways_out,
+)
+from ottla.cli.topic_sources import read_directories
+from ottla.cli.transaction_questions import TransactionQuestions
+from ottla.client.connection import Connection
+from ottla.embedded.log import parse_address
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 200
+
+
+@click.command("stuck")
+@click.argument("topic", metavar="TOPIC")
+@click.option("--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="A log directory.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories.")
+@click.option("--partition", "-p", type=int, help="Only this partition; all by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def stuck_command(
+    topic: str, paths: tuple[str, ...], bootstrap: str | None, partition: int | None, as_json: bool
+) -> None:
+    """Say which open transaction keeps read_committed consumers of TOPIC waiting, since when, and
+    what ends it.
+
+    Reads the log directories DIR, also those of a running broker, and writes nothing; or asks a
+    broker.
+    """
+    if bool(paths) == (bootstrap is not None):
+        raise UserError(
+            "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
+        )
+    if bootstrap is None:
+        held, view = _on_disk(paths, topic)
+    else:
+        held, view = _at_broker(bootstrap, topic)
+    chosen = [one for one in held if partition in (None, one.partition)]
+    if not chosen:
+        have = [one.partition for one in held]
+        raise UserError(f"topic {topic} has no partition {partition} here; it has {have}")
+    _show(chosen, view, bootstrap or "HOST:PORT", as_json)
+
+
+def _on_disk(paths: tuple[str, ...], topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+    directories = read_directories(paths)
+    return seen_twice(
+        lambda: held_on_disk(directories, topic), lambda: coordinators_on_disk(directories)
+    )
+
+
+def _at_broker(bootstrap: str, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+    with Connection(*parse_address(bootstrap)) as connection:
+        asked, questions = TransactionQuestions(connection), Questions(connection)
+        return seen_twice(lambda: held_at_broker(questions, asked, topic), asked.coordinator_view)
+
+
+# On a screen
+
+
+def _show(held: list[PartitionHeld], view: CoordinatorView, bootstrap: str, as_json: bool) -> None:
+    now_ms = SystemClock().now_ms()
+    judged = [[judge(one, view, now_ms) for one in each.holdings] for each in held]
+    if as_json:
+        for each, ones in zip(held, judged, strict=True):
+            click.echo(json.dumps(_partition_fields(each)))
+            for index, one in enumerate(ones):
+                click.echo(json.dumps(holding_fields(one, index == 0, bootstrap)))
+        return
+    from rich.console import Console
+
+    # What is no screen has no width: nothing is wrapped or cut there.
+    width = None if sys.stdout.isatty() else WIDTH
+    console = Console(width=width, soft_wrap=True, highlight=False, markup=False)
+    for each, ones in zip(held, judged, strict=True):
+        _show_partition(console, each, ones, bootstrap)
+
+
+def _partition_fields(held: PartitionHeld) -> dict[str, object]:
+    return {
+        "type": "partition",
+        "topic": held.topic,
+        "partition": held.partition,
+        "where": held.where,
+        "last_stable_offset": held.last_stable_offset,
+        "end_offset": held.end_offset,
+        "held_offsets": held.end_offset - held.last_stable_offset,
+        "transactions": len(held.holdings),
+    }
+
+
+def _show_partition(
+    console: "Console", held: PartitionHeld, judged: list[Judged], bootstrap: str
+) -> None:
+    if not judged:
+        console.print(
+            f"{held.where}: nothing is stuck: read_committed consumers see all up to offset "
+            f"{held.last_stable_offset}"
+        )
+        return
+    waiting = offsets_text(held.last_stable_offset, held.end_offset - 1)
+    console.print(
+        f"{held.where}: read_committed consumers see nothing from offset "
+        f"{held.last_stable_offset} on; {waiting} wait for "
+        f"{counted(len(judged), 'open transaction')}"
+    )
+    console.print(_table(judged))
+    first = judged[0]
+    console.print(
+        f"the transaction of producer {first.holding.producer_id} from offset "
+        f"{first.holding.first_offset} stands in the way: it {verdict_text(first)}"
+    )
+    console.print("to free the partition:")
+    for line in ways_out(first, bootstrap):
+        console.print(f"  - {line}")
+
+
+def _table(judged: list[Judged]) -> object:
+    from rich import box
+    from rich.table import Table
+
+    columns = (
+        "producer",
+        "from offset",
+        "began (UTC)",
+        "last wrote (UTC)",
+        "is",
+        "transactional id",
+    )
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in judged:
+        began = began_ms(one)
+        table.add_row(
+            f"{one.holding.producer_id}/{one.holding.producer_epoch}",
+            str(one.holding.first_offset),
+            "" if began is None else second_text(began),
+            second_text(one.holding.last_timestamp_ms),
+            one.verdict.value,
+            one.coordinated.transactional_id if one.coordinated else "",
+        )
+    return table

@@ -1,0 +1,1 @@
+"""`ottla load`: topics loaded into tables with Spark."""

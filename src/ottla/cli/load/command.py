@@ -1,0 +1,131 @@
+"""`ottla load`: what is new in topics, into directories of Parquet files, with Spark."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.cli.load.options import (
+    check_load_options,
+    follow_rule,
+    load_options,
+    with_load_options,
+)
+from ottla.cli.load.text import ProgressLine, commit_line, show_report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.spark.load import LoadPlace, Progress, Sessions, TableLoad
+
+_LOOK_S = 0.1
+
+
+@click.command("load")
+@click.argument("source", metavar="DIR-OR-BOOTSTRAP")
+@with_load_options
+def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
+    """Load what is new in topics into Parquet, each record exactly once.
+
+    DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
+    again to load what has come since, or let it --follow; a load that was killed leaves the table
+    as it was.
+
+    With --rerun, what is loaded already is read again, all of it or a range. Readers see the old
+    rows or the new ones, never both.
+    """
+    from rich.console import Console
+
+    from ottla.spark.load import LoadPlace, Sessions
+    from ottla.spark.task_errors import TaskError
+
+    check_load_options(topics, given)
+    console = Console()
+    try:
+        session = load_options(given, topics[0]).session
+        with ProgressLine(console, ", ".join(topics)) as line, Sessions(None, session) as sessions:
+            if given["rerun"]:
+                (topic,) = topics
+                _rerun(console, LoadPlace(source, topic, given["into"]), sessions, line.show, given)
+                return
+            loads = [
+                table_load(source, topic, topics, sessions, line.show, given)
+                for topic in dict.fromkeys(topics)
+            ]
+            if given["follow"]:
+                _follow(console, loads, given)
+            else:
+                _load(console, loads)
+    except (ApiError, CorruptionError, TaskError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def table_load(
+    source: str,
+    topic: str,
+    topics: tuple[str, ...],
+    sessions: "Sessions",
+    show: Callable[["Progress"], None],
+    given: dict[str, Any],
+) -> "TableLoad":
+    """The load of one topic: of several, each has a directory of its own."""
+    from ottla.spark.load import LoadPlace, TableLoad
+
+    into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
+    return TableLoad(LoadPlace(source, topic, into), sessions, show, load_options(given, topic))
+
+
+def _rerun(
+    console: "Console",
+    place: "LoadPlace",
+    sessions: "Sessions",
+    show: Callable[["Progress"], None],
+    given: dict[str, Any],
+) -> None:
+    from ottla.cli.load.rerun import rerun_range, show_rerun
+    from ottla.spark.loading.rerun import Rerun
+
+    wanted = rerun_range(given["start"], given["end"])
+    again = Rerun(place, sessions, show, load_options(given, place.topic))
+    show_rerun(console, again.run_range(wanted))
+
+
+def _load(console: "Console", loads: list["TableLoad"]) -> None:
+    for one in loads:
+        with one.claimed():
+            show_report(console, one.load_new())
+
+
+def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any]) -> None:
+    from ottla.spark.loading.follow import follow
+
+    rule = follow_rule(given)
+    stop = SignalStop()
+    for report in follow(loads, rule, stop):
+        console.print(commit_line(report), soft_wrap=True, highlight=False)
+    console.print("stopped: all that was there is loaded", highlight=False)
+
+
+class SignalStop:
+    """Set by SIGTERM or SIGINT; the second one ends the process as it would have at once."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(_LOOK_S, left))
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._is_set = True
+        signal.signal(number, signal.default_int_handler)

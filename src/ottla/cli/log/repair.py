@@ -1,0 +1,200 @@
+"""`ottla log repair`: a plan to mend a log directory, carried out only when asked to."""
+
+import json
+import os
+import sys
+import time
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem, base_name, parent_directory
+from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
+from ottla.cli.log_text import counted
+from ottla.storage.diagnosis.findings import LostOffsets
+from ottla.storage.diagnosis.repair import (
+    RepairOptions,
+    copy_directory,
+    cut_path,
+    damaged_path,
+    plan_for,
+    repair,
+)
+from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
+
+STEPS = {
+    ActionKind.REMOVE: "remove it",
+    ActionKind.REBUILD_INDEXES: "make its offset and time index anew",
+    ActionKind.STAMP_OFFSET: "correct the base offset at byte {position} to {offset}",
+    ActionKind.STAMP_EPOCH: "correct the leader epoch at byte {position} to {epoch}",
+    ActionKind.REBUILD_EPOCHS: "make it anew from the batches",
+    ActionKind.REBUILD_TRANSACTIONS: "make it anew from the transaction markers",
+    ActionKind.REPLACE_SNAPSHOT: "remove it, and take one of the log's end",
+    ActionKind.FINISH_SWAP: "put what compaction finished in its place",
+    ActionKind.ACCEPT_LOSS: "go on without the offsets that are lost",
+    ActionKind.WRITE_TOPIC_ID: "write the id that the topic's other partitions have",
+    ActionKind.SET_CHECKPOINT: "set {entry}",
+}
+
+
+@click.command("repair")
+@click.argument("directory", metavar="DIR")
+@click.option("--in-place", is_flag=True, help="Carry the plan out on DIR.")
+@click.option("--copy-to", metavar="NEWDIR", help="Copy DIR first; carry it out on the copy.")
+@click.option("--deep", is_flag=True, help="Unpack every batch to find damage.")
+@click.option("--discard", is_flag=True, help="Do not keep what is taken out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def repair_command(
+    directory: str, in_place: bool, copy_to: str | None, deep: bool, discard: bool, as_json: bool
+) -> None:
+    """Show what would mend the log directory or partition's directory DIR, and do it if told.
+
+    Without --in-place or --copy-to nothing is written. Exits with 0 when DIR is sound, or is so
+    afterwards, and else with 1. What is taken out of a log is kept beside it, in NAME.cut-POSITION.
+    """
+    if in_place and copy_to is not None:
+        raise UserError("--in-place and --copy-to exclude each other")
+    writer = PlanWriter(as_json=as_json, discard=discard)
+    try:
+        if copy_to is not None:
+            copy_directory(OsFileSystem(), os.path.abspath(directory), os.path.abspath(copy_to))
+        if in_place or copy_to is not None:
+            is_sound = carry_out(copy_to or directory, writer, deep=deep, discard=discard)
+        else:
+            is_sound = show(directory, writer, deep=deep)
+    except OSError as error:
+        raise UserError(f"{error.filename or directory}: {error.strerror}") from error
+    if not is_sound:
+        sys.exit(EXIT_FINDINGS)
+
+
+def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
+    """The plan alone; tells whether there is nothing to do."""
+    report, plan = plan_for(OsFileSystem(), directory, deep=deep)
+    writer.write(plan)
+    if writer.as_json:
+        write_report(report, as_json=True, only_summary=True)
+    elif report.is_live:
+        click.echo(f"{directory} is in use: nothing can be mended before that is stopped.")
+    elif plan.actions:
+        click.echo("Nothing was changed: --in-place does this, --copy-to NEWDIR does it on a copy.")
+    elif plan.is_empty:
+        click.echo(f"{directory}: nothing to mend")
+    return plan.is_empty
+
+
+def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool) -> bool:
+    """Mends, and says what is left; tells whether the directory is sound now."""
+    options = RepairOptions(
+        now_ms=int(time.time() * 1000), deep=deep, discard=discard, on_plan=writer.write
+    )
+    report = repair(OsFileSystem(), directory, options)
+    if not writer.as_json:
+        click.echo(writer.summary())
+    write_report(report, as_json=writer.as_json, only_summary=False)
+    return report.is_sound
+
+
+class PlanWriter:
+    """Prints plans, and adds up what they cost."""
+
+    def __init__(self, *, as_json: bool, discard: bool) -> None:
+        self.as_json = as_json
+        self._discard = discard
+        self._cuts: list[Action] = []
+        self._step_count = 0
+
+    def write(self, plan: RepairPlan) -> None:
+        self._step_count += len(plan.actions)
+        self._cuts += [one for one in plan.actions if one.kind is ActionKind.CUT_OUT]
+        for action in plan.actions:
+            if self.as_json:
+                click.echo(json.dumps(action_fields(action, discard=self._discard)))
+            else:
+                click.echo(action_text(action, discard=self._discard))
+        for finding in plan.unmendable:
+            if self.as_json:
+                click.echo(json.dumps({**finding_fields(finding), "type": "unmendable"}))
+            else:
+                click.echo(f"{finding.text} (no repair is known: restore the file)")
+
+    def summary(self) -> str:
+        """What was done, and what is gone."""
+        size = sum(one.size or 0 for one in self._cuts)
+        logs = len({one.path for one in self._cuts})
+        done = f"Done: {counted(self._step_count, 'step')}."
+        if not self._cuts:
+            return f"{done} Nothing was taken out of a log."
+        cut = f"{counted(size, 'byte')} taken out of {counted(logs, 'log')}"
+        lost = [f"{short_name(one.path)}: {lost_text(one.lost)}" for one in self._cuts if one.lost]
+        return f"{done} {cut}; {'; '.join(lost)}."
+
+
+def short_name(path: str) -> str:
+    """A file with its partition."""
+    return f"{base_name(parent_directory(path))}/{base_name(path)}"
+
+
+def action_text(action: Action, *, discard: bool) -> str:
+    if action.kind is ActionKind.CUT_OUT:
+        kept = kept_in(action, discard=discard)
+        size = counted(action.size, "zero byte" if action.is_zero else "byte")
+        step = f"take out {size} at byte {action.position}"
+        step += f", kept in {kept}" if kept else ""
+        lost = lost_text(action.lost) if action.lost else ""
+        return f"{action.path}: {step}; {lost} ({action.reason})"
+    if action.kind is ActionKind.SET_ASIDE:
+        kept = kept_in(action, discard=discard)
+        step = f"rename it to {kept}" if kept else "remove it"
+    else:
+        topic, partition, offset = action.entry or ("", 0, 0)
+        step = STEPS[action.kind].format(
+            position=action.position,
+            offset=action.offset,
+            epoch=action.epoch,
+            entry=f"{topic}-{partition} to {offset}",
+        )
+    return f"{action.path}: {step} ({action.reason})"
+
+
+def lost_text(lost: LostOffsets) -> str:
+    """Which offsets are missing afterwards, as far as anybody can tell."""
+    if lost.last is None:
+        if lost.stated_last is None or lost.stated_last < lost.first:
+            text = f"whatever came after offset {lost.first - 1} is lost"
+        else:
+            text = f"offsets {lost.first} to {lost.stated_last} are lost, as the header has it"
+    elif lost.last < lost.first:
+        text = "no offset is lost"
+    elif lost.last == lost.first:
+        text = f"offset {lost.first} is lost"
+    else:
+        count = lost.last - lost.first + 1
+        text = f"offsets {lost.first} to {lost.last} are lost, {count} records at the most"
+    return f"{text}; it says that it ended a transaction" if lost.is_control else text
+
+
+def kept_in(action: Action, *, discard: bool) -> str | None:
+    """Where a person finds what a step takes away."""
+    if discard or action.is_zero or action.kind not in (ActionKind.CUT_OUT, ActionKind.SET_ASIDE):
+        return None
+    if action.kind is ActionKind.SET_ASIDE:
+        return damaged_path(action.path)
+    return cut_path(action.path, action.position or 0)
+
+
+def action_fields(action: Action, *, discard: bool) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "type": "action",
+        "kind": action.kind.value,
+        "file": action.path,
+        "position": action.position,
+        "size": action.size,
+        "reason": action.reason,
+        "kept_in": kept_in(action, discard=discard),
+    }
+    if action.lost is not None:
+        fields["lost_first_offset"] = action.lost.first
+        fields["lost_last_offset"] = action.lost.last
+        fields["stated_last_offset"] = action.lost.stated_last
+    return fields

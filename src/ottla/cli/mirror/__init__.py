@@ -1,0 +1,1 @@
+"""`ottla mirror`: copy another log, reproduce it elsewhere, and verify the copy."""

@@ -1,0 +1,286 @@
+"""`ottla mirror`: another log brought here, byte for byte and offset for offset."""
+
+import contextlib
+import re
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import OttlaError, UserError
+from ottla.cli.client_settings import config_option, read_security
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.cli.mirror.text import Totals
+    from ottla.client.security import Security
+    from ottla.mirror.mirror import PartitionReport, RoundReport
+    from ottla.storage.reading.read_damage import Damage
+
+GROUPS_EVERY_S = 10.0
+"""While following: how often groups are asked what they have committed."""
+
+UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+def byte_rate(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Bytes a second: a number, perhaps with k, M, G (thousands) or Ki, Mi, Gi."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", text.strip().lower())
+    rate = round(float(found.group(1)) * UNITS[found.group(2)]) if found else 0
+    if rate <= 0:
+        raise click.BadParameter(
+            f"{text} is no rate; write bytes a second, such as 500000 or 10M", context, parameter
+        )
+    return rate
+
+
+class MirrorCommand(click.Command):
+    """`ottla mirror verify ...` is a command of its own, with arguments of the same kind."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] == ["verify"]:
+            from ottla.cli.mirror.verify import verify_command
+
+            return verify_command.make_context(f"{info_name} verify", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the options of `ottla mirror` say."""
+
+    topics: tuple[str, ...]
+    exclude: tuple[str, ...]
+    mode: str
+    engine: str
+    follow: bool
+    interval: float
+    throttle: int | None
+    allow_gaps: bool
+    skip_damaged: bool
+    groups: bool
+    name: str
+    source_config: Path | None
+    target_config: Path | None
+
+    @property
+    def source_security(self) -> "Security":
+        """Raises `UserError`."""
+        return read_security(self.source_config)
+
+    @property
+    def on_damage(self) -> "Callable[[Damage], None] | None":
+        """What becomes of damage in a source that is a directory; `None` raises it."""
+        from ottla.cli.topic.records import report_skipped
+
+        return report_skipped if self.skip_damaged else None
+
+
+@click.command("mirror", cls=MirrorCommand)
+@click.argument("source", metavar="SOURCE")
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--topics", multiple=True, metavar="PATTERN", help="Only these; * and ? stand for any."
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these, of those.")
+@click.option("--follow", is_flag=True, help="Go on until told to stop (Ctrl-C or SIGTERM).")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: how long to wait before looking again.",
+)
+@click.option(
+    "--throttle",
+    callback=byte_rate,
+    metavar="BYTES/S",
+    help="At most so much; 10M is ten megabytes a second.",
+)
+@click.option(
+    "--allow-gaps",
+    is_flag=True,
+    help="Go on although the source deleted records before they were copied; each gap is told.",
+)
+@click.option(
+    "--skip-damaged",
+    is_flag=True,
+    help="Copy what lies after damage in SOURCE's files too; what is skipped goes to stderr.",
+)
+@click.option(
+    "--groups/--no-groups", default=True, help="Copy what consumer groups have committed."
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="spark copies with one Spark task per partition.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["exact", "reproduce"]),
+    default="exact",
+    show_default=True,
+    help="reproduce sends the records to any Kafka cluster anew; offsets change.",
+)
+@click.option(
+    "--name",
+    default="ottla-mirror",
+    show_default=True,
+    help="With --mode reproduce: the group that keeps the place, and the transactional id.",
+)
+@config_option("source")
+@config_option("target")
+def mirror_command(source: str, target: str, **options: Any) -> None:
+    """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
+
+    SOURCE is a data directory, Kafka's or Ottla's, also while its broker runs, or several of one
+    broker with commas between them, or HOST:PORT of any Kafka broker. TARGET is a data directory,
+    which no broker may be using; serve it afterwards with `ottla serve`. Run it again to copy what
+    has come since, also after it was killed.
+
+    `ottla mirror verify SOURCE TARGET` compares the two, batch by batch.
+    """
+    wishes = Wishes(**options)
+    if wishes.mode == "reproduce":
+        from ottla.cli.mirror.reproduce import reproduce
+
+        reproduce(source, target, wishes)
+        return
+    mirror_exactly(source, target, wishes)
+
+
+def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
+    """Copies, and says what came of it; leaves with 1 when something was refused."""
+    from rich.console import Console
+
+    from ottla.base.clock import SystemClock
+    from ottla.cli.mirror.text import ProgressLine, Totals
+    from ottla.mirror.mirror import Mirror, MirrorOptions
+    from ottla.mirror.places import check_apart, open_source, target_directory
+    from ottla.mirror.source import Selection
+    from ottla.mirror.target import Target
+    from ottla.mirror.throttle import Every, Throttle
+
+    directory = target_directory(target)
+    check_apart(source, directory)
+    security = wishes.source_security
+    if wishes.target_config is not None:
+        raise UserError(f"{target} is a directory; --target-config is for --mode reproduce")
+    console, clock = Console(), SystemClock()
+    options = MirrorOptions(
+        selection=Selection(topics=wishes.topics, exclude=wishes.exclude),
+        allow_gaps=wishes.allow_gaps,
+        with_groups=wishes.groups,
+    )
+    if wishes.engine == "spark":
+        if wishes.throttle:
+            raise UserError("--throttle is for one process; leave it or --engine spark out")
+        if wishes.skip_damaged:
+            raise UserError("--skip-damaged is for one process; leave it or --engine spark out")
+        if wishes.source_config:
+            raise UserError("--source-config is for one process; leave it or --engine spark out")
+        bulk_with_spark(source, directory, options, console)
+    totals = Totals(console, target, is_following=wishes.follow)
+    with (
+        Stopping() as stop,
+        contextlib.closing(
+            open_source(source, sleep=stop.sleep, security=security, on_damage=wishes.on_damage)
+        ) as opened,
+        Target.open(directory, clock) as copy,
+        ProgressLine(console) as line,
+    ):
+
+        def on_progress(report: "PartitionReport") -> None:
+            line.show(report)
+            stop.check()
+
+        throttle = Throttle(wishes.throttle, clock, stop.sleep)
+        mirror = Mirror(opened, copy, options, throttle=throttle, on_progress=on_progress)
+        groups = Every(GROUPS_EVERY_S, clock)
+        run(lambda: mirror.run_round(with_groups=groups.is_due()), wishes, stop, totals)
+    totals.finish()
+
+
+def bulk_with_spark(source: str, directory: str, options: Any, console: "Console") -> None:
+    """Has Spark copy most of it; what has come since is copied as ever."""
+    from rich.filesize import decimal
+
+    from ottla.spark.mirror import mirror_with_spark
+    from ottla.spark.task_errors import TaskError
+
+    try:
+        report = mirror_with_spark(source, directory, options)
+    except TaskError as error:
+        raise click.ClickException(str(error)) from error
+    console.print(
+        f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def run(
+    run_round: "Callable[[], RoundReport]", wishes: Wishes, stop: "Stopping", totals: "Totals"
+) -> None:
+    """One round, or rounds until told to stop; a source that went away is waited for."""
+    from ottla.client.connection import UnreachableError
+
+    while True:
+        try:
+            totals.add(run_round())
+        except UnreachableError as error:
+            if not wishes.follow:
+                raise
+            totals.say_once(f"{error}; trying again")
+        except StopAskedError:
+            totals.was_stopped = True
+            return
+        if not wishes.follow or stop.wait(wishes.interval):
+            return
+
+
+class StopAskedError(OttlaError):
+    """A person or a supervisor asked for the end."""
+
+
+class Stopping:
+    """SIGINT and SIGTERM end what is going on between two chunks, with everything closed well."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Stopping":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, lambda *_: self._asked.set())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def wait(self, seconds: float) -> bool:
+        """Lets time go by; whether the end was asked for."""
+        return self._asked.wait(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """As `time.sleep`; raises `StopAskedError`."""
+        if self.wait(seconds):
+            raise StopAskedError
+
+    def check(self) -> None:
+        """Raises `StopAskedError` when the end was asked for."""
+        if self._asked.is_set():
+            raise StopAskedError

@@ -1,0 +1,86 @@
+"""`ottla mirror verify`: whether a target is its source, batch by batch."""
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.client_settings import config_option, read_security
+
+if TYPE_CHECKING:
+    from ottla.mirror.source import Source
+    from ottla.mirror.verify import VerifyReport
+
+EXIT_DIFFERENT = 1
+
+
+@click.command("verify")
+@click.argument("source", metavar="SOURCE")
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--topics", multiple=True, metavar="PATTERN", help="Only these; * and ? stand for any."
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these, of those.")
+@click.option(
+    "--allow-lag", is_flag=True, help="The target may be behind: a source that is written to."
+)
+@click.option("--groups/--no-groups", default=True, help="Compare what groups have committed.")
+@config_option("source")
+@config_option("target")
+def verify_command(
+    source: str, target: str, topics: tuple[str, ...], exclude: tuple[str, ...], **given: Any
+) -> None:
+    """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
+
+    Either is a data directory (or several, with commas between them) or HOST:PORT, running or not.
+    Leaves with 1 when they differ, with the first difference of each partition.
+    """
+    from rich.console import Console
+
+    from ottla.cli.mirror.text import ProgressLine
+    from ottla.mirror.source import Selection
+    from ottla.mirror.verify import Verification, VerifyOptions
+
+    options = VerifyOptions(
+        selection=Selection(topics=topics, exclude=exclude),
+        allow_lag=given["allow_lag"],
+        with_groups=given["groups"],
+    )
+    began = time.monotonic()
+    with (
+        contextlib.closing(_opened(source, given["source_config"])) as ours,
+        contextlib.closing(_opened(target, given["target_config"])) as theirs,
+        ProgressLine(Console(stderr=True)) as line,
+    ):
+        report = Verification(ours, theirs, options, line.say).run()
+    show(report, time.monotonic() - began)
+
+
+def _opened(place: str, config: Path | None) -> "Source":
+    from ottla.mirror.places import open_source
+
+    return open_source(place, sleep=time.sleep, security=read_security(config))
+
+
+def show(report: "VerifyReport", seconds: float) -> None:
+    """The differences, then what was compared; leaves with 1 when there are any."""
+    from rich.filesize import decimal
+
+    for one in report.differences:
+        click.echo(f"{one.place}: {one.text}")
+    words = [
+        f"{report.batch_count:,} batches of {report.topic_count:,} topics, "
+        f"{report.partition_count:,} partitions: {decimal(report.size)} in {seconds:.1f} s"
+    ]
+    if report.group_count:
+        words.append(f"{report.group_count:,} groups")
+    if report.lag:
+        words.append(f"the target is {report.lag:,} offsets behind")
+    count = len(report.differences)
+    words.append(f"{count} differences" if count > 1 else f"{count or 'no'} difference")
+    click.echo("; ".join(words))
+    if report.differences:
+        sys.exit(EXIT_DIFFERENT)

@@ -1,0 +1,166 @@
+"""`ottla serve`: a data directory, served to Kafka clients until it is told to stop."""
+
+import gc
+import logging
+import os
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import StorageError
+from ottla.base.files import OsFileSystem
+from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
+from ottla.cli.serve.recovery_progress import RecoveryProgress
+from ottla.cli.server_properties import given_settings, log_directories
+from ottla.config.broker import broker_config
+from ottla.config.group_coordinator import with_local_defaults
+from ottla.config.listeners import client_listeners
+from ottla.embedded.log import open_broker, parse_address
+from ottla.runtime.cleaning import Cleaning
+from ottla.runtime.cleaning_process import ProcessEngine
+from ottla.runtime.flusher import Flusher
+from ottla.runtime.open_files import allow_open_files
+from ottla.server.listener import Server
+
+logger = logging.getLogger(__name__)
+
+COLLECTIONS_UNTIL_DUE = 10
+"""How often Python collects what is young before it may look at everything, by default."""
+
+COLLECTIONS_UNTIL_FULL = 200
+"""Twenty times as often: 1.4 million objects more than before."""
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+@click.command("serve")
+@click.option(
+    "--data-dir",
+    "-d",
+    "data_dirs",
+    multiple=True,
+    metavar="DIR",
+    help="Kafka's log.dirs; made if missing. May be given several times.",
+)
+@click.option(
+    "--config",
+    "-c",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A server.properties as Kafka takes it; the other options count before it.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen; else the file's listeners, or 127.0.0.1:9092.",
+)
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
+@click.option("--metrics", metavar="HOST:PORT", help="Where to tell Prometheus how the broker is.")
+@click.option("--verbose", "-v", is_flag=True, help="Log what goes on, not only what goes wrong.")
+def serve_command(
+    data_dirs: tuple[str, ...],
+    config_file: Path | None,
+    listen: str | None,
+    settings: tuple[str, ...],
+    metrics: str | None,
+    verbose: bool,
+) -> None:
+    """Serve the log directories DIR to every Kafka client.
+
+    Prints "ready HOST:PORT ..." once it answers. SIGTERM and SIGINT stop it cleanly.
+    """
+    started = time.monotonic()
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
+    values = given_settings(config_file, settings)
+    if listen is not None:
+        values["listeners"] = listener_text(*parse_address(listen))
+    config = broker_config(values)
+    paths = data_dirs or log_directories(config)
+    listeners = client_listeners(config)
+    if config.without_effect:
+        logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
+    allow_open_files()
+    clock = the_clock()
+    progress = RecoveryProgress(clock)
+    broker = open_broker(
+        paths,
+        with_local_defaults(values, *(listener.address[0] for listener in listeners)),
+        clock=clock,
+        on_progress=progress,
+    )
+    listeners = client_listeners(broker.config)  # as clients have changed them, if they have
+    keep_out_of_collections()
+    lock = threading.RLock()
+    server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
+    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
+    cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
+    with ExitStack() as stack:
+        stack.callback(broker.close)
+        stack.callback(progress.begin)
+        if metrics is not None:
+            collector = BrokerCollector(broker, clock, lock)
+            stack.callback(MetricsServer(collector, parse_address(metrics)).close)
+        server.start()
+        collect_when_quiet(server)
+        stop_on_signals(server)
+        addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
+        took_ms = (time.monotonic() - started) * 1000
+        click.echo(
+            f"ready {addresses} pid={os.getpid()} topics={len(broker.topics)} "
+            f"data={','.join(paths)} after={took_ms:.0f}ms"
+        )
+        flusher.start()
+        cleaning.start()
+        server.run()
+        flusher.stop()
+        cleaning.stop()
+    if broker.is_offline:
+        reasons = "; ".join(str(one.health.failure) for one in broker.directories)
+        raise StorageError("no log directory is left", f"{reasons}; mend that and start again")
+
+
+def the_clock() -> Clock:
+    """The machine's, unless who calls the command hands in another as click's `obj`."""
+    return click.get_current_context().obj or SystemClock()
+
+
+def keep_out_of_collections() -> None:
+    """What is loaded stays for as long as the broker runs: the collector need not look at it again.
+
+    With 10,000 segments it looks for 0.15 s each time, and clients wait. So it looks at everything
+    when nobody does (`collect_when_quiet`), and by itself only if that never comes.
+    """
+    gc.collect()
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)
+
+
+def collect_when_quiet(server: Server) -> None:
+    """Cycles are few, topics that were deleted above all: they can wait for such a moment."""
+    server.upkeep = (lambda: gc.get_count()[2] >= COLLECTIONS_UNTIL_DUE, collect_all)
+
+
+def collect_all() -> None:
+    gc.collect()
+
+
+def listener_text(host: str, port: int) -> str:
+    """An address as `listeners` has it."""
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+
+
+def stop_on_signals(server: Server) -> None:
+    """SIGTERM and SIGINT end `run`; a second one while closing changes nothing."""
+
+    def stop(number: int, frame: object) -> None:
+        server.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)

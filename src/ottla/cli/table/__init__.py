@@ -1,0 +1,1 @@
+"""`ottla table` and `ottla audit`: tables that `ottla load` filled."""

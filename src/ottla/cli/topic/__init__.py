@@ -1,0 +1,1 @@
+"""Print the records of a topic, and compact it: `records` and `compact`."""

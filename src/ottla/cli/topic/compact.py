@@ -1,0 +1,106 @@
+"""`ottla compact`: one pass over a compacted topic, now, on this machine or with Spark."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.cli.server_properties import given_settings, log_directories
+from ottla.config.broker import broker_config
+from ottla.embedded.log import CompactedPartition
+from ottla.runtime.cleaning import Engine
+
+
+@click.command("compact")
+@click.option(
+    "--data-dir",
+    "-d",
+    "data_dirs",
+    multiple=True,
+    metavar="DIR",
+    help="A log directory that no broker serves; all of one broker, if it has several.",
+)
+@click.option("--topic", "-t", required=True, help="What to compact.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Who does it; the bytes are the same. Spark's memory for keys is the cluster's.",
+)
+@click.option(
+    "--config",
+    "-c",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The broker's server.properties, which a directory does not hold.",
+)
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A broker's setting.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per partition.")
+def compact_command(
+    data_dirs: tuple[str, ...],
+    topic: str,
+    engine: str,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compact a topic now: of each key the last record stays.
+
+    Whether it is due is not asked; the active segment and what min.compaction.lag.ms protects stay
+    as they are. A broker compacts by itself: `ottla explain compaction` says when.
+    """
+    values = given_settings(config_file, settings)
+    paths = data_dirs or log_directories(broker_config(values))
+    for path in paths:
+        if not Path(path).is_dir():
+            raise UserError(f"{path}: there is no such directory")
+    # Nobody else is to compact meanwhile.
+    log = ottla.open(list(paths), {**values, "log.cleaner.enable": "false"})
+    with log, _told_once(), _engine(engine) as chosen:
+        for one in log.compact(topic, chosen):
+            click.echo(
+                json.dumps({"topic": topic, **asdict(one)}) if as_json else _text(topic, one)
+            )
+
+
+@contextmanager
+def _told_once() -> Iterator[None]:
+    """What goes wrong with a pass is raised as well, and nobody tries it again."""
+    logger = logging.getLogger("ottla.broker.cleaner")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[Engine | None]:
+    if name == "local":
+        yield None
+        return
+    from ottla.spark.compact import SparkEngine
+    from ottla.spark.session import SessionSettings, spark_session
+
+    # What goes wrong in a task is told in one line, by us.
+    with spark_session(None, SessionSettings(log_level="OFF")) as spark:
+        yield SparkEngine(spark)
+
+
+def _text(topic: str, one: CompactedPartition) -> str:
+    place = f"{topic}-{one.partition}"
+    if one.end_offset is None:
+        return f"{place}: nothing to compact before the active segment"
+    return (
+        f"{place}: compacted up to offset {one.end_offset}, "
+        f"{one.size_before:,} bytes before and {one.size_after:,} now"
+    )

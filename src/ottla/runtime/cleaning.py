@@ -1,0 +1,177 @@
+"""The threads that compact logs, one for each pass that is under way.
+
+A pass is planned and put into place under the broker's lock, and carried out without it: in the
+thread itself where the log is embedded, in another process (`cleaning_process`) where a server must
+not wait for Python's one interpreter. Kafka's counterpart: `LogCleaner.CleanerThread`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.errors import StorageError
+from ottla.base.files import FileSystem
+from ottla.base.moment import Moment
+from ottla.broker.broker import Broker
+from ottla.broker.cleaner import CleaningTask
+from ottla.runtime.interrupts import HeldInterrupts
+from ottla.storage.compaction.compaction import (
+    CompactionResult,
+    StoppedError,
+    Surroundings,
+    compact,
+)
+from ottla.storage.compaction.sieves import new_sieve
+
+logger = logging.getLogger(__name__)
+
+Engine = Callable[[CleaningTask, float], CompactionResult]
+"""Carries out a task's plan, at so many bytes a second at the most."""
+
+UNLIMITED = 1e15
+
+
+class Throttle:
+    """Sleeps so that no more than so many bytes a second are read and written."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._started = time.monotonic()
+        self._bytes = 0
+
+    def __call__(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes_per_second < UNLIMITED:
+            due = self._started + self._bytes / max(1.0, self._bytes_per_second)
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+class ThreadEngine:
+    """Compacts in the thread that asks."""
+
+    def __init__(self, file_system: FileSystem, lock: AbstractContextManager[object]) -> None:
+        self._file_system = file_system
+        self._lock = lock
+
+    def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+        def check() -> None:
+            if task.is_stopped:
+                raise StoppedError(f"{task.log.name} is not to be compacted any more")
+
+        def while_making() -> AbstractContextManager[object]:
+            return _Making(self._lock, check)
+
+        plan = task.plan
+        around = Surroundings(
+            file_system=self._file_system,
+            on_bytes=Throttle(bytes_per_second),
+            check=check,
+            while_making=while_making,
+        )
+        return compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+
+
+class _Making:
+    """Under the lock, and only while the task is wanted: its log may be deleted meanwhile."""
+
+    def __init__(self, lock: AbstractContextManager[object], check: Callable[[], None]) -> None:
+        self._lock = lock
+        self._check = check
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        try:
+            self._check()
+        except StoppedError:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__(None, None, None)
+
+
+class Cleaning:
+    """Runs from `start` to `stop`, as many passes at a time as `log.cleaner.threads` says."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        engine: Engine,
+        *,
+        clock: Clock,
+        lock: AbstractContextManager[object],
+    ) -> None:
+        self._broker = broker
+        self._engine = engine
+        self._clock = clock
+        self._lock = lock
+        self._running: dict[CleaningTask, threading.Thread] = {}
+        self._is_stopping = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ottla-cleaner", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the passes under way, and returns when they have ended."""
+        self._is_stopping = True
+        with self._lock:
+            running = list(self._running.items())
+            for task, _ in running:
+                task.stop()
+        self._wake.set()
+        for _, thread in running:
+            thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            with self._lock:
+                self._start_due()
+                wait_ms = self._broker.cleaner.backoff_ms
+            # A pass that ends wakes us: there may be more to do.
+            self._wake.wait(max(wait_ms, 10) / 1000)
+            self._wake.clear()
+
+    def _start_due(self) -> None:
+        cleaner = self._broker.cleaner
+        while len(self._running) < cleaner.thread_count and not self._is_stopping:
+            task = cleaner.next_task(read_clock(self._clock))
+            if task is None:
+                return
+            name = f"ottla-cleaner-{task.log.name}"
+            thread = threading.Thread(target=self.carry_out, args=[task], name=name, daemon=True)
+            self._running[task] = thread
+            thread.start()
+
+    def carry_out(self, task: CleaningTask) -> None:
+        """One pass, from the plan to the log; errors go to the cleaner."""
+        cleaner = self._broker.cleaner
+        with self._lock:
+            share = cleaner.max_bytes_per_second / max(1, cleaner.thread_count)
+        try:
+            result = self._engine(task, share)
+        except Exception as error:
+            self._end(task, partial(cleaner.fail, task, error))
+        except BaseException as error:
+            self._end(task, partial(cleaner.fail, task, error))
+            raise  # Ctrl-C, of who compacts in the main thread
+        else:
+            self._end(task, partial(cleaner.finish, task, result))
+
+    def _end(self, task: CleaningTask, ending: Callable[[Moment], None]) -> None:
+        with HeldInterrupts(), self._lock:
+            self._running.pop(task, None)
+            try:
+                ending(read_clock(self._clock))
+            except StorageError:
+                pass  # Logged where the directory went offline.
+            except Exception:
+                logger.exception("%s: a pass could not be ended", task.log.name)
+        self._wake.set()

@@ -1,0 +1,176 @@
+"""A pass of the cleaner in a process of its own: `python -m ottla.runtime.cleaning_process`.
+
+The plan comes as JSON on standard input, the outcome goes as JSON to standard output. The process
+is nice to others. Killed in the middle it leaves `.cleaned` files, which the next pass or the next
+start removes. It ends with its broker, however that ends (`end_with_parent`), and until it has, the
+directory is claimed: the next broker must not remove files that are still being written.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ottla.base.files import OsFileSystem
+from ottla.broker.cleaner import CleaningTask
+from ottla.runtime.cleaning import Throttle
+from ottla.storage.compaction.compaction import (
+    CleanedGroup,
+    CompactionPlan,
+    CompactionResult,
+    CompactionStats,
+    DamagedSegmentError,
+    StoppedError,
+    Surroundings,
+    compact,
+)
+from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
+from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
+from ottla.storage.compaction.replacement import remove_all_cleaned
+from ottla.storage.compaction.sieves import new_sieve
+from ottla.storage.compaction.verdict import LastRecord
+from ottla.storage.index.transaction_index import AbortedTransaction
+
+NICENESS = 10
+PR_SET_PDEATHSIG = 1
+"""Of Linux's `prctl`: the signal that is sent when the thread that has made us ends."""
+
+
+class CleaningProcessError(Exception):
+    """The process ended otherwise than it should; the message is the last that it said."""
+
+
+class ProcessEngine:
+    """Compacts in another process, which `stop` kills; `environment` is ours."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        # It finds the modules that we have found.
+        self._environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+        claim = task.directory.lend_claim()
+        ours, its = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(ours), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                pass_fds=[ours] if claim is None else [ours, claim],
+            )
+            os.close(ours)
+            return self._await_outcome(process, task, bytes_per_second)
+        finally:
+            os.close(its)
+
+    @staticmethod
+    def _await_outcome(
+        process: "subprocess.Popen[bytes]", task: CleaningTask, bytes_per_second: float
+    ) -> CompactionResult:
+        # It must be dead, and not only dying, before the log's directory may go.
+        task.on_stop = lambda: _kill(process)
+        if task.is_stopped:
+            _kill(process)
+        try:
+            output, errors = process.communicate(
+                json.dumps([asdict(task.plan), bytes_per_second]).encode()
+            )
+        finally:
+            task.on_stop = lambda: None
+        if task.is_stopped:
+            remove_all_cleaned(OsFileSystem(), task.plan.directory)
+            raise StoppedError(f"{task.log.name} is not to be compacted any more")
+        if process.returncode:
+            lines = errors.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else f"it ended with {process.returncode}"
+            raise CleaningProcessError(f"the cleaner's process: {reason}")
+        return _result(*json.loads(output))
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def _result(kind: str, values: list[Any]) -> CompactionResult:
+    match kind:
+        case "result":
+            return _read_result(values[0])
+        case "damaged":
+            raise DamagedSegmentError(*values)
+        case "too small":
+            raise OffsetMapTooSmallError(*values)
+        case _:
+            raise OSError(*values)
+
+
+def _read_result(fields: dict[str, Any]) -> CompactionResult:
+    return CompactionResult(
+        groups=tuple(
+            CleanedGroup(replaced=tuple(one["replaced"]), cleaned=tuple(one["cleaned"]))
+            for one in fields["groups"]
+        ),
+        end_offset=fields["end_offset"],
+        stats=CompactionStats(**fields["stats"]),
+    )
+
+
+def _read_plan(fields: dict[str, Any]) -> CompactionPlan:
+    fields["sources"] = tuple(SegmentSource(**one) for one in fields["sources"])
+    fields["limits"] = GroupLimits(**fields["limits"])
+    fields["aborted"] = tuple(AbortedTransaction(**one) for one in fields["aborted"])
+    fields["last_records"] = {
+        int(producer_id): LastRecord(**one) for producer_id, one in fields["last_records"].items()
+    }
+    return CompactionPlan(**fields)
+
+
+def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[Any]]:
+    around = Surroundings(file_system=OsFileSystem(), on_bytes=Throttle(bytes_per_second))
+    try:
+        result = compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+    except DamagedSegmentError as error:
+        return "damaged", [error.path, error.position, error.reason, error.base_offset]
+    except OffsetMapTooSmallError as error:
+        return "too small", [error.record_count, error.capacity]
+    except OSError as error:
+        return "os", [error.errno, error.strerror, error.filename]
+    return "result", [asdict(result)]
+
+
+def end_with_parent(pipe: int, parent: int) -> None:
+    """Has this process killed when its parent ends, also by SIGKILL, which nobody can tell us of.
+
+    Linux sends a signal then (`prctl`). Elsewhere, and where that cannot be asked for, a thread
+    waits for the end of a pipe that only the parent has open for writing.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it ended before it could be asked for
+
+    def wait() -> None:
+        os.read(pipe, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="ottla-parent", daemon=True).start()
+
+
+def main() -> None:
+    end_with_parent(int(sys.argv[1]), int(sys.argv[2]))
+    os.nice(NICENESS)
+    fields, bytes_per_second = json.load(sys.stdin)
+    json.dump(_outcome(_read_plan(fields), bytes_per_second), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""`ottla adopt`: topics of another Kafka get the settings that a person says, and none before."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ottla
+from ottla.base.errors import UserError
+from ottla.base.moment import Moment
+from ottla.cli.directory.adopt import adopt_command
+from ottla.cli.directory.adopt_sources import read_topic_settings, topic_settings_of
+from ottla.cli.doctor.command import doctor_command
+from ottla.cli.explain.compaction import compaction_command
+from ottla.cli.explain.retention import retention_command
+from ottla.cli.main import main
+from ottla.embedded.log import Log
+from tests.support import SHARED
+from tests.support.serving import open_broker
+
+YEARS_MS = 10 * 365 * 24 * 3600 * 1000
+ZNODES = (SHARED or Path("none")) / "recorded" / "zookeeper" / "znodes-1-all-up.json"
+ZOOKEEPER_PROPERTIES = "broker.id=1\nversion=0\ncluster.id=1WIEWAEjSraX4XZAFJCJJw\n"
+
+DESCRIBED = """\
+Dynamic configs for topic keyed are:
+  cleanup.policy=compact sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact, \
+DEFAULT_CONFIG:log.cleanup.policy=delete}
+Dynamic configs for topic plain are:
+All configs for topic kept are:
+  retention.ms=-1 sensitive=false synonyms={STATIC_BROKER_CONFIG:log.retention.ms=-1, \
+DEFAULT_CONFIG:log.retention.hours=168}
+  segment.ms=604800000 sensitive=false synonyms={DEFAULT_CONFIG:log.roll.hours=168}
+"""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(adopt_command, [*map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """As a broker of a ZooKeeper cluster leaves it: three topics with a record that is old."""
+    path = tmp_path / "d"
+    with ottla.open(path) as log:
+        for topic in ("kept", "keyed", "plain"):
+            log.create_topic(topic)
+            log.append(topic, b"value", key=b"key", timestamp_ms=1_000_000_000_000)
+    for own in path.glob("ottla-*"):
+        own.unlink()
+    for own in path.glob("*/ottla-*"):
+        own.unlink()
+    (path / "meta.properties").write_text(ZOOKEEPER_PROPERTIES)
+    return path
+
+
+def overrides(directory: Path) -> dict[str, Mapping[str, str]]:
+    broker = open_broker(directory)
+    found = {topic.name: topic.overrides for topic in broker.topics}
+    unknown = broker.adoption.unknown
+    broker.close()
+    return {name: one for name, one in found.items() if name not in unknown}
+
+
+def test_nothing_of_a_zookeeper_clusters_directory_goes_before_somebody_confirms(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        caplog.clear()
+        broker = open_broker(directory)
+        for number in range(1, 6):
+            now_ms = 1_000_000_000_000 + YEARS_MS
+            broker.run_due_jobs(Moment(now_ms=now_ms, monotonic_ms=number * 400_000.0))
+        starts = {one.name: one.partitions[0].log.log_start_offset for one in broker.topics}
+        broker.close()
+        assert starts == {"kept": 0, "keyed": 0, "plain": 0}
+        lines = [line for line in caplog.messages if "ottla adopt" in line]
+        assert len(lines) == 1
+        assert "topics kept, keyed, plain" in lines[0]
+        assert "ZooKeeper" in lines[0]
+
+
+def test_without_a_terminal_it_shows_what_would_go_and_asks_for_yes(directory: Path) -> None:
+    result = run(directory)
+    assert result.exit_code == 1
+    assert "kept: cleanup.policy=delete, retention.ms=604800000" in result.output
+    assert "76 of them deleted at once" in result.output
+    assert "--yes confirms" in result.output
+    assert overrides(directory) == {}
+
+
+def test_yes_confirms_the_defaults(directory: Path) -> None:
+    result = run(directory, "--yes")
+    assert result.exit_code == 0
+    assert overrides(directory) == {"kept": {}, "keyed": {}, "plain": {}}
+    assert "nothing is to be confirmed" in run(directory).output
+
+
+def test_a_file_gives_topics_their_settings_and_leaves_the_others(
+    directory: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text('{"kept": {"retention.ms": -1}, "keyed": {"cleanup.policy": ["compact"]}}')
+    result = run(directory, "--config", file, "--json")
+    assert result.exit_code == 1
+    summary = json.loads(result.output.splitlines()[-1])
+    assert summary == {"type": "summary", "left": ["plain"]}
+    assert overrides(directory) == {
+        "kept": {"retention.ms": "-1"},
+        "keyed": {"cleanup.policy": "compact"},
+    }
+    assert run(directory, "--yes").exit_code == 0
+    assert overrides(directory)["kept"] == {"retention.ms": "-1"}
+
+
+def test_what_kafka_configs_prints_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "described.txt"
+    file.write_text(DESCRIBED)
+    assert read_topic_settings(file) == {
+        "keyed": {"cleanup.policy": "compact"},
+        "plain": {},
+        "kept": {"retention.ms": "-1"},
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"t": 5}', '{"t": {"retention.ms": null}}', "hello"])
+def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_topic_settings(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_setting_that_decides_and_means_nothing_here_leaves_the_topic_as_it_is(
+    directory: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "topics.json"
+    settings = {"cleanup.policy": "shred", "remote.storage.enable": "true"}
+    file.write_text(json.dumps({"kept": settings, "plain": {"remote.storage.enable": "true"}}))
+    result = run(directory, "--config", file)
+    assert result.exit_code == 1
+    assert "left as it is, since they mean nothing here: cleanup.policy=shred" in result.output
+    assert "not taken, they mean nothing here: remote.storage.enable=true" in result.output
+    assert overrides(directory) == {"plain": {}}
+
+
+def test_a_directory_in_use_and_one_that_is_not_there_are_named(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ottla.open(directory), pytest.raises(SystemExit):
+        main(["adopt", str(directory)])
+    assert "in use" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["adopt", str(directory / "none")])
+    assert "there is no such directory" in capsys.readouterr().err
+
+
+def test_doctor_and_explain_say_so(directory: Path) -> None:
+    with ottla.open(directory):
+        pass
+    told = CliRunner().invoke(doctor_command, [str(directory), "--json"])
+    kinds = [json.loads(line) for line in told.output.splitlines()]
+    complaint = next(one for one in kinds if one.get("kind") == "settings_not_adopted")
+    assert complaint["mend"] == f"stop the broker, and run ottla adopt {directory}"
+    assert told.exit_code == 1
+    asked = ["kept", "--data-dir", str(directory)]
+    for explain in (retention_command, compaction_command):
+        text = CliRunner().invoke(explain, asked).output
+        assert "nothing of topic kept is deleted or compacted, since the settings are in" in text
+        assert f"run ottla adopt {directory}" in text
+        fields = json.loads(CliRunner().invoke(explain, [*asked, "--json"]).output.splitlines()[0])
+        assert "settings are in" in fields["why_nothing_goes"]
+    run(directory, "--yes")
+    for explain in (retention_command, compaction_command):
+        assert "nothing of topic" not in CliRunner().invoke(explain, asked).output
+
+
+def test_an_unknown_topic_is_not_compacted_when_told_to(directory: Path) -> None:
+    with ottla.open(directory, {"log.cleanup.policy": "compact"}) as log:
+        assert isinstance(log, Log)
+        with pytest.raises(UserError, match="ottla adopt"):
+            log.compact("keyed")
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_known(directory: Path) -> None:
+    with ottla.open(directory) as log:
+        log.delete_topic("plain")
+        log.create_topic("plain")
+    assert overrides(directory) == {"plain": {}}
+
+
+class RecordedZooKeeper:
+    """What a ZooKeeper under three Kafka brokers held."""
+
+    def __init__(self) -> None:
+        nodes: list[dict[str, Any]] = json.loads(ZNODES.read_text())
+        self.data = {node["path"]: node["data"] for node in nodes}
+
+    def exists(self, path: str) -> bool:
+        return path in self.data
+
+    def get_children(self, path: str) -> list[str]:
+        return [one.rpartition("/")[2] for one in self.data if one.rpartition("/")[0] == path]
+
+    def get(self, path: str) -> tuple[bytes | None, object]:
+        data = self.data[path]
+        return (None if data is None else data.encode()), None
+
+
+@pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
+def test_zookeeper_tells_the_settings_of_every_topic() -> None:
+    zookeeper = RecordedZooKeeper()
+    found = topic_settings_of(zookeeper)
+    assert found["alpha"] == {"min.insync.replicas": "2", "retention.ms": "-1"}
+    assert found["beta"] == {"cleanup.policy": "compact", "segment.bytes": "1048576"}
+    del zookeeper.data["/config/topics/gamma"]
+    zookeeper.data["/config/brokers/<default>"] = (
+        '{"version":1,"config":{"log.retention.ms":"-1","num.io.threads":"3"}}'
+    )
+    again = topic_settings_of(zookeeper)
+    assert again["gamma"] == {"retention.ms": "-1"}
+    zookeeper.data["/config/topics/alpha"] = "{"
+    with pytest.raises(ValueError, match="/config/topics/alpha is not what Kafka writes there"):
+        topic_settings_of(zookeeper)
+    zookeeper.data = {"/": None}
+    with pytest.raises(ValueError, match="chroot"):
+        topic_settings_of(zookeeper)
+
+
+def test_a_copy_of_the_directory_without_its_record_is_unknown_again(
+    directory: Path, tmp_path: Path
+) -> None:
+    run(directory, "--yes")
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("ottla-*"))
+    assert overrides(copy) == {}

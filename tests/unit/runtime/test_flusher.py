@@ -1,0 +1,48 @@
+"""The flusher, a round at a time."""
+
+import errno
+import threading
+
+from ottla.broker.topics import NewTopic
+from ottla.runtime.flusher import Flusher
+from ottla.testing import FakeClock
+from ottla.testing.faults import FaultPlan, FaultyFileSystem
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
+
+
+def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system, log_flush_interval_ms="0")
+    broker.create_topic(NewTopic(name="t"))
+    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.write_out()
+    plan = FaultPlan(at_call=0, error=OSError(errno.EIO, "broken"), is_lasting=True)
+    told: list[bool] = []
+    flusher = Flusher(
+        broker,
+        FaultyFileSystem(file_system, plan),
+        clock=FakeClock(),
+        lock=threading.RLock(),
+        on_failure=lambda: told.append(broker.is_offline),
+    )
+    flusher.flush_due()
+    assert told == [True]
+    flusher.flush_due()
+    assert told == [True]
+
+
+def test_a_clock_that_is_set_back_holds_no_flush_up() -> None:
+    file_system, clock = disk("/d"), FakeClock()
+    broker = open_broker(file_system, log_flush_interval_ms="1000")
+    flusher = Flusher(
+        broker, file_system, clock=clock, lock=threading.RLock(), on_failure=lambda: None
+    )
+    broker.create_topic(NewTopic(name="t"))
+    log = broker.topics.partition("t", 0).log
+    for _ in range(2):
+        broker.append("t", 0, batch(), now_ms=clock.now_ms())
+        broker.write_out()
+        clock.advance(1000)
+        flusher.flush_due()
+        assert log.offsets.recovery_point == log.log_end_offset
+        clock.step(-3_600_000)
