@@ -30,7 +30,7 @@ BROKER = {
     "coordinator": "shard timers",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
-    "record": "batch",
+    "record": "batch layout",
     "server": "call connection dispatch eager_wait listener metering outbox turns",
     "server/handlers": "produce",
     "storage/files": "log_file",

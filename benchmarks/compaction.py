@@ -28,8 +28,8 @@ from ottla.broker.topics import NewTopic
 from ottla.codec.crc32c import crc32c
 from ottla.embedded.log import open_broker
 from ottla.record import scan
-from ottla.record.batch import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.record.builder import RecordBatchBuilder
+from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.storage.compaction import vector_sieve
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
 from ottla.storage.compaction.replacement import remove_cleaned

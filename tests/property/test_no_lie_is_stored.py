@@ -20,9 +20,10 @@ from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint
 from ottla.config.topic import TopicConfig
 from ottla.record import records_check
-from ottla.record.batch import HEADER, Batch, InvalidBatchError, RecordBatch, iter_batches
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
+from ottla.record.layout import HEADER
 from ottla.record.legacy import CRC_END, ENTRY, build_message
 from ottla.record.record import read_records, unpacked_payload
 from ottla.storage.log.append import InvalidRecordsError

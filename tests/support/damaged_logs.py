@@ -7,8 +7,9 @@ from functools import cache
 
 from ottla.base.files import join, read_file
 from ottla.codec.crc32c import crc32c
-from ottla.record.batch import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION, iter_batches
+from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.record.layout import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import (
     log_file_name,

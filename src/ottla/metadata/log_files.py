@@ -24,6 +24,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.control import ControlRecordType, control_type
+from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH
 from ottla.record.record import read_records
 
 ABOUT_NODES = frozenset(
@@ -153,7 +154,7 @@ def _is_torn(content: bytes, position: int) -> bool:
     """Whether nothing follows but a batch without its end, or zeros that were allocated."""
     if not any(content[position:]):
         return True
-    if len(content) - position < 12:
+    if len(content) - position < LENGTH_END:
         return True
-    size = int.from_bytes(content[position + 8 : position + 12], "big", signed=True)
-    return position + 12 + size > len(content)
+    length: int = OFFSET_AND_LENGTH.unpack_from(content, position)[1]
+    return position + LENGTH_END + length > len(content)

@@ -26,7 +26,8 @@ from ottla.embedded.log import open_broker
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging
-from ottla.record.batch import LENGTH_END, OFFSET_AND_LENGTH, Batch
+from ottla.record.batch import Batch
+from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import (
     delete_records_before,

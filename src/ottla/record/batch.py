@@ -15,39 +15,23 @@ from ottla.base.errors import OttlaError
 from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
 from ottla.codec.crc32c import crc32c
-
-HEADER = struct.Struct(
-    ">"
-    "q"  # base offset
-    "i"  # batch length: bytes behind this field
-    "i"  # partition leader epoch
-    "b"  # magic
-    "I"  # CRC-32C of all that follows
-    "h"  # attributes
-    "i"  # last offset delta
-    "q"  # base timestamp, or the delete horizon
-    "q"  # largest timestamp
-    "q"  # producer id
-    "h"  # producer epoch
-    "i"  # base sequence
-    "i"  # record count
+from ottla.record.layout import (
+    ATTRIBUTES,
+    ATTRIBUTES_POSITION,
+    BASE_OFFSET,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LEADER_EPOCH,
+    LEADER_EPOCH_POSITION,
+    LENGTH_END,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    OFFSET_AND_LENGTH,
+    TIMESTAMP,
 )
-assert HEADER.size == 61
 
-BASE_OFFSET = struct.Struct(">q")
-LEADER_EPOCH = struct.Struct(">i")
-CRC = struct.Struct(">I")
-ATTRIBUTES = struct.Struct(">h")
-TIMESTAMP = struct.Struct(">q")
-OFFSET_AND_LENGTH = struct.Struct(">qi")
-assert OFFSET_AND_LENGTH.size == 12
-
-LENGTH_END: Final = 12
-LEADER_EPOCH_POSITION: Final = 12
-MAGIC_POSITION: Final = 16
-CRC_POSITION: Final = 17
-ATTRIBUTES_POSITION: Final = 21
-MAX_TIMESTAMP_POSITION: Final = 35
 MIN_LEGACY_SIZE: Final = 26
 MAX_SEQUENCE = 2**31 - 1
 
@@ -192,7 +176,7 @@ class RecordBatch:
         self.size = length + LENGTH_END
         if self.magic != 2:
             raise InvalidBatchError(f"magic {self.magic} instead of 2")
-        if self.size < HEADER.size:
+        if self.size < HEADER_SIZE:
             raise InvalidBatchError(f"a size of {self.size} bytes is less than a header")
         if self.last_offset_delta < 0:
             raise InvalidBatchError(f"a last offset delta of {self.last_offset_delta}")
@@ -241,7 +225,7 @@ class RecordBatch:
     @property
     def payload(self) -> memoryview:
         """The records as they are stored, compressed or not."""
-        start = self.position + HEADER.size
+        start = self.position + HEADER_SIZE
         return memoryview(self.buffer)[start : self.position + self.size]
 
     def bytes_view(self) -> memoryview:

@@ -11,12 +11,8 @@ from ottla.codec.compression import Compression, compress
 from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint, write_varlong
 from ottla.record.batch import (
-    ATTRIBUTES_POSITION,
     CONTROL_BIT,
-    CRC_POSITION,
     DELETE_HORIZON_BIT,
-    HEADER,
-    LENGTH_END,
     LOG_APPEND_TIME_BIT,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -26,6 +22,14 @@ from ottla.record.batch import (
     TRANSACTIONAL_BIT,
     RecordBatch,
     TimestampType,
+)
+from ottla.record.layout import (
+    ATTRIBUTES_POSITION,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -67,7 +71,7 @@ class RecordBatchBuilder:
     @property
     def size_estimate(self) -> int:
         """Bytes so far, before compression."""
-        return HEADER.size + len(self._records)
+        return HEADER_SIZE + len(self._records)
 
     def append(
         self,
@@ -125,12 +129,12 @@ class RecordBatchBuilder:
         last = self._next_offset - 1 if last_offset is None else last_offset
         assert last >= self.base_offset, "a batch covers at least one offset"
         payload = compress(self.compression, self._records, self.compression_level)
-        batch = bytearray(HEADER.size)
+        batch = bytearray(HEADER_SIZE)
         HEADER.pack_into(
             batch,
             0,
             self.base_offset,
-            HEADER.size - LENGTH_END + len(payload),
+            HEADER_SIZE - LENGTH_END + len(payload),
             self.leader_epoch,
             2,
             0,
@@ -144,8 +148,7 @@ class RecordBatchBuilder:
             self.record_count,
         )
         batch += payload
-        crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
-        batch[CRC_POSITION:ATTRIBUTES_POSITION] = crc.to_bytes(4, "big")
+        CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
         return bytes(batch)
 
     def _attributes(self) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ottla.record.batch import HEADER
 from ottla.record.builder import MAX_RECORD_OVERHEAD
+from ottla.record.layout import HEADER_SIZE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ class PackedRecords:
     @property
     def size(self) -> int:
         """Bytes of the batch, if it is not compressed."""
-        return HEADER.size + len(self.payload)
+        return HEADER_SIZE + len(self.payload)
 
 
 def pack_records(
@@ -75,7 +75,7 @@ def pack_records(
     keys, values = _Field.of(columns.key, row_count), _Field.of(columns.value, row_count)
     tail, tail_sizes = _tail(columns.headers, row_count)
     body_sizes = keys.sizes + values.sizes + tail_sizes
-    starts = _batch_starts(partitions, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER.size)
+    starts = _batch_starts(partitions, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER_SIZE)
     counts = np.diff(np.append(starts, row_count))
     offset_delta = np.arange(row_count) - np.repeat(starts, counts)
     packed = _joined(keys, values, (tail, body_sizes), offset_delta)

@@ -8,13 +8,13 @@ that are not one after the other (Kafka numbers the records of a compressed batc
 those of a plain one).
 """
 
-import struct
 from typing import Any, Final
 
 from ottla.base.files import Buffer
 from ottla.config.setting import INT32_MAX, INT64_MAX
-from ottla.record.batch import HEADER, LENGTH_END, NO_TIMESTAMP
+from ottla.record.batch import NO_TIMESTAMP
 from ottla.record.compiled import compiled
+from ottla.record.layout import HEADER_SIZE, LENGTH_END, LENGTH_POSITION, struct_of
 
 HAS_NULL_KEY: Final = 1
 IS_OUT_OF_RANGE: Final = 2
@@ -49,8 +49,9 @@ TWO_BYTES_MAX: Final = 0x3FFF
 NEAR_MS: Final = 1 << 62
 """Times from which a record of a usual batch cannot be out of an int64's range."""
 
-_unpack_header = struct.Struct(">8xi15xqq14xi").unpack_from
-"""The batch's length, base timestamp, largest timestamp and count: see `HEADER`."""
+_unpack_header: Final = struct_of(
+    "length", "base_timestamp", "max_timestamp", "record_count"
+).unpack_from
 
 ANY_TIME: Final = (-INT64_MAX - 1, INT64_MAX)
 
@@ -65,9 +66,9 @@ def check_records_plainly(
     buffer: Buffer, position: int, unpacked: Buffer | None, earliest_ms: int, latest_ms: int
 ) -> Found:
     """Walks the records of the batch at `position`, or those that it was unpacked to."""
-    length, base_ms, max_ms, count = _unpack_header(buffer, position)
+    length, base_ms, max_ms, count = _unpack_header(buffer, position + LENGTH_POSITION)
     if unpacked is None:
-        start, end = position + HEADER.size, position + LENGTH_END + length
+        start, end = position + HEADER_SIZE, position + LENGTH_END + length
         if end > len(buffer):
             raise IndexError("the batch is not wholly in the buffer")
         data = bytes(buffer[start:end])

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, VarintError, read_varint
-from ottla.record.batch import HEADER, InvalidBatchError, RecordBatch
+from ottla.record.batch import InvalidBatchError, RecordBatch
 from ottla.record.compiled import compiled
+from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import unpacked_payload
 
 Positions = NDArray[np.int64]
@@ -66,7 +67,7 @@ def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload
     if all(one.compression is Compression.NONE for one in batches):
         first, last = batches[0], batches[-1]
         buffer = memoryview(first.buffer)[first.position : last.position + last.size]
-        places = [(one.position + HEADER.size, one.position + one.size) for one in batches]
+        places = [(one.position + HEADER_SIZE, one.position + one.size) for one in batches]
         shift = first.position
     else:
         pieces = [unpacked_payload(one) for one in batches]

@@ -13,22 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.base.files import File
-from ottla.record.batch import (
-    HEADER,
-    LENGTH_END,
-    MAGIC_POSITION,
-    MIN_LEGACY_SIZE,
-    OFFSET_AND_LENGTH,
-    Batch,
-    InvalidBatchError,
-    batch_at,
-)
+from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at
+from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
 
 WINDOW_SIZE = 1 << 20
 MAX_OFFSETS = 1 << 31
 """What a segment's offsets span at the most: the indexes have 4 bytes for them."""
 
-EMPTY_PREFIX = bytes(12)
+EMPTY_PREFIX = bytes(LENGTH_END)
 """No batch begins so: at least its length is above zero."""
 
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -99,7 +91,7 @@ class _Scan:
         return ScannedBatch(position, batch)
 
     def _header(self, position: int) -> Batch:
-        return batch_at(self._read(position, HEADER.size))
+        return batch_at(self._read(position, HEADER_SIZE))
 
     def _whole_batch(self, position: int, size: int) -> Batch:
         rest = self._end - position

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from ottla.record.batch import HEADER, RecordBatch  # noqa: E402
+from ottla.record.batch import RecordBatch  # noqa: E402
 from ottla.record.builder import RecordBatchBuilder  # noqa: E402
+from ottla.record.layout import HEADER  # noqa: E402
 from ottla.record.packing import RecordColumns, pack_records  # noqa: E402
 from ottla.record.partitioner import partition_for_key, partitions_for_keys  # noqa: E402
 

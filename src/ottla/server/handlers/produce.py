@@ -9,7 +9,6 @@ Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validate
 """
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
@@ -18,6 +17,7 @@ from ottla.base.files import Buffer
 from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
 from ottla.broker.topics import INTERNAL_TOPICS
+from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -27,6 +27,14 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
+)
+from ottla.record.batch import CODEC_MASK, TRANSACTIONAL_BIT
+from ottla.record.layout import (
+    ATTRIBUTES_END,
+    LENGTH_END,
+    LENGTH_POSITION,
+    PRODUCER_POSITION,
+    struct_of,
 )
 from ottla.server.call import Call, Later
 from ottla.server.fencing import refusal_of_write
@@ -42,29 +50,8 @@ FIRST_ABORTABLE_VERSION: Final = 11
 FIRST_ADDING_VERSION: Final = 12
 FIRST_TOPIC_ID_VERSION: Final = 13
 
-BATCH_START = Struct(
-    ">q"  # base offset
-    "i"  # size of what follows
-    "i"  # partition leader epoch
-    "b"  # magic
-    "I"  # CRC
-    "h"  # attributes
-)
-assert BATCH_START.size == 23
-
-SIZE_BEFORE_SIZE: Final = 12
-COMPRESSION_MASK: Final = 0x07
-ZSTD: Final = 4
-TRANSACTIONAL_BIT: Final = 0x10
-
-PRODUCER = Struct(
-    ">q"  # producer id
-    "h"  # producer epoch
-    "i"  # base sequence
-)
-assert PRODUCER.size == 14
-
-PRODUCER_POSITION: Final = 43
+BATCH_START: Final = struct_of("length", "magic", "attributes")
+PRODUCER: Final = struct_of("producer_id", "producer_epoch", "base_sequence")
 
 MANY: Final = 50
 """Partitions that are appended to in less than 5 ms."""
@@ -192,20 +179,20 @@ def _check_batch(records: Buffer, api_version: int) -> bool:
 
     Returns whether it belongs to a transaction.
     """
-    if len(records) < BATCH_START.size:
+    if len(records) < ATTRIBUTES_END:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
-    _, size, _, magic, _, attributes = _unpack_start(records)
+    length, magic, attributes = _unpack_start(records, LENGTH_POSITION)
     if magic != 2:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Version {api_version} of the request carries batches of magic 2, not {magic}.",
         )
-    if size + SIZE_BEFORE_SIZE < len(records):
+    if length + LENGTH_END < len(records):
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Version {api_version} of the request carries one batch per partition.",
         )
-    if attributes & COMPRESSION_MASK == ZSTD and api_version < FIRST_ZSTD_VERSION:
+    if api_version < FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return bool(attributes & TRANSACTIONAL_BIT)
 

@@ -23,7 +23,7 @@ from ottla.base.files import (
     replace_file,
 )
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
+from ottla.record.layout import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
 from ottla.storage.diagnosis import rebuild
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan, plan_repair

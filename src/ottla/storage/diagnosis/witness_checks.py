@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import File, FileSystem, join, read_file
-from ottla.record.batch import BASE_OFFSET
+from ottla.record.layout import BASE_OFFSET
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.files.filenames import log_file_name, witness_file_name
 from ottla.storage.files.sealed import unsealed

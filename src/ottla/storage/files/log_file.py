@@ -8,35 +8,20 @@ batch that fails its check. Kafka's counterpart: `FileRecords`.
 import errno
 import logging
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem, is_shortage
-from ottla.record.batch import BASE_OFFSET, Batch, InvalidBatchError, batch_at
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.record.layout import BASE_OFFSET, HEADER_SIZE, LENGTH_END, MAGIC_END, struct_of
 
 logger = logging.getLogger(__name__)
 
-HEADER_CHUNK_SIZE = 4096 + 61
+HEADER_CHUNK_SIZE: Final[int] = 4096 + HEADER_SIZE
 """Bytes read at once while walking headers: an index interval, so that most lookups read once."""
 
-MIN_HEADER_SIZE: Final = 61
-"""Enough bytes to tell any batch's offsets, size and magic."""
-
-PLACE = Struct(
-    ">q"  # base offset
-    "i"  # bytes behind this field
-    "4x"  # leader epoch
-    "b"  # magic
-    "6x"  # checksum and attributes
-    "i"  # last offset delta
-)
-assert PLACE.size == 27
+PLACE: Final = struct_of("base_offset", "length", "magic", "last_offset_delta")
 """What of a v2 header it takes to step over the batch."""
-
-SIZE_END: Final = 12
-LEAST_READABLE: Final = 17
-"""Up to and with the magic."""
 
 
 class LogFile:
@@ -207,7 +192,7 @@ class LogFile:
 
         Raises `CorruptionError` when there is none.
         """
-        header = self._header_at(self.read(position, MIN_HEADER_SIZE), 0, position)
+        header = self._header_at(self.read(position, HEADER_SIZE), 0, position)
         return self._header_at(self.read(position, header.size), 0, position)
 
     def headers(self, position: int = 0, until: int | None = None) -> Iterator[tuple[int, Batch]]:
@@ -217,11 +202,11 @@ class LogFile:
         """
         end = self.written_size if until is None else min(until, self.written_size)
         chunk, chunk_start = b"", position
-        while position + MIN_HEADER_SIZE <= end or position < end:
+        while position + HEADER_SIZE <= end or position < end:
             inside = position - chunk_start
-            if inside + MIN_HEADER_SIZE > len(chunk):
+            if inside + HEADER_SIZE > len(chunk):
                 chunk, chunk_start, inside = self.read(position, HEADER_CHUNK_SIZE), position, 0
-            if len(chunk) - inside < LEAST_READABLE:
+            if len(chunk) - inside < MAGIC_END:
                 return
             header = self._header_at(chunk, inside, position)
             if position + header.size > end:
@@ -235,7 +220,7 @@ class LogFile:
         if not 0 <= position < end:
             return None
         try:
-            header = batch_at(self.read(position, MIN_HEADER_SIZE), 0)
+            header = batch_at(self.read(position, HEADER_SIZE), 0)
         except InvalidBatchError:
             return None
         return header if position + header.size <= end else None
@@ -252,20 +237,20 @@ class LogFile:
         chunk, chunk_start, chunk_size = b"", position, HEADER_CHUNK_SIZE
         while position < end:
             inside = position - chunk_start
-            if inside + MIN_HEADER_SIZE > len(chunk):
+            if inside + HEADER_SIZE > len(chunk):
                 # Not beyond the end, where a second call would have to say so.
                 size = min(chunk_size, end - position)
                 chunk, chunk_start, inside = self.read(position, size), position, 0
                 # Behind the first chunk lies the successor of a batch as large: one header will do.
-                chunk_size = MIN_HEADER_SIZE
-            if len(chunk) >= inside + MIN_HEADER_SIZE:
+                chunk_size = HEADER_SIZE
+            if len(chunk) >= inside + HEADER_SIZE:
                 base_offset, length, magic, delta = PLACE.unpack_from(chunk, inside)
-                size = length + SIZE_END
-                is_sound = magic == 2 and delta >= 0 and MIN_HEADER_SIZE <= size <= end - position
+                size = length + LENGTH_END
+                is_sound = magic == 2 and delta >= 0 and HEADER_SIZE <= size <= end - position
                 if is_sound and 0 <= base_offset < offset - delta:
                     position += size
                     continue
-            elif len(chunk) - inside < LEAST_READABLE:
+            elif len(chunk) - inside < MAGIC_END:
                 return None
             # The wanted batch, one of an old format, or nonsense.
             header = self._header_at(chunk, inside, position)

@@ -27,6 +27,12 @@ from ottla.base.files import (
 )
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import InvalidBatchError
+from ottla.record.layout import (
+    LAST_OFFSET_DELTA,
+    LAST_OFFSET_DELTA_POSITION,
+    LENGTH_END,
+    struct_of,
+)
 from ottla.storage.files.sealed import read_sealed, sealed
 from ottla.storage.index.transaction_index import ENTRY, TransactionIndex
 
@@ -46,17 +52,10 @@ BLOCK = Struct(
 )
 assert BLOCK.size == 8
 
-HEAD = Struct(
-    ">"
-    "q"  # base offset
-    "i"  # bytes behind this field
-    "i"  # leader epoch (in the old formats the checksum)
-    "b"  # magic
-)
-assert HEAD.size == 17
+HEAD = struct_of("base_offset", "length", "leader_epoch", "magic")
+"""In the old formats the checksum has the leader epoch's place."""
 
 VERSION = 0
-SIZE_END = 12
 BLOCK_SIZE = 1 << 15
 """A block ends with the batch that fills so many bytes."""
 CHUNK_SIZE = 1 << 16
@@ -200,7 +199,7 @@ def _heads(read: Read, start: int, end: int) -> dict[int, bytes] | None:
         head = chunk[inside : inside + HEAD.size]
         if len(head) < HEAD.size:
             return None
-        size = HEAD.unpack(head)[1] + SIZE_END
+        size = HEAD.unpack(head)[1] + LENGTH_END
         if size < HEAD.size:
             return None
         heads[position] = head
@@ -223,13 +222,13 @@ def _wrong_place(read: Read, begin: int, block: Block, heads: dict[int, bytes]) 
 
 def _mended(read: Read, position: int, head: bytes) -> WrongPlace:
     base_offset, length, epoch, _ = HEAD.unpack(head)
-    last_delta = int.from_bytes(read(position + 23, 4), "big", signed=True)
+    delta = read(position + LAST_OFFSET_DELTA_POSITION, LAST_OFFSET_DELTA.size)
     return WrongPlace(
         position=position,
-        end=position + length + SIZE_END,
+        end=position + length + LENGTH_END,
         base_offset=base_offset,
         epoch=epoch,
-        offset_count=last_delta + 1,
+        offset_count=LAST_OFFSET_DELTA.unpack(delta)[0] + 1,
     )
 
 

@@ -10,12 +10,12 @@ Kafka serves such batches as they are. What cannot be told is in docs/durability
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import NO_LEADER_EPOCH, InvalidBatchError
+from ottla.record.layout import HEADER_SIZE, LENGTH_END, struct_of
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.files.index_witnesses import IndexWitnesses
 from ottla.storage.files.log_file import LogFile
@@ -28,20 +28,9 @@ from ottla.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
 
-PLACE = Struct(
-    ">"
-    "q"  # base offset
-    "i"  # bytes behind this field
-    "i"  # leader epoch
-    "b"  # magic
-    "6x"  # checksum and attributes
-    "i"  # last offset delta
-)
-assert PLACE.size == 27
+PLACE = struct_of("base_offset", "length", "leader_epoch", "magic", "last_offset_delta")
 """What of a v2 header tells a batch's place in the log."""
 
-SIZE_END = 12
-MIN_SIZE = 61
 CHUNK_SIZE = 1 << 16
 SMALL_SIZE = 1 << 14
 """Batches below it are looked at many at a time, larger ones header by header."""
@@ -347,14 +336,14 @@ def places(log: LogFile, position: int) -> Iterator[Place]:
     chunk, chunk_start, size = b"", position, 0
     while position < end:
         inside = position - chunk_start
-        if inside + MIN_SIZE > len(chunk):
-            chunk = log.read(position, CHUNK_SIZE if size < SMALL_SIZE else MIN_SIZE)
+        if inside + HEADER_SIZE > len(chunk):
+            chunk = log.read(position, CHUNK_SIZE if size < SMALL_SIZE else HEADER_SIZE)
             chunk_start, inside = position, 0
         is_v2 = False
-        if inside + MIN_SIZE <= len(chunk):
+        if inside + HEADER_SIZE <= len(chunk):
             base_offset, length, epoch, magic, delta = PLACE.unpack_from(chunk, inside)
-            size = length + SIZE_END
-            is_v2 = magic == 2 and delta >= 0 and size >= MIN_SIZE
+            size = length + LENGTH_END
+            is_v2 = magic == 2 and delta >= 0 and size >= HEADER_SIZE
         if is_v2:
             place = Place(position, size, base_offset, base_offset + delta, epoch)
         else:

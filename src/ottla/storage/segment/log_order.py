@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import BASE_OFFSET, Batch, InvalidBatchError, RecordBatch
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
+from ottla.record.layout import BASE_OFFSET
 from ottla.record.record import Record, read_records
 from ottla.storage.files.log_file import LogFile
 

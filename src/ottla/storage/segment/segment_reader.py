@@ -7,18 +7,17 @@ has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segm
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
-from ottla.record.batch import (
-    HEADER,
+from ottla.record.batch import MIN_LEGACY_SIZE, InvalidBatchError, batch_at
+from ottla.record.layout import (
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LAST_OFFSET_DELTA_POSITION,
     LENGTH_END,
     MAGIC_POSITION,
-    MIN_LEGACY_SIZE,
     OFFSET_AND_LENGTH,
-    InvalidBatchError,
-    batch_at,
 )
 from ottla.storage.files.filenames import (
     MAX_OFFSET,
@@ -30,9 +29,6 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.index.offset_index import OffsetIndex
-
-LAST_OFFSET_DELTA = Struct(">i")
-DELTA_POSITION = 23
 
 REGION_SIZE = 1024 * 1024
 """Bytes read at once, unless a single batch is larger."""
@@ -300,7 +296,7 @@ class SegmentReader:
             offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
             size = length + LENGTH_END
             is_legacy = chunk[start + MAGIC_POSITION] < 2
-            if size < (MIN_LEGACY_SIZE if is_legacy else HEADER.size):
+            if size < (MIN_LEGACY_SIZE if is_legacy else HEADER_SIZE):
                 raise CorruptionError(self.log.path, position + start, "there is no batch")
             if start + size > len(chunk):
                 return _WholeBatches(start, last_offset, size)
@@ -316,7 +312,9 @@ class SegmentReader:
                 return _WholeBatches(start, last_offset, None)
             last_offset = offset
             if not is_legacy:
-                last_offset += LAST_OFFSET_DELTA.unpack_from(chunk, start + DELTA_POSITION)[0]
+                last_offset += LAST_OFFSET_DELTA.unpack_from(
+                    chunk, start + LAST_OFFSET_DELTA_POSITION
+                )[0]
             # No checksum covers a base offset: only its neighbours can contradict it.
             if not span.next_offset <= offset <= last_offset < span.limit:
                 raise self._out_of_place(position + start, offset, last_offset)

@@ -4,8 +4,9 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, parent_directory, read_file, replace_file
-from ottla.record.batch import LEADER_EPOCH_POSITION, iter_batches
+from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
+from ottla.record.layout import LEADER_EPOCH_POSITION
 from ottla.storage.compaction.compaction import DamagedSegmentError
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.dump import dump_file

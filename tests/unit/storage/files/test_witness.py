@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
-from ottla.record.batch import BASE_OFFSET
+from ottla.record.layout import BASE_OFFSET
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.rows import PropertyRow
 from ottla.storage.directory.log_directory import LogDirectory
