@@ -21,17 +21,19 @@ SCANS = {
 }
 
 BROKER = {
-    "base": "clock files moment",
-    "broker": (
-        "background broker coordination jobs moves partition pauses removals topics transactions"
-        " waiting"
-    ),
+    "base": "clock files timers timestamps",
+    "broker": "background broker waiting",
+    "broker/groups": "coordinator",
+    "broker/log_jobs": "jobs moves",
+    "broker/quotas": "throttled_clients",
+    "broker/topics": "partition removals topics",
+    "broker/transactions": "coordinator",
     "codec": "crc32c primitives",
-    "coordinator": "shard timers",
+    "coordinator": "shard",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch layout",
-    "server": "call connection dispatch eager_wait listener metering outbox turns",
+    "server": ("busy_poll connection dispatch listener metering request_context send_queue turns"),
     "server/handlers": "produce",
     "storage/files": "log_file",
     "storage/index": "offset_index sparse_index time_index unindexed",

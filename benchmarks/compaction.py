@@ -21,10 +21,10 @@ from benchmarks.requests import one_by_one
 from benchmarks.wire import Producing
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsFileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.cleaner import CleaningTask
-from ottla.broker.topics import NewTopic
+from ottla.broker.log_jobs.cleaner import CleaningTask
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
 from ottla.embedded.log import open_broker
 from ottla.record import scan

@@ -15,7 +15,7 @@ from benchmarks.report import Report, add_figure, figures_report
 from benchmarks.wire import frame_of
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message
 from ottla.embedded.log import Log, open_broker
@@ -31,8 +31,8 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.call import Peer
 from ottla.server.dispatch import Dispatcher
+from ottla.server.request_context import Peer
 
 PEER = Peer(("127.0.0.1", 9092), "127.0.0.1")
 TOPIC = "bench"

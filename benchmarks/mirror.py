@@ -12,7 +12,7 @@ from benchmarks.logs import CHANCE, now_ms
 from benchmarks.measuring import MEGABYTE, Scale, seconds_of
 from benchmarks.report import Report, add_figure, figures_report
 from ottla.base.clock import SystemClock
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.embedded.log import open_broker
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions

@@ -9,9 +9,9 @@ from benchmarks.logs import now_ms
 from benchmarks.measuring import Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.clock import SystemClock
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.command import keep_out_of_collections
 from ottla.embedded.log import Log, open_broker
 from ottla.record.builder import RecordBatchBuilder

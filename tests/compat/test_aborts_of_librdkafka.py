@@ -15,7 +15,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import Producer
 
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import read_request_header

@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
 )
 
 from ottla.base.clock import SystemClock, read_clock
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     HeartbeatAnswer,

@@ -18,9 +18,9 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from ottla.base.clock import SystemClock
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from tests.integration.cli.support import serving as serving_process
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving

@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ottla.base.files import OsFileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.codec.compression import Compression
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import opening
-from ottla.broker.coordination import GroupCoordinator
+from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.startup import opening
 from ottla.cli.topic import records
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.record.record import Record

@@ -14,7 +14,7 @@ import pytest
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import (
     CrashMode,

@@ -12,7 +12,7 @@ from unittest import mock
 
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
@@ -146,7 +146,7 @@ class Served:
 
 def few_partitions() -> Any:
     """Garbage that asks for many partitions gets fewer than otherwise: that is no news."""
-    return mock.patch("ottla.broker.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT)
+    return mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT)
 
 
 def _broker() -> Broker:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ottla.base.files import OsFileSystem
+from ottla.broker.adoption.handover import HandoverOptions, plan_handover, write_handover
+from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.broker import Broker
-from ottla.broker.config_changes import Alteration, ConfigChange
-from ottla.broker.handover import HandoverOptions, plan_handover, write_handover
-from ottla.broker.metadata_log import metadata_file_sizes, read_metadata_log
-from ottla.broker.topics import NewTopic
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.topics.topics import NewTopic
 from ottla.embedded.log import new_id
 from ottla.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from ottla.metadata.image import MetadataImage

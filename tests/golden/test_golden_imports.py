@@ -14,11 +14,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import uuid_text
-from ottla.base.moment import Moment
-from ottla.broker.adoption_file import ADOPTION_FILE_NAME
+from ottla.base.timestamps import Moment
+from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
-from ottla.broker.config_changes import Alteration, ConfigChange
-from ottla.broker.topics import NewTopic
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.topics.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records

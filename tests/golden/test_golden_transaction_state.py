@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base.moment import Moment
-from ottla.broker.markers import Marker
-from ottla.broker.topics import NewTopic
+from ottla.base.timestamps import Moment
+from ottla.broker.topics.topics import NewTopic
+from ottla.broker.transactions.markers import Marker
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.transaction.machine import TransactionMachine

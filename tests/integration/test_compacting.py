@@ -15,12 +15,12 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.cleaner import CleaningTask
-from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
-from ottla.broker.settings import ConfigSource
-from ottla.broker.topics import NewTopic
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.log_jobs.cleaner import CleaningTask
+from ottla.broker.topics.topics import NewTopic
 from ottla.embedded.log import open_broker
 from ottla.runtime import cleaning_process
 from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine

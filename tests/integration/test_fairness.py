@@ -16,7 +16,7 @@ from benchmarks.fairness import largest_of
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
 from ottla.config.listeners import Listener

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.base.errors import ApiError
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from tests.property.test_no_lie_is_stored import (
     CODECS,

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.background import Preparation, Prepared, carry_out
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.embedded import log as embedded
 from ottla.protocol.api_keys import ApiKey

@@ -13,8 +13,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import OsFileSystem
-from ottla.base.moment import Moment
-from ottla.broker.topics import NewTopic
+from ottla.base.timestamps import Moment
+from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

@@ -16,8 +16,8 @@ from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem, base_name, parent_directory
 from ottla.broker.broker import Broker
-from ottla.broker.opening import BrokerOptions
-from ottla.broker.topics import NewTopic
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord

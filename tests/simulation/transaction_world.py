@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.markers import FIRST_EPOCH_BUMP_VERSION
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
+from ottla.broker.transactions.markers import FIRST_EPOCH_BUMP_VERSION
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim

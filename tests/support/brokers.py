@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.opening import BrokerOptions
+from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import broker_config
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.consumer_protocol import (

@@ -14,9 +14,9 @@ from typing import Any
 from unittest import mock
 
 from ottla.base.errors import ProtocolError
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.fields import Field
 from ottla.codec.primitives import Output
@@ -28,8 +28,8 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.apis import APIS
-from ottla.server.call import Later
 from ottla.server.dispatch import Dispatcher
+from ottla.server.request_context import Later
 from tests.support.asking import PEER
 from tests.support.brokers import NOW_MS, batch
 from tests.support.random_messages import RANGES
@@ -117,7 +117,7 @@ class HostileClient:
             shutil.rmtree(self._directory)
             self._begin()
         request = Filler(self.told, version, chance).fill(request_class(api_key))
-        with mock.patch("ottla.broker.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
+        with mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
             self._send(request, version)
             self.at = Moment(
                 now_ms=self.at.now_ms, monotonic_ms=self.at.monotonic_ms + chance.choice(STEPS_MS)

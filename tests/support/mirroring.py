@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ottla.base.files import FileSystem, join
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.partition import Partition
+from ottla.broker.topics.partition import Partition
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch, open_broker
 

@@ -14,7 +14,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
 from ottla.broker.broker import Broker
-from ottla.broker.opening import BrokerOptions
+from ottla.broker.startup.opening import BrokerOptions
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.config.broker import broker_config

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.transaction.machine import TransactionMachine

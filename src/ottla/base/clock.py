@@ -6,7 +6,7 @@ Everything below the shells takes `now_ms`; a shell holds a `Clock` and hands it
 import time
 from typing import Protocol
 
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 
 
 class Clock(Protocol):

@@ -11,14 +11,14 @@ from typing import Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.turns import in_turns
-from ottla.broker.cluster_file import QuotaEntity
-from ottla.broker.cluster_store import ClusterStore
-from ottla.broker.config_changes import Alteration
-from ottla.broker.quota_changes import QuotaAlteration, QuotaFilter
-from ottla.broker.quotas import ClientQuotas
-from ottla.broker.settings import BrokerSettings, ConfigSource, check_dynamic
-from ottla.broker.topic_store import TopicStore, storage_failures_answered
-from ottla.broker.topics import INTERNAL_TOPICS, Topic, TopicGrowth, check_growth
+from ottla.broker.configs.cluster_file import QuotaEntity
+from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
+from ottla.broker.topics.topic_store import TopicStore, storage_failures_answered
+from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners

@@ -15,22 +15,26 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.base.turns import PART_SIZE, in_turns
-from ottla.broker.abort_checking import INTERVAL_MS, AbortChecking
 from ottla.broker.admin import Admin
-from ottla.broker.adoption_store import AdoptionStore
-from ottla.broker.auto_creation import AutoCreation
+from ottla.broker.adoption.adoption_store import AdoptionStore
+from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.background import Background, Preparation
-from ottla.broker.cleaner import Cleaner
-from ottla.broker.cluster_store import ClusterStore
-from ottla.broker.coordination import GroupCoordinator
+from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.foreign_settings import FoundSettings, find_settings
-from ottla.broker.jobs import Jobs
-from ottla.broker.moves import Moves
-from ottla.broker.opening import (
+from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.log_jobs.abort_checking import INTERVAL_MS, AbortChecking
+from ottla.broker.log_jobs.cleaner import Cleaner
+from ottla.broker.log_jobs.jobs import Jobs
+from ottla.broker.log_jobs.moves import Moves
+from ottla.broker.log_jobs.retention import Retention
+from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.throttled_clients import Pauses
+from ottla.broker.startup.opening import (
     BrokerOptions,
     OpenedDirectories,
     TopicConfigs,
@@ -38,16 +42,12 @@ from ottla.broker.opening import (
     failing_paths,
     open_directories,
 )
-from ottla.broker.partition import Partition
-from ottla.broker.pauses import Pauses
-from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
-from ottla.broker.quotas import ClientQuotas
-from ottla.broker.removals import SegmentRemovals
-from ottla.broker.retention import Retention
-from ottla.broker.settings import BrokerSettings
-from ottla.broker.topic_store import TopicStore
-from ottla.broker.topics import NewTopic, Topic, partition_count_of
-from ottla.broker.transactions import TransactionCoordinator
+from ottla.broker.topics.auto_creation import AutoCreation
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.removals import SegmentRemovals
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
+from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_directory import LogDirectory

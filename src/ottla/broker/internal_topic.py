@@ -11,7 +11,7 @@ from typing import Protocol
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
 from ottla.base.turns import at_once
-from ottla.broker.topics import NewTopic, Topic, Topics
+from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
-from ottla.broker.foreign_settings import FoundSettings, find_settings
-from ottla.broker.topic_file import TOPIC_FILE_NAME, TopicEntry
-from ottla.broker.topics import topic_config
+from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry
+from ottla.broker.topics.topics import topic_config
 from ottla.cli.server_properties import given_settings
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values

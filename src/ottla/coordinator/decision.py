@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.codec.schema import Message
 
 

@@ -7,10 +7,10 @@ group itself stays as it is until the records are in the log.
 
 from typing import Generic, TypeVar
 
+from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.decision import AnswerT, Decision, Draft
 from ottla.coordinator.offsets.group import Group
-from ottla.coordinator.timers import Due, TimerKey
 
 GroupT = TypeVar("GroupT", bound=Group)
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Hashable, Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.base.moment import Moment
+from ottla.base.timers import Due, TimerKey, Timers
+from ottla.base.timestamps import Moment
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup
@@ -64,7 +65,6 @@ from ottla.coordinator.requests import (
     GroupListing,
     MemberClaim,
 )
-from ottla.coordinator.timers import Due, TimerKey, Timers
 
 AnyGroup = ClassicGroup | ConsumerGroup
 

@@ -22,9 +22,9 @@ from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.base.open_files import max_open_files
 from ottla.broker.broker import Broker
-from ottla.broker.cleaner import CleaningTask
-from ottla.broker.opening import BrokerOptions
-from ottla.broker.topics import NewTopic, Topic
+from ottla.broker.log_jobs.cleaner import CleaningTask
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners

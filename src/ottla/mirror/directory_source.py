@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ottla.base.files import FileSystem
-from ottla.broker.foreign_settings import find_settings
+from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.internal_topic import StoredRecord, latest_records
-from ottla.broker.topics import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
 from ottla.coordinator.offsets.records import (
     OffsetCommitKey,

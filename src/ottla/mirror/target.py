@@ -13,8 +13,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
-from ottla.broker.config_changes import Alteration, ConfigChange
-from ottla.broker.topics import NewTopic, Topic, TopicGrowth
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.client.groups import Committed
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of

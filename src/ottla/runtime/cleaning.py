@@ -15,9 +15,9 @@ from functools import partial
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.cleaner import CleaningTask
+from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.storage.compaction.compaction import (
     CompactionResult,

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ottla.base.files import OsFileSystem
-from ottla.broker.cleaner import CleaningTask
+from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.runtime.cleaning import Throttle
 from ottla.storage.compaction.compaction import (
     CleanedGroup,

@@ -11,9 +11,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.broker.broker import Broker
-from ottla.broker.config_changes import Alteration
-from ottla.broker.settings import ConfigSource
-from ottla.broker.topics import check_name
+from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.topics.topics import check_name
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 
-from ottla.broker.settings import BrokerSettings, ConfigSource, setting_row
-from ottla.broker.topics import Topic
+from ottla.broker.configs.settings import BrokerSettings, ConfigSource, setting_row
+from ottla.broker.topics.topics import Topic
 from ottla.config.broker import broker_settings
 from ottla.config.group import GroupConfig
 from ottla.config.kafka_settings import kafka_settings

@@ -14,8 +14,8 @@ from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
-from ottla.server.call import Later, Peer
-from ottla.server.outbox import Outbox
+from ottla.server.request_context import Later, Peer
+from ottla.server.send_queue import Outbox
 
 MAX_SEND_FILE_SIZE: Final = 1 << 30
 """What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
@@ -19,7 +19,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, Api
-from ottla.server.call import Call, Handler, Later, Peer
+from ottla.server.request_context import Call, Handler, Later, Peer
 from ottla.server.turns import LongAnswer, LongRequests
 
 SHORT_SIZE: Final = 1024

@@ -21,20 +21,20 @@ from time import perf_counter
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
-from ottla.base.moment import Moment
 from ottla.base.open_files import descriptor_limit, max_connections
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
 from ottla.server.background import BackgroundThread
-from ottla.server.call import Later
+from ottla.server.busy_poll import EagerWait, sleep_towards
 from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
-from ottla.server.eager_wait import EagerWait, sleep_towards
-from ottla.server.outbox import TruncatedFileError
+from ottla.server.request_context import Later
 from ottla.server.request_memory import RequestMemory
+from ottla.server.send_queue import TruncatedFileError
 from ottla.server.turns import LongRequest, LongRequests
 
 logger = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ClientRequestQuotaManager
 
 from collections.abc import Callable
 
-from ottla.broker.pauses import Pause
+from ottla.broker.quotas.throttled_clients import Pause
 from ottla.codec.primitives import records_size
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
-from ottla.server.call import Call, Handler, Later
+from ottla.server.request_context import Call, Handler, Later
 
 MonotonicMs = Callable[[], float]
 

@@ -20,7 +20,7 @@ from ottla.base.turns import CURRENT, Turn
 from ottla.broker.waiting import Waiting
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message
-from ottla.server.call import Later
+from ottla.server.request_context import Later
 
 SLICE_S: Final = 0.002
 """How long a request runs before others have their turn."""

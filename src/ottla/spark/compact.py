@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.broker.cleaner import CleaningTask
+from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.spark.task_errors import own_errors
 from ottla.spark.worker import each_number
 from ottla.storage.compaction.compaction import (

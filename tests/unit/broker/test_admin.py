@@ -10,10 +10,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.broker.broker import Broker
-from ottla.broker.cluster_file import CLUSTER_FILE_NAME
-from ottla.broker.config_changes import Alteration, ConfigChange
-from ottla.broker.settings import ConfigSource
-from ottla.broker.topics import NewTopic
+from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.topics.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem

@@ -9,8 +9,8 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.topic_file import TOPIC_FILE_NAME
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
 from ottla.storage.log.partition_log import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem

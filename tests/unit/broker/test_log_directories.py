@@ -9,9 +9,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
-from ottla.broker.config_changes import Alteration, ConfigChange
-from ottla.broker.settings import ConfigSource
-from ottla.broker.topics import NewTopic, TopicGrowth
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.testing import CrashMode, FakeFileSystem

@@ -10,8 +10,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.broker.broker import Broker
-from ottla.broker.topic_file import TOPIC_FILE_NAME, read_topic_file
-from ottla.broker.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, read_topic_file
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.giving_up import give_up

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.base.files import FileSystem
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
 
 HOUR_MS = 3_600_000

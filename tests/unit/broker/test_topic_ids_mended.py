@@ -6,7 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.storage.files.witness import dismiss_witness
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import batch, disk, open_broker

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import join, read_file, replace_file
-from ottla.broker.topic_file import TOPIC_FILE_NAME
-from ottla.broker.topics import CONSUMER_OFFSETS
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics.topics import CONSUMER_OFFSETS
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
@@ -231,7 +231,7 @@ def test_a_topic_made_anew_is_refused(source: SourceLog, target: FakeFileSystem)
 def test_an_id_that_another_topic_of_the_target_has_is_refused(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
-    from ottla.broker.topics import NewTopic
+    from ottla.broker.topics.topics import NewTopic
 
     with target_on(target) as opened:
         taken = source.broker.topics.get("t").topic_id

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic, TopicGrowth
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.layout import CRC_POSITION, LEADER_EPOCH_POSITION
 from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.truncation import delete_records_before, truncate_to

@@ -3,7 +3,7 @@
 import errno
 import threading
 
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.runtime.flusher import Flusher
 from ottla.testing import FakeClock
 from ottla.testing.faults import FaultPlan, FaultyFileSystem

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.cluster_file import quota_entity
-from ottla.broker.quota_changes import QuotaAlteration
-from ottla.broker.topics import NewTopic
+from ottla.broker.configs.cluster_file import quota_entity
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.topics.topics import NewTopic
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
 from ottla.protocol.messages.alter_client_quotas import EntityData as NewEntity
 from ottla.protocol.messages.alter_client_quotas import EntryData as NewEntry
@@ -23,7 +23,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.call import Later
+from ottla.server.request_context import Later
 from ottla.testing import CrashMode
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker

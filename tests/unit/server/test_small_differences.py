@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.broker.topics import TopicGrowth
+from ottla.broker.topics.topics import TopicGrowth
 from ottla.record.builder import RecordBatchBuilder
 from ottla.spark.reading.log_source import source_options
 from ottla.spark.reading.options import parse_options

@@ -11,7 +11,7 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError, UserError
-from ottla.broker.adopting import Prospect, prospects
+from ottla.broker.adoption.prospects import Prospect, prospects
 from ottla.broker.broker import Broker
 from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
 from ottla.cli.log_text import counted
@@ -76,7 +76,7 @@ def adopt_command(
 @contextmanager
 def _not_warned() -> Iterator[None]:
     """What the broker would warn of is what this command is for."""
-    logger = logging.getLogger("ottla.broker.adoption_store")
+    logger = logging.getLogger("ottla.broker.adoption.adoption_store")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -6,7 +6,7 @@ import time
 import click
 
 from ottla.base.files import OsFileSystem
-from ottla.broker.handover import (
+from ottla.broker.adoption.handover import (
     Handover,
     HandoverOptions,
     locked,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, join
-from ottla.broker.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
+from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
 from ottla.cli.explain.retention_text import Setting
 from ottla.cli.log_text import time_text
 from ottla.cli.topic_sources import Directories

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.broker.cleaner_troubles import Trouble, read_troubles
+from ottla.broker.log_jobs.cleaner_troubles import Trouble, read_troubles
 from ottla.cli.asking import Questions
 from ottla.cli.explain.compaction_text import (
     Told,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.broker.cleaner_troubles import Trouble
+from ottla.broker.log_jobs.cleaner_troubles import Trouble
 from ottla.cli.explain.retention_text import Setting, second_text
 from ottla.config.broker import BrokerConfig
 from ottla.storage.compaction.cleanable import Bound

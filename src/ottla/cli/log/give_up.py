@@ -6,7 +6,7 @@ import click
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
-from ottla.broker.topic_file import read_topic_file
+from ottla.broker.topics.topic_file import read_topic_file
 from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import parse_directory_name
 

@@ -74,7 +74,7 @@ def compact_command(
 @contextmanager
 def _told_once() -> Iterator[None]:
     """What goes wrong with a pass is raised as well, and nobody tries it again."""
-    logger = logging.getLogger("ottla.broker.cleaner")
+    logger = logging.getLogger("ottla.broker.log_jobs.cleaner")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

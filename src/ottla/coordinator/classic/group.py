@@ -13,6 +13,7 @@ from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla.coordinator.classic.member import Member
@@ -22,7 +23,6 @@ from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.offsets.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.requests import UNKNOWN_MEMBER, GroupListing, MemberClaim
-from ottla.coordinator.timers import Due, TimerKey
 
 
 class ClassicGroup:

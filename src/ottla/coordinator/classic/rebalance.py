@@ -12,6 +12,7 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.timers import Due, TimerKey
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup, select_protocol
 from ottla.coordinator.classic.member import Member
@@ -27,7 +28,6 @@ from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.records import GroupMetadataKey
 from ottla.coordinator.plan import Plan
 from ottla.coordinator.requests import UNKNOWN_MEMBER, Acknowledgement, MemberClaim
-from ottla.coordinator.timers import Due, TimerKey
 
 logger = logging.getLogger(__name__)
 

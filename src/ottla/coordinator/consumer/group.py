@@ -11,6 +11,7 @@ from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
 from ottla.coordinator.consumer.member import Member
@@ -41,7 +42,6 @@ from ottla.coordinator.offsets.records import (
     TopicMetadata,
 )
 from ottla.coordinator.requests import CONSUMER, GroupListing, MemberClaim
-from ottla.coordinator.timers import Due, TimerKey
 
 
 class ConsumerGroupState(Enum):

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Protocol, Self
 
+from ottla.base.timers import TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.requests import GroupListing, MemberClaim
-from ottla.coordinator.timers import TimerKey
 
 
 class Group(Protocol):

@@ -18,10 +18,10 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.moment import Moment, silent_since_ms
+from ottla.base.timers import Timers
+from ottla.base.timestamps import Moment, silent_since_ms
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
-from ottla.coordinator.timers import Timers
 from ottla.coordinator.transaction.describing import describe
 from ottla.coordinator.transaction.ending import end_producer, fence
 from ottla.coordinator.transaction.initializing import init_producer

@@ -8,8 +8,8 @@ from ottla.protocol.messages.add_offsets_to_transaction import (
     AddOffsetsToTransactionRequest,
     AddOffsetsToTransactionResponse,
 )
-from ottla.server.call import Call
 from ottla.server.fencing import known_code
+from ottla.server.request_context import Call
 
 FIRST_FENCED_VERSION = 2
 

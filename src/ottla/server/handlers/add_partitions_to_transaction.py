@@ -21,8 +21,8 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsToTransactionResponse,
     AddPartitionsTransaction,
 )
-from ottla.server.call import Call
 from ottla.server.fencing import known_code
+from ottla.server.request_context import Call
 
 FIRST_FENCED_VERSION = 2
 FIRST_BATCH_VERSION = 4

@@ -10,14 +10,14 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.quota_changes import QuotaAlteration
+from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntryData,
     EntryResult,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 Names = tuple[tuple[str, str | None], ...]
 

@@ -4,7 +4,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 """
 
 from ottla.base.turns import in_turns
-from ottla.broker.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -12,7 +12,7 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from ottla.server.altering import ResourceAlteration, alter_all, check_names
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:

@@ -14,7 +14,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.storage.directory.log_directory import LogDirectory
 
 

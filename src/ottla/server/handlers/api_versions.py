@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ottla.server.apis import APIS
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 FEATURES = {
     "group.version": (0, 1),

@@ -22,8 +22,8 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ottla.server.call import Call
 from ottla.server.operations import GROUP_OPERATIONS
+from ottla.server.request_context import Call
 
 SPEAKS_THE_NEW_PROTOCOL = 1
 

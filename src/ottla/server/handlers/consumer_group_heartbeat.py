@@ -14,7 +14,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 FIRST_OWN_ID_VERSION = 1
 

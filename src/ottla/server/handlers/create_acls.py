@@ -10,7 +10,7 @@ from ottla.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 NO_AUTHORIZER = "No Authorizer is configured."
 

@@ -8,7 +8,7 @@ from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:

@@ -9,14 +9,14 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.topics import TopicGrowth
+from ottla.broker.topics.topics import TopicGrowth
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 

@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
-from ottla.broker.topics import MAX_PARTITION_COUNT, NewTopic, Topic
+from ottla.broker.topics.topics import MAX_PARTITION_COUNT, NewTopic, Topic
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -18,8 +18,8 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.server.call import Call
 from ottla.server.config_entries import topic_entries
+from ottla.server.request_context import Call
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:

@@ -9,7 +9,7 @@ from ottla.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:

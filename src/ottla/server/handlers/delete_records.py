@@ -12,7 +12,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.storage.recovery.found_log import TopicPartition
 
 

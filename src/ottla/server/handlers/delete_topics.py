@@ -7,14 +7,14 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
-from ottla.broker.topics import Topic
+from ottla.broker.topics.topics import Topic
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 FIRST_DISABLED_VERSION = 3
 """Before it, a client does not know TOPIC_DELETION_DISABLED."""

@@ -5,7 +5,7 @@ Kafka's counterpart: `AclApis.handleDescribeAcls` on a broker without an authori
 
 from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 NO_AUTHORIZER = "No Authorizer is configured."
 

@@ -5,7 +5,7 @@ Left out: quotas of addresses. Kafka's counterpart: `ClientQuotasImage.describe`
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.quota_changes import Component, QuotaFilter
+from ottla.broker.quotas.quota_changes import Component, QuotaFilter
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:

@@ -9,8 +9,8 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.server.call import Call
 from ottla.server.operations import CLUSTER_OPERATIONS
+from ottla.server.request_context import Call
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -5,8 +5,8 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
-from ottla.broker.settings import ConfigSource
-from ottla.broker.topics import check_name
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.topics.topics import check_name
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -15,7 +15,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.server.call import Call
 from ottla.server.config_entries import (
     ConfigEntry,
     all_brokers_entries,
@@ -23,6 +22,7 @@ from ottla.server.config_entries import (
     group_entries,
     topic_entries,
 )
+from ottla.server.request_context import Call
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,

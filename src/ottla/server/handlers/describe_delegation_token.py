@@ -8,7 +8,7 @@ from ottla.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:

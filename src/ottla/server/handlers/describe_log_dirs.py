@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.recovery.found_log import TopicPartition
 

@@ -5,7 +5,7 @@ Kafka's counterpart: `ReplicaManager.activeProducerState`.
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
-from ottla.broker.topics import check_name
+from ottla.broker.topics.topics import check_name
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.storage.log.producer_state import ProducerEntry
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.topics import Topic, check_name
+from ottla.broker.topics.topics import Topic, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -17,8 +17,8 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.server.call import Call
 from ottla.server.operations import TOPIC_OPERATIONS
+from ottla.server.request_context import Call
 
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:

@@ -11,7 +11,7 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:

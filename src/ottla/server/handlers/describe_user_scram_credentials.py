@@ -12,7 +12,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(

@@ -14,7 +14,7 @@ from ottla.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 PREFERRED, UNCLEAN = 0, 1
 FIRST_ERROR_VERSION = 1

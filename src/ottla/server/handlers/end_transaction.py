@@ -8,8 +8,8 @@ Kafka's counterpart: `KafkaApis.handleEndTxnRequest`.
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.end_transaction import EndTransactionRequest, EndTransactionResponse
-from ottla.server.call import Call
 from ottla.server.fencing import known_code
+from ottla.server.request_context import Call
 
 FIRST_FENCED_VERSION = 2
 FIRST_BUMP_VERSION = 5

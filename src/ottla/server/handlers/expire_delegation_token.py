@@ -8,7 +8,7 @@ from ottla.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegationTokenResponse:

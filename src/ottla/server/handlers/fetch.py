@@ -29,8 +29,8 @@ from ottla.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from ottla.server.call import Call, Later, respond
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
+from ottla.server.request_context import Call, Later, respond
 from ottla.storage.log.partition_log import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13

@@ -10,7 +10,7 @@ from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 GROUP, TRANSACTION = 0, 1
 FIRST_LIST_VERSION = 4

@@ -10,7 +10,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 PUSH_INTERVAL_MS = 300_000
 """When a client is to ask again."""

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleHeartbeatRequest`.
 
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:

@@ -6,7 +6,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -15,7 +15,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.server.altering import ResourceAlteration, alter_all, check_names
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:

@@ -12,7 +12,7 @@ from ottla.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from ottla.server.call import Call, Later, respond
+from ottla.server.request_context import Call, Later, respond
 
 FIRST_REBALANCE_TIMEOUT_VERSION = 1
 FIRST_MEMBER_ID_REQUIRED_VERSION = 4

@@ -10,7 +10,7 @@ from ottla.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 FIRST_BATCH_VERSION = 3
 

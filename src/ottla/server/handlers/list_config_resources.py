@@ -13,7 +13,7 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.server.resources import ResourceType
 
 

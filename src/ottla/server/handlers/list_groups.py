@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:

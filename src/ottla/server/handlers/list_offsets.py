@@ -9,7 +9,7 @@ Kafka's counterpart: `KafkaApis.handleListOffsetRequest`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.partition import Partition
+from ottla.broker.topics.partition import Partition
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -17,7 +17,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 from ottla.storage.log.offset_by_timestamp import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,

@@ -7,7 +7,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(

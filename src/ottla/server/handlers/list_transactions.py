@@ -14,7 +14,7 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 STATES = frozenset(TITLES.values())
 

@@ -3,7 +3,7 @@
 The broker's address is the one that the client came to, unless `advertised.listeners` names one:
 whoever could connect can connect again. A missing topic is made when both the request and
 `auto.create.topics.enable` allow it, and then described at once rather than reported missing; so
-many at a time (`broker/auto_creation.py`).
+many at a time (`broker/topics/auto_creation.py`).
 Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
 """
 
@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import PART_SIZE, in_turns
-from ottla.broker.topics import NewTopic, Topic, check_name
+from ottla.broker.topics.topics import NewTopic, Topic, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -22,8 +22,8 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.server.call import Call
 from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.server.request_context import Call
 
 FIRST_NULL_NAME_VERSION = 12
 

@@ -18,7 +18,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 NONE_GIVEN = -1
 FIRST_NEW_CODES_VERSION = 9

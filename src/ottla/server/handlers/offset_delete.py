@@ -12,7 +12,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:

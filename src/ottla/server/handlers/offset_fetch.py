@@ -30,7 +30,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 FIRST_GROUPS_VERSION = 8
 FIRST_TOPIC_ID_VERSION = 10

@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
-from ottla.broker.topics import INTERNAL_TOPICS
+from ottla.broker.topics.topics import INTERNAL_TOPICS
 from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -36,8 +36,8 @@ from ottla.record.layout import (
     PRODUCER_POSITION,
     struct_of,
 )
-from ottla.server.call import Call, Later
 from ottla.server.fencing import refusal_of_write
+from ottla.server.request_context import Call, Later
 from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)

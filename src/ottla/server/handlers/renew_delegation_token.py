@@ -8,7 +8,7 @@ from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:

@@ -8,7 +8,7 @@ from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:

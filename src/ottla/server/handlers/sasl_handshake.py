@@ -6,7 +6,7 @@ arrive.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:

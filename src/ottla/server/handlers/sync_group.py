@@ -9,7 +9,7 @@ from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.server.call import Call, Later, respond
+from ottla.server.request_context import Call, Later, respond
 
 FIRST_PROTOCOL_VERSION = 5
 

@@ -18,8 +18,8 @@ from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitResponsePartition,
     TransactionOffsetCommitResponseTopic,
 )
-from ottla.server.call import Call
 from ottla.server.fencing import refusal_of_write
+from ottla.server.request_context import Call
 
 FIRST_ABORTABLE_VERSION = 4
 FIRST_ADDING_VERSION = 5

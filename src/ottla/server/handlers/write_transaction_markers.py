@@ -7,7 +7,7 @@ Kafka's counterpart: `KafkaApis.handleWriteTxnMarkersRequest`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.markers import Marker
+from ottla.broker.transactions.markers import Marker
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
     WritableTransactionMarkerPartitionResult,
@@ -16,7 +16,7 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersRequest,
     WriteTransactionMarkersResponse,
 )
-from ottla.server.call import Call
+from ottla.server.request_context import Call
 
 
 def handle(request: WriteTransactionMarkersRequest, call: Call) -> WriteTransactionMarkersResponse:

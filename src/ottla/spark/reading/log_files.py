@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
-from ottla.broker.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.columns import iter_columns, scan_limits
 from ottla.spark.loading.batch_roll_up import count_in, roll_up

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.moment import Moment, silent_since_ms
+from ottla.base.timestamps import Moment, silent_since_ms
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker

@@ -1,7 +1,7 @@
 """What lies in a log directory under a partition's name, and what is to become of it at a start.
 
 One directory alone cannot tell: whether a log is current is known where all directories are
-(`broker/arrangement.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
+(`broker/startup/startup_plan.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
 """
 
 import logging

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import read_topic_settings, topic_settings_of
 from ottla.cli.doctor.command import doctor_command

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.base.moment import Moment
-from ottla.broker.cleaner_troubles import DamagedSegment, Trouble, write_troubles
+from ottla.base.timestamps import Moment
+from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.explain.group import explain_group
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ottla
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.cli.explain.group import explain_group
 from ottla.cli.main import main
 from ottla.embedded.log import Log

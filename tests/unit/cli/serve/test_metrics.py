@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.broker.broker import Broker
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import DamagedSegmentError

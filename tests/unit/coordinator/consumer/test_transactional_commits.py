@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.moment import Moment
+from ottla.base.timestamps import Moment
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.decision import Draft

@@ -1,0 +1,1 @@
+"""Directories of another Kafka: what is taken over from its metadata log, and given back."""

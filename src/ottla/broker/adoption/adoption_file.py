@@ -1,0 +1,128 @@
+"""What was taken over from another Kafka, and which topics' settings nobody knows.
+
+Format page: docs/format/ottla-adoption.md. One small file per log directory, which Kafka ignores;
+only directories that another Kafka wrote have one. It is replaced whole and last, after what it
+speaks of is on the disk, so a crash before that has the import done again. When directories
+disagree the highest revision is right.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+
+ADOPTION_FILE_NAME = "ottla-adoption.json"
+FORMAT_VERSION = 1
+
+Configs = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedState:
+    """Settings as Kafka's metadata log had them, those that have no effect here included.
+
+    The next import compares with it: what is the same there has not been changed by Kafka.
+    """
+
+    topics: Mapping[str, Configs] = field(default_factory=dict)
+    default_configs: Configs = field(default_factory=dict)
+    broker_configs: Configs = field(default_factory=dict)
+    group_configs: Mapping[str, Configs] = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """`metadata_files` are names and sizes of the metadata log's files when it was imported.
+
+    `unknown` are topics of which nothing is deleted or compacted, since nobody knows their
+    settings, each with the reason.
+    """
+
+    revision: int = 0
+    end_offset: int = 0
+    metadata_files: Mapping[str, int] | None = None
+    imported: ImportedState = field(default_factory=ImportedState)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_adoption_file(file_system: FileSystem, directory: str) -> Adoption:
+    """What the file says, nothing when there is none; raises `CorruptionError`."""
+    path = join(directory, ADOPTION_FILE_NAME)
+    if file_system.status(path) is None:
+        return Adoption()
+    content = read_file(file_system, path)
+    try:
+        return _parse(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(path, 0, f"not what was taken over ({error!r})") from error
+
+
+def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adoption) -> None:
+    """Replaces the file, durably."""
+    imported = adoption.imported
+    fields = {
+        "version": FORMAT_VERSION,
+        "revision": adoption.revision,
+        "metadata_end_offset": adoption.end_offset,
+        "metadata_files": None
+        if adoption.metadata_files is None
+        else dict(sorted(adoption.metadata_files.items())),
+        "unknown": dict(sorted(adoption.unknown.items())),
+        "topics": {
+            name: dict(sorted(one.items())) for name, one in sorted(imported.topics.items())
+        },
+        "default_broker_configs": dict(sorted(imported.default_configs.items())),
+        "broker_configs": dict(sorted(imported.broker_configs.items())),
+        "group_configs": {name: dict(one) for name, one in sorted(imported.group_configs.items())},
+        "client_quotas": [
+            {"entity": dict(entity), "quotas": dict(sorted(quotas.items()))}
+            for entity, quotas in sorted(imported.quotas.items(), key=repr)
+        ],
+    }
+    text = json.dumps(fields, indent=1)
+    replace_file(file_system, join(directory, ADOPTION_FILE_NAME), text.encode() + b"\n")
+
+
+def newest_adoption(adoptions: Iterable[Adoption]) -> Adoption:
+    return max(adoptions, key=lambda one: one.revision, default=Adoption())
+
+
+def _parse(content: Any) -> Adoption:
+    if content["version"] != FORMAT_VERSION:
+        raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
+    files = content["metadata_files"]
+    return Adoption(
+        revision=int(content["revision"]),
+        end_offset=int(content["metadata_end_offset"]),
+        metadata_files=None
+        if files is None
+        else {str(name): int(size) for name, size in files.items()},
+        unknown=_texts(content["unknown"]),
+        imported=ImportedState(
+            topics=_all_texts(content["topics"]),
+            default_configs=_texts(content["default_broker_configs"]),
+            broker_configs=_texts(content["broker_configs"]),
+            group_configs=_all_texts(content["group_configs"]),
+            quotas=dict(map(_parse_quotas, content["client_quotas"])),
+        ),
+    )
+
+
+def _parse_quotas(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
+    quotas = {str(key): float(value) for key, value in fields["quotas"].items()}
+    return quota_entity(fields["entity"]), quotas
+
+
+def _all_texts(values: Any) -> dict[str, dict[str, str]]:
+    return {str(name): _texts(one) for name, one in values.items()}
+
+
+def _texts(values: Any) -> dict[str, str]:
+    if not all(isinstance(text, str) for text in values.values()):
+        raise TypeError("values must be texts")
+    return dict(values)

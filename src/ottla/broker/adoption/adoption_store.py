@@ -1,0 +1,102 @@
+"""What was taken over from another Kafka, on the disks: written in every log directory.
+
+Kafka's counterpart: none; there a controller's log goes with the directories.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ottla.base.files import FileSystem
+from ottla.broker.adoption.adoption_file import Adoption, write_adoption_file
+from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.adoption.metadata_log import metadata_file_sizes
+from ottla.storage.directory.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+NAMED_AT_MOST = 5
+
+
+class AdoptionStore:
+    """`lines` are what a person should hear at the start."""
+
+    def __init__(
+        self, found: FoundSettings, directories: Sequence[LogDirectory], file_system: FileSystem
+    ) -> None:
+        self.lines: tuple[str, ...] = ()
+        self._state: Adoption = found.adoption
+        self._directories = directories
+        self._file_system = file_system
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        """The topics whose settings nobody knows, and why: nothing of them is deleted."""
+        return self._state.unknown
+
+    def is_unknown(self, topic: str) -> bool:
+        return topic in self._state.unknown
+
+    def take_over(self, found: FoundSettings, unknown: Mapping[str, str]) -> None:
+        """Writes down an import, and the topics that are unknown; raises `StorageError`."""
+        before, self._state = self._state, replace(self._state, unknown=dict(unknown))
+        self.lines = (*found.lines, *unknown_lines(self.unknown, self._paths))
+        for line in self.lines:
+            logger.warning("%s", line)
+        if found.is_import or before != self._state:
+            self._write()
+
+    def hold(self, topic: str, reason: str) -> None:
+        """Nobody knows the settings of a topic that is new here; raises `StorageError`."""
+        self._state = replace(self._state, unknown={**self.unknown, topic: reason})
+        self._write()
+
+    def forget(self, topic: str) -> None:
+        """The topic goes, or its settings are known by now; raises `StorageError`."""
+        if topic in self._state.unknown:
+            left = {name: one for name, one in self.unknown.items() if name != topic}
+            self._state = replace(self._state, unknown=left)
+            self._write()
+
+    def confirm(self, topics: Iterable[str]) -> None:
+        """A person has said what the topics' settings are; raises `StorageError`.
+
+        The metadata log that could not be read is not looked at again until it changes.
+        """
+        confirmed = set(topics)
+        left = {name: one for name, one in self.unknown.items() if name not in confirmed}
+        sizes = [metadata_file_sizes(self._file_system, path) for path in self._paths]
+        files = next((one for one in sizes if one is not None), self._state.metadata_files)
+        self._state = replace(self._state, unknown=left, metadata_files=files)
+        self._write()
+
+    @property
+    def _paths(self) -> list[str]:
+        return [directory.path for directory in self._directories]
+
+    def _write(self) -> None:
+        self._state = replace(self._state, revision=self._state.revision + 1)
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            try:
+                write_adoption_file(self._file_system, directory.path, self._state)
+            except OSError as error:
+                raise directory.health.fail(error) from error
+
+
+def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]:
+    """One line for each reason, with the topics and the way out; none when all is known."""
+    topics: dict[str, list[str]] = {}
+    for name, reason in sorted(unknown.items()):
+        topics.setdefault(reason, []).append(name)
+    return [
+        f"nothing of {_named(names)} is deleted or compacted, since {reason}: "
+        f"stop the broker and run ottla adopt {' '.join(paths)}"
+        for reason, names in topics.items()
+    ]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return f"topic{'s' if len(names) > 1 else ''} {', '.join(names[:NAMED_AT_MOST])}{more}"

@@ -1,0 +1,163 @@
+"""What the settings of all topics are, also where another Kafka wrote the directories.
+
+A KRaft cluster keeps them in its metadata log, which is imported when a directory is first opened,
+and again when Kafka has written to it since. Then settings that Kafka has changed since the last
+import count, and of all others those that were changed here. Where settings cannot be known,
+since a ZooKeeper had them or the metadata log is damaged or elsewhere, the defaults would delete
+what somebody wanted to keep: such topics are left as they are until a person has confirmed
+(`ottla adopt`).
+
+Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetadataPublisher`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSystem, join
+from ottla.base.ids import Uuid
+from ottla.broker.adoption.adoption_file import (
+    Adoption,
+    newest_adoption,
+    read_adoption_file,
+)
+from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
+from ottla.broker.configs.cluster_file import ClusterState
+from ottla.broker.configs.cluster_store import read_cluster_state
+from ottla.broker.topics.topic_file import (
+    TOPIC_FILE_NAME,
+    TopicFile,
+    merge_topic_files,
+    read_topic_file,
+)
+from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.storage.files.filenames import (
+    CLUSTER_METADATA,
+    CLUSTER_METADATA_DIRECTORY,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    parse_directory_name,
+)
+from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
+from ottla.storage.files.partition_metadata import read_topic_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSettings:
+    """`known`, `cluster` and `adoption` are as they are to be on the disks from now on.
+
+    `is_import`: they are not there yet. `reason` is why the settings of a topic without an entry
+    cannot be known.
+    """
+
+    known: TopicFile
+    cluster: ClusterState
+    adoption: Adoption
+    reason: str
+    next_producer_id: int = 0
+    is_import: bool = False
+    lines: tuple[str, ...] = ()
+    """What a person should hear of an import."""
+
+    def why_unknown(self, topic: str, topic_id: Uuid | None) -> str | None:
+        """Why nobody knows what a topic on the disks is to keep; `None` when it is known."""
+        if topic in INTERNAL_TOPICS:
+            return None
+        if topic in self.adoption.unknown:
+            return self.adoption.unknown[topic]
+        entry = self.known.entries.get(topic)
+        is_known = entry is not None and topic_id in (None, entry.topic_id)
+        return None if is_known else self.reason
+
+
+def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSettings:
+    """What the directories of one broker say; raises `UserError` for damage to Ottla's files."""
+    try:
+        known = merge_topic_files(read_topic_file(file_system, path) for path in paths)
+        adoption = newest_adoption(read_adoption_file(file_system, path) for path in paths)
+    except CorruptionError as error:
+        raise UserError(f"{error}; restore the file, or move it away") from error
+    entries = {name: one for name, one in known.entries.items() if name != CLUSTER_METADATA}
+    found = FoundSettings(
+        known=replace(known, entries=entries),
+        cluster=read_cluster_state(paths, file_system),
+        adoption=adoption,
+        reason=_reason_without_log(paths, file_system),
+    )
+    for path in paths:
+        sizes = metadata_file_sizes(file_system, path)
+        if sizes is not None:
+            return _with_metadata_log(found, paths, file_system, path, sizes)
+    return found
+
+
+def _reason_without_log(paths: Iterable[str], file_system: FileSystem) -> str:
+    for path in paths:
+        try:
+            properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+        except CorruptionError:
+            continue
+        if properties is None:
+            continue
+        if properties.version == VERSION_ZOOKEEPER:
+            return "the settings are in the ZooKeeper of the cluster that wrote the directory"
+        break
+    return (
+        f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here "
+        "(metadata.log.dir)"
+    )
+
+
+def _with_metadata_log(
+    found: FoundSettings,
+    paths: Sequence[str],
+    file_system: FileSystem,
+    path: str,
+    sizes: Mapping[str, int],
+) -> FoundSettings:
+    folder = join(path, CLUSTER_METADATA_DIRECTORY)
+    found = replace(found, reason=f"the metadata log {folder} has no settings of it")
+    if sizes == found.adoption.metadata_files:
+        return found
+    # Most directories have no such log, or one that was imported: a start need not load this.
+    from ottla.broker.adoption.metadata_import import MetadataImport
+
+    try:
+        image = read_metadata_log(file_system, path, sizes)
+        if 0 < image.end_offset < found.adoption.end_offset:
+            reason = f"it ends at offset {image.end_offset}, and had {found.adoption.end_offset}"
+            raise CorruptionError(folder, 0, reason)
+    except (CorruptionError, OSError) as error:
+        reason = f"the metadata log cannot be read ({error})"
+        unknown = dict.fromkeys(found.adoption.imported.topics, reason)
+        adoption = replace(found.adoption, unknown={**found.adoption.unknown, **unknown})
+        return replace(found, adoption=adoption, reason=reason)
+    if image.end_offset == 0:
+        return found  # formatted, or begun by a handover: no Kafka has written to it
+    properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+    node_id = None if properties is None else properties.node_id
+    importing = MetadataImport(
+        image=image,
+        sizes=sizes,
+        node=str(node_id),
+        ids=_topic_ids(paths, file_system),
+        found=found,
+    )
+    return importing.result()
+
+
+def _topic_ids(paths: Iterable[str], file_system: FileSystem) -> dict[str, set[Uuid | None]]:
+    """The ids that the partitions of each topic have on the disks."""
+    ids: dict[str, set[Uuid | None]] = {}
+    for path in paths:
+        for name in file_system.list(path):
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                continue
+            try:
+                topic_id = read_topic_id(file_system, join(path, name, PARTITION_METADATA))
+            except CorruptionError:
+                topic_id = None
+            ids.setdefault(parsed.topic, set()).add(topic_id)
+    return ids

@@ -1,0 +1,75 @@
+"""What topics whose settings nobody knows would keep, under settings that a person proposes."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.broker.adoption.accepted_settings import DECIDING, accepted_topic_configs
+from ottla.broker.broker import Broker
+from ottla.broker.topics.topics import Topic, topic_config
+from ottla.config.topic import TopicConfig
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.retention.retention import facts_of, plan_retention
+
+ALL_SEGMENTS: Final = 1 << 31
+
+Configs = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """One topic; sizes in bytes. `settings` are its own ones, `refused` those that mean nothing
+    here, and `deletable_size` is what retention would delete at once."""
+
+    topic: str
+    reason: str
+    settings: Configs
+    refused: Configs = field(default_factory=dict)
+    config: TopicConfig
+    partition_count: int
+    size: int
+    deletable_size: int
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether every setting on which it depends what the topic keeps means something here."""
+        return not DECIDING & self.refused.keys()
+
+
+def prospects(broker: Broker, given: Mapping[str, Configs] | None, now_ms: int) -> list[Prospect]:
+    """What each unknown topic that `given` names would be; all of them under no settings of
+    their own when nothing is given."""
+    return [
+        _prospect(broker, broker.topics.get(name), reason, (given or {}).get(name, {}), now_ms)
+        for name, reason in sorted(broker.adoption.unknown.items())
+        if given is None or name in given
+    ]
+
+
+def _prospect(broker: Broker, topic: Topic, reason: str, wanted: Configs, now_ms: int) -> Prospect:
+    settings, refused = accepted_topic_configs(wanted)
+    config = topic_config(broker.config.topic_defaults, settings)
+    logs = [partition.log for partition in topic.partitions.values()]
+    return Prospect(
+        topic=topic.name,
+        reason=reason,
+        settings=settings,
+        refused=refused,
+        config=config,
+        partition_count=topic.partition_count,
+        size=sum(log.size for log in logs),
+        deletable_size=_deletable_size(logs, config, now_ms),
+    )
+
+
+def _deletable_size(logs: Sequence[PartitionLog], config: TopicConfig, now_ms: int) -> int:
+    total = 0
+    for log in logs:
+        facts = replace(facts_of(log), config=config)
+        # Retention passes over a log that it cannot look at, and names it.
+        with suppress(CorruptionError, StorageError), log.disk():
+            going = plan_retention(facts, now_ms, ALL_SEGMENTS).going
+            total += sum(one.size for one in going)
+    return total

@@ -1,0 +1,121 @@
+"""The broker's settings: those it was started with, and over them what clients have changed.
+
+Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import IntEnum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.broker.configs.cluster_file import ClusterState
+from ottla.broker.configs.group_configs import GroupConfigs
+from ottla.config.broker import FORMAT_NAME, BrokerConfig, broker_config, broker_settings
+from ottla.config.kafka_settings import kafka_settings
+from ottla.config.setting import Setting, SettingError
+from ottla.config.without_effect import (
+    DYNAMIC_WITHOUT_EFFECT,
+    is_secret,
+    is_without_effect,
+)
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by Kafka's numbers.
+
+    What a topic or a group has been given counts first, then the lower number.
+    """
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+class BrokerSettings:
+    """`config` is what holds now, `groups` what differs for a group.
+
+    `sources` are the texts that `config` was made from.
+    """
+
+    def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
+        self._given = given
+        self._is_complete = False
+        self._state = state
+        self.sources: dict[ConfigSource, Mapping[str, str]] = {}
+        try:
+            config = self.config_under(state)
+        except SettingError as error:
+            raise UserError(f"a setting that a client has changed: {error}") from error
+        self.follow(state, config)
+        self.groups = GroupConfigs(config, state.group_configs)
+
+    def complete(self, facts: Mapping[str, str]) -> None:
+        """Adds what opening the directories has shown, as if it had been given."""
+        self._given = {**self._given, **facts}
+        self._is_complete = True
+        self.config = self.config_under(self._state)
+        self.follow(self._state, self.config)
+
+    def config_under(self, state: ClusterState) -> BrokerConfig:
+        """What would hold in another state; raises `SettingError`."""
+        config = broker_config({**self._given, **state.default_configs, **state.broker_configs})
+        if self._is_complete:
+            config.check_cordons(config.log_dirs)
+        return config
+
+    def follow(self, state: ClusterState, config: BrokerConfig) -> None:
+        """Takes on a state, with the config that `config_under` made of it."""
+        self._state = state
+        self.config = config
+        self.sources = {
+            ConfigSource.BROKER: state.broker_configs,
+            ConfigSource.ALL_BROKERS: state.default_configs,
+            ConfigSource.STATIC: self._given,
+        }
+
+
+def setting_row(name: str) -> Setting | None:
+    """The row of a broker's setting; one is made for what is known and has no effect."""
+    row = broker_settings().get(name) or kafka_settings().get(name)
+    if row is not None and name == FORMAT_NAME:
+        # A topic's may be changed; the broker's that is its default may not, in Kafka either.
+        return replace(row, is_dynamic=False)
+    if row is None and is_without_effect(name):
+        return Setting(
+            name=name,
+            kind="password" if is_secret(name) else "string",
+            default=None,
+            doc="No effect here.",
+            is_dynamic=name in DYNAMIC_WITHOUT_EFFECT,
+        )
+    return row
+
+
+PER_BROKER = frozenset(
+    {"advertised.listeners", "listener.security.protocol.map", "listeners", "log.dirs"}
+)
+"""Settings that make no sense for several brokers at once."""
+
+
+def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
+    """Raises `ApiError` unless all may be changed there while the broker runs."""
+    rows = {name: setting_row(name) for name in values}
+    for name, row in rows.items():
+        if row is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    fixed = sorted(name for name, row in rows.items() if row is not None and not row.is_dynamic)
+    if fixed:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    own = sorted(PER_BROKER.intersection(values)) if scope is ConfigSource.ALL_BROKERS else []
+    if own:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level: [{', '.join(own)}]",
+        )

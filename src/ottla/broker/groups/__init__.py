@@ -1,0 +1,1 @@
+"""Groups: their machine, run over `__consumer_offsets`."""

@@ -1,0 +1,69 @@
+"""Goes through the logs that another broker has written, for aborts that no index names.
+
+In slices, between which clients are served, and a slice of each log after the other. Consumers of
+committed records get what has been gone through: see `storage/log/abort_check.py`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ottla.base.errors import StorageError
+from ottla.base.timestamps import Moment
+from ottla.storage.directory.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+INTERVAL_MS = 60_000
+"""After all logs are checked: how soon one is found that has come since, with a partition that
+moves from directory to directory."""
+
+
+class AbortChecking:
+    """`on_progress` is called with a partition of which more may be read."""
+
+    def __init__(
+        self, directories: Sequence[LogDirectory], on_progress: Callable[[TopicPartition], None]
+    ) -> None:
+        self._directories = directories
+        self._on_progress = on_progress
+        self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
+
+    def run_slice(self, _: Moment) -> bool:
+        """Goes on with one log; returns whether there is more to do."""
+        if not self._to_do:
+            self._find_some()
+        if self._to_do:
+            directory, key = self._to_do.popleft()
+            if self._go_on(directory, key):
+                self._to_do.append((directory, key))
+        return bool(self._to_do)
+
+    def _find_some(self) -> None:
+        for directory in self._directories:
+            for key, log in directory.logs.items():
+                if log.abort_check is not None and not directory.is_offline:
+                    self._to_do.append((directory, key))
+                    logger.info(
+                        "%s: its transaction indexes are compared with the log, which another "
+                        "broker has written; consumers of committed records wait for that",
+                        log.name,
+                    )
+
+    def _go_on(self, directory: LogDirectory, key: TopicPartition) -> bool:
+        log = directory.logs.get(key)
+        check = None if log is None else log.abort_check
+        if log is None or check is None or directory.is_offline:
+            return False
+        bound = check.bound
+        try:
+            log.check_aborts()
+        except StorageError:
+            return False  # logged where the directory went offline
+        if check.is_done:
+            logger.info("%s: its transaction indexes are checked", log.name)
+        if check.is_done or check.bound > bound:
+            self._on_progress(key)
+        return not check.is_done

@@ -1,0 +1,360 @@
+"""The log cleaner, without threads: which log is compacted next, and what becomes of a pass.
+
+Whoever runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its plan
+without it, and brings back the result or the error. A failure is tried again, later each time; a
+segment that cannot be read is set aside after some tries, and the rest of its log goes on.
+
+Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.files import FileSystem
+from ottla.base.timestamps import Moment
+from ottla.broker.log_jobs.cleaner_troubles import (
+    DamagedSegment,
+    Trouble,
+    read_troubles,
+    write_troubles,
+)
+from ottla.broker.log_jobs.cleaning_state import CleaningStates, TopicPartition
+from ottla.broker.topics.removals import SegmentRemovals
+from ottla.config.broker import BrokerConfig
+from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log
+from ottla.storage.compaction.compaction import (
+    CompactionPlan,
+    CompactionResult,
+    DamagedSegmentError,
+)
+from ottla.storage.compaction.planning import MapMemory, plan_compaction
+from ottla.storage.compaction.replacement import (
+    fits,
+    remove_cleaned,
+    replace_segments,
+)
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+MAX_MAP_SIZE = 2**31 - 1
+"""The most that one thread's keys take, as in Kafka."""
+
+TRIES_BEFORE_SETTING_ASIDE = 3
+
+
+@dataclass(slots=True)
+class CleanerTotals:
+    """What was done since the start, for who watches."""
+
+    passes: int = 0
+    failures: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class CleaningTask:
+    """A pass over one log. `stop` is called when nobody wants it any more."""
+
+    key: TopicPartition
+    directory: LogDirectory
+    log: PartitionLog
+    plan: CompactionPlan
+    is_stopped: bool = False
+    on_stop: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.on_stop()
+
+
+class Cleaner:
+    """`removals` takes the segments that passes have replaced."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        file_system: FileSystem,
+        config: Callable[[], BrokerConfig],
+        removals: SegmentRemovals,
+    ) -> None:
+        self.states = CleaningStates()
+        self.totals = CleanerTotals()
+        self._directories = directories
+        self._file_system = file_system
+        self._config = config
+        self._removals = removals
+        self._tasks: list[CleaningTask] = []
+        self._troubles: dict[TopicPartition, Trouble] = {}
+        self.is_unknown: Callable[[str], bool] = lambda _: False
+        """Whether nobody knows a topic's settings: it is left as it is (`foreign_settings`)."""
+        for directory in directories:
+            self._troubles.update(_read_troubles(file_system, directory))
+
+    @property
+    def thread_count(self) -> int:
+        """How many passes may run at the same time."""
+        config = self._config()
+        return config.log_cleaner_threads if config.log_cleaner_enable else 0
+
+    @property
+    def backoff_ms(self) -> int:
+        """How long to wait when there is no task."""
+        return self._config().log_cleaner_backoff_ms
+
+    @property
+    def max_bytes_per_second(self) -> float:
+        """What all passes together may read and write."""
+        return self._config().log_cleaner_io_max_bytes_per_second
+
+    @property
+    def troubles(self) -> Mapping[TopicPartition, Trouble]:
+        """Of all logs that have, or had, any."""
+        return self._troubles
+
+    def trouble_of(self, key: TopicPartition) -> Trouble:
+        return self._troubles.get(key, Trouble())
+
+    # A pass
+
+    def next_task(self, at: Moment) -> CleaningTask | None:
+        """The log that needs it most, from now on kept for the caller, who must `finish` or `fail`.
+
+        `None` when no log is due.
+        """
+        due: list[tuple[Cleanable, LogDirectory, TopicPartition, PartitionLog]] = []
+        for directory, key, log in self._compacted_logs():
+            if log.abort_check is not None:
+                continue  # what was aborted would stay, as if it had been committed
+            if self.states.is_free(key) and not self._is_waiting(key, at.now_ms):
+                with self._noting_failures(directory, key, log, at):
+                    range_ = self.range_of(directory, key, log, at.now_ms)
+                    if range_.is_due(log.config):
+                        due.append((range_, directory, key, log))
+        for range_, directory, key, log in sorted(due, key=lambda one: one[0].ratio, reverse=True):
+            with self._noting_failures(directory, key, log, at):
+                return self._task(directory, key, log, range_, at.now_ms)
+        return None
+
+    @contextmanager
+    def _noting_failures(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Moment
+    ) -> Iterator[None]:
+        """One log that cannot be looked at must not keep the others from the cleaner."""
+        with suppress(StorageError):  # Logged where the directory went offline.
+            try:
+                with directory.health.guarding():
+                    yield
+            except CorruptionError as error:
+                self._note_failure(directory, key, log, error, at)
+
+    def task_for(self, key: TopicPartition, at: Moment) -> CleaningTask | None:
+        """A pass over one log, whether it is due or not; `None` when nothing can be compacted."""
+        for directory, other, log in self._compacted_logs():
+            if other == key and self.states.is_free(key):
+                with directory.health.guarding():
+                    range_ = self.range_of(directory, key, log, at.now_ms)
+                    if range_.cleanable_bytes:
+                        return self._task(directory, key, log, range_, at.now_ms)
+        return None
+
+    def _compacted_logs(self) -> Iterator[tuple[LogDirectory, TopicPartition, PartitionLog]]:
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            for key, log in directory.logs.items():
+                if log.config.is_compacted and not self.is_unknown(key[0]):
+                    yield directory, key, log
+
+    def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:
+        """What of each compacted log could be compacted now; none of a disk that fails."""
+        found = {}
+        for directory, key, log in self._compacted_logs():
+            with suppress(StorageError), directory.health.guarding():
+                found[key] = self.range_of(directory, key, log, now_ms)
+        return found
+
+    def range_of(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
+    ) -> Cleanable:
+        """What of a log could be compacted now."""
+        return cleanable(view_log(log, directory.cleaned.get(key)), log.config, now_ms)
+
+    def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
+        return self.trouble_of(key).retry_ms(self.backoff_ms, now_ms) is not None
+
+    def _task(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        log: PartitionLog,
+        range_: Cleanable,
+        now_ms: int,
+    ) -> CleaningTask:
+        config = self._config()
+        size = config.log_cleaner_dedupe_buffer_size // max(1, config.log_cleaner_threads)
+        memory = MapMemory(
+            size=min(size, MAX_MAP_SIZE), load_factor=config.log_cleaner_io_buffer_load_factor
+        )
+        log.check_aborts(at_once=True)  # where somebody asks for a pass
+        plan = plan_compaction(
+            log,
+            range_,
+            self._file_system,
+            memory,
+            now_ms=now_ms,
+            damaged=self._still_damaged(directory, key, log),
+        )
+        task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
+        self.states.begin(key, task.stop)
+        self._tasks.append(task)
+        return task
+
+    def _still_damaged(
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog
+    ) -> set[int]:
+        """Segments that were set aside; one that has changed since gets another chance."""
+        trouble = self.trouble_of(key)
+        paths = {one.base_offset: one.log.path for one in log.segments.values}
+        still = tuple(
+            one
+            for one in trouble.damaged
+            if one.base_offset in paths and self._is_unchanged(paths[one.base_offset], one)
+        )
+        self._note(directory, key, replace(trouble, damaged=still))
+        return {one.base_offset for one in still}
+
+    def _is_unchanged(self, path: str, damaged: DamagedSegment) -> bool:
+        status = self._file_system.status(path)
+        return status is not None and (status.size, status.modified_ms) == (
+            damaged.size,
+            damaged.modified_ms,
+        )
+
+    # Its end
+
+    def _end(self, task: CleaningTask) -> bool:
+        self._tasks.remove(task)
+        return self.states.end(task.key)
+
+    def finish(self, task: CleaningTask, result: CompactionResult, at: Moment) -> None:
+        """Puts what a pass has made into the log, unless the log has changed too much since."""
+        is_wanted = self._end(task)
+        log, directory = task.log, task.directory
+        if directory.is_offline:
+            return
+        if not is_wanted or not fits(log, result.groups):
+            with directory.health.guarding():
+                remove_cleaned(self._file_system, log.directory, result.groups)
+            return
+        due_ms = at.monotonic_ms + log.config.file_delete_delay_ms
+        for retired in replace_segments(log, result.groups, self._file_system, at.now_ms):
+            self._removals.add(directory, retired, due_ms)
+        directory.move_cleaned(task.key, result.end_offset)
+        trouble = self.trouble_of(task.key)
+        self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
+        stats = result.stats
+        self.totals.passes += 1
+        self.totals.bytes_read += stats.bytes_read
+        self.totals.bytes_written += stats.bytes_written
+        logger.info(
+            "%s is compacted below offset %d: %d of %d records stay, %d of %d bytes",
+            log.name, result.end_offset, stats.records_kept, stats.records_read,
+            stats.bytes_written, stats.bytes_read,
+        )  # fmt: skip
+        if stats.keyless_records:
+            logger.warning(
+                "%s had %d records without a key, which a compacted topic cannot keep",
+                log.name, stats.keyless_records,
+            )  # fmt: skip
+
+    def fail(self, task: CleaningTask, error: BaseException, at: Moment) -> None:
+        """Takes note of a pass that ended with an error; what it made is gone already."""
+        is_wanted = self._end(task)
+        if isinstance(error, OSError):
+            task.directory.health.fail(error)
+            return
+        if not is_wanted or task.is_stopped or task.directory.is_offline:
+            return
+        self._note_failure(task.directory, task.key, task.log, error, at)
+
+    def _note_failure(
+        self,
+        directory: LogDirectory,
+        key: TopicPartition,
+        log: PartitionLog,
+        error: BaseException,
+        at: Moment,
+    ) -> None:
+        self.totals.failures += 1
+        trouble = self.trouble_of(key)
+        trouble = replace(
+            trouble,
+            failure_count=trouble.failure_count + 1,
+            reason=str(error) or type(error).__name__,
+            failed_ms=at.now_ms,
+        )
+        if isinstance(error, DamagedSegmentError):
+            trouble = self._set_aside(log, error, trouble)
+        if trouble.failure_count:
+            logger.error("%s could not be compacted, and will be again: %s", log.name, error)
+        self._note(directory, key, trouble)
+
+    def _set_aside(
+        self, log: PartitionLog, error: DamagedSegmentError, trouble: Trouble
+    ) -> Trouble:
+        if trouble.failure_count < TRIES_BEFORE_SETTING_ASIDE:
+            return trouble
+        status = self._file_system.status(error.path)
+        if status is None:
+            return trouble
+        damaged = DamagedSegment(
+            base_offset=error.base_offset,
+            reason=str(error),
+            size=status.size,
+            modified_ms=status.modified_ms,
+        )
+        logger.error(
+            "%s is set aside, and the rest of %s compacted without it; see `ottla log check`",
+            error.path, log.name,
+        )  # fmt: skip
+        return Trouble(damaged=(*trouble.damaged, damaged))
+
+    def _note(self, directory: LogDirectory, key: TopicPartition, trouble: Trouble) -> None:
+        if trouble == self.trouble_of(key):
+            return
+        self._troubles[key] = trouble
+        here = {other: one for other, one in self._troubles.items() if other in directory.logs}
+        with directory.health.guarding():
+            write_troubles(self._file_system, directory.path, here)
+
+    # Others at work on a log
+
+    def is_being_cleaned(self, log: PartitionLog) -> bool:
+        """Whether retention must leave a log alone for now."""
+        return any(task.log is log for task in self._tasks)
+
+    def forget(self, key: TopicPartition) -> None:
+        """The log is about to go: a pass under way is stopped, and nothing remembered."""
+        if not self.states.is_free(key):
+            self.states.pause(key)
+            self.states.resume(key)
+        self._troubles.pop(key, None)
+
+
+def _read_troubles(
+    file_system: FileSystem, directory: LogDirectory
+) -> dict[TopicPartition, Trouble]:
+    try:
+        with directory.health.guarding():
+            return read_troubles(file_system, directory.path)
+    except CorruptionError as error:
+        logger.warning("%s; the cleaner begins anew", error)
+    except StorageError:
+        pass  # logged where the directory went offline
+    return {}

@@ -1,0 +1,282 @@
+"""Partitions on their way from one log directory to another, a few batches at a time.
+
+A copy grows in the other directory until it is at the partition's end and on the disk. Then, while
+nobody appends, it takes the partition's place: the log is renamed to `-delete` under the copy's id,
+which decides the move, and the copy to the partition's own name. A crash before the first rename
+leaves a log and a copy that goes on; one behind it a copy that takes its place at the start
+(`arrangement`). Either way there is one log, with everything that was acknowledged.
+
+Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWithFutureLog`
+(KIP-113). Kafka renames the copy first, and a crash in between leaves two logs.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.files import FileSystem, base_name
+from ottla.base.ids import Uuid
+from ottla.base.timestamps import Moment
+from ottla.base.turns import at_once
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.removals import Removals
+from ottla.broker.topics.topics import Topics
+from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import parse_directory_name
+from ottla.storage.log.flushing import FlushPlan, due_flush, plan_flush
+from ottla.storage.log.log_copy import LogCopy, start_of_copy
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.recovery.found_log import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+STEP_SIZE: Final = 256 * 1024
+STEPS_PER_ROUND: Final = 4
+"""Clients wait while this much is copied, a few milliseconds."""
+
+LAST_STEPS: Final = 16
+"""How many steps are made at once in the end, or a fast producer would never be caught up with."""
+
+WAIT_MS: Final = 50.0
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """`flush_until` is how far the copy must be on the disk before it counts."""
+
+    partition: Partition
+    topic_id: Uuid
+    target: LogDirectory
+    copy: LogCopy
+    flush_until: int | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        return (self.partition.topic, self.partition.index)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether both directories are there, and the copy too (not that of a deleted topic)."""
+        is_offline = self.target.is_offline or self.partition.directory.is_offline
+        return not is_offline and self.target.futures.get(self.key) is self.copy.target
+
+
+def _always(_: PartitionLog) -> bool:
+    return True
+
+
+class Moves:
+    """`may_move` tells whether a log may be replaced now: the cleaner may be at work in it.
+
+    `has_flusher` says that somebody carries out `Broker.due_flushes`; without one the copies are
+    flushed here.
+    """
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        topics: Topics,
+        removals: Removals,
+        file_system: FileSystem,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        self.may_move: Callable[[PartitionLog], bool] = _always
+        self.has_flusher = False
+        self._directories = directories
+        self._topics = topics
+        self._removals = removals
+        self._file_system = file_system
+        self._config = config
+        self._moves: dict[TopicPartition, Move] = {}
+        self._due_ms = 0.0
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def find(self, partition: Partition) -> Move | None:
+        """The move that is under way."""
+        move = self._moves.get((partition.topic, partition.index))
+        if move is None or move.partition is not partition or not move.is_possible:
+            return None
+        return move
+
+    # Requests
+
+    def request(self, topic: str, index: int, path: str) -> None:
+        """Has a partition move to another log directory, or stay where it is after all.
+
+        Raises `ApiError`. Kafka: `ReplicaManager.alterReplicaLogDirs`.
+        """
+        target = self.directory_at(path)
+        if target is None:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+        self.request_to(target, topic, index)
+
+    def request_to(self, target: LogDirectory, topic: str, index: int) -> None:
+        """As `request`, for one of many partitions that move to a directory."""
+        if target.is_offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        partition = self._topics.online_partition(topic, index)
+        try:
+            if partition.directory is target:
+                self._cancel(partition)
+            elif self._config().is_cordoned(target.path):
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{target.path} is cordoned.")
+            else:
+                self._start(partition, self._topics.get(topic).topic_id, target)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """The log directory that a path stands for."""
+        canonical = self._file_system.canonical
+        place = canonical(path)
+        return next((one for one in self._directories if canonical(one.path) == place), None)
+
+    def _start(self, partition: Partition, topic_id: Uuid, target: LogDirectory) -> None:
+        """Begins to move a partition; one that moves elsewhere gives that up."""
+        move = self.find(partition)
+        if move is not None and move.target is target:
+            return
+        self._cancel(partition)
+        key = (partition.topic, partition.index)
+        with at_once():  # or another request might begin the same move meanwhile
+            future = target.create_future(*key, topic_id, start_of_copy(partition.log))
+        # As of now: what the cleaner does meanwhile it will have to do again in the copy.
+        target.move_cleaned(key, partition.directory.cleaned.get(key))
+        self._add(Move(partition, topic_id, target, LogCopy(partition.log, future)))
+        logger.info("%s-%d moves to %s", *key, target.path)
+
+    def resume(self, now_ms: int) -> None:
+        """Goes on with the copies that were found at the start."""
+        for directory in self._directories:
+            for (name, index), future in directory.futures.items():
+                topic = self._topics.find(name)
+                if topic is None or index not in topic.partitions:
+                    continue
+                partition = topic.partitions[index]
+                copy = LogCopy(partition.log, future)
+                with suppress(StorageError):  # logged where the directory went offline
+                    copy.resume(now_ms)
+                    self._add(Move(partition, topic.topic_id, directory, copy))
+
+    def _add(self, move: Move) -> None:
+        self._moves[move.key] = move
+        self._due_ms = 0.0
+
+    def _cancel(self, partition: Partition) -> None:
+        """Gives a move up, if there is one; the partition stays where it is."""
+        move = self.find(partition)
+        self._moves.pop((partition.topic, partition.index), None)
+        if move is not None:
+            self._discard(move)
+
+    # The work
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `advance` next has work, on the monotonic clock."""
+        return self._due_ms if self._moves else None
+
+    def due_flushes(self, directory: LogDirectory, monotonic_ms: float) -> Iterable[FlushPlan]:
+        """What of the copies in a directory is to be flushed now."""
+        for key, log in directory.futures.items():
+            move = self._moves.get(key)
+            until = move.flush_until if move is not None else None
+            plan = due_flush(log, monotonic_ms) if until is None else plan_flush(log, until)
+            if plan is not None:
+                yield plan
+
+    def advance(self, at: Moment) -> None:
+        """Makes one step of one move, and lets the others have the next ones."""
+        if not self._moves or at.monotonic_ms < self._due_ms:
+            return
+        key = next(iter(self._moves))
+        move = self._moves.pop(key)
+        if not move.is_possible:
+            return
+        try:
+            is_over, wait_ms = self._step(move, at)
+        except StorageError:
+            return  # logged where the directory went offline; the next start goes on
+        except (ApiError, CorruptionError) as error:
+            self._give_up(move, error)
+            return
+        if not is_over:
+            self._moves[key] = move
+        self._due_ms = at.monotonic_ms + wait_ms
+
+    def _step(self, move: Move, at: Moment) -> tuple[bool, float]:
+        """Returns whether the move is over, and how long to wait until the next step."""
+        rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
+        if rate <= 0:
+            return False, WAIT_MS
+        size = self._copy(move, at, STEPS_PER_ROUND)
+        if move.copy.has_more:
+            return False, size * 1000 / rate
+        if not self._is_flushed(move) or not self.may_move(move.copy.source):
+            return False, WAIT_MS
+        move.copy.source.write_out()
+        self._copy(move, at, LAST_STEPS)
+        if move.copy.has_more:
+            return False, 0.0
+        self._replace(move)
+        return True, 0.0
+
+    def _copy(self, move: Move, at: Moment, count: int) -> int:
+        """Makes so many steps, if there is so much to copy; returns the bytes."""
+        size = 0
+        for _ in range(count):
+            if not move.copy.has_more:
+                break
+            size += move.copy.step(STEP_SIZE, at.now_ms)
+        return size
+
+    def _is_flushed(self, move: Move) -> bool:
+        """Whether the bulk of the copy is on the disk, for which the end need not wait then."""
+        future = move.copy.target
+        if move.flush_until is None:
+            move.flush_until = future.log_end_offset
+        if future.offsets.recovery_point >= move.flush_until:
+            return True
+        if not self.has_flusher:
+            future.flush()
+        return not self.has_flusher
+
+    def _replace(self, move: Move) -> None:
+        """Puts the copy in the log's place; nobody appends meanwhile."""
+        key, partition, target = move.key, move.partition, move.target
+        source, future, left = move.copy.source, move.copy.target, partition.directory
+        move.copy.carry_over()
+        if future.offsets.recovery_point < source.offsets.recovery_point:
+            future.flush()
+        name = parse_directory_name(base_name(future.directory))
+        assert name is not None
+        assert name.unique_id is not None
+        # Its start and recovery point, before it is found under its own name.
+        target.checkpoint()
+        path = left.delete_log(*key, bytes.fromhex(name.unique_id))
+        partition.log, partition.directory = future, target
+        try:
+            target.adopt_future(*key, move.topic_id)
+        except StorageError:
+            # The partition is offline, and what was put away may be all that is left: it stays.
+            source.abandon()
+            raise
+        self._removals.add(left, path, source)
+        with suppress(StorageError):
+            left.checkpoint()
+        logger.info("%s-%d has moved from %s to %s", *key, left.path, target.path)
+
+    def _give_up(self, move: Move, error: Exception) -> None:
+        logger.error("%s-%d cannot be moved to %s: %s", *move.key, move.target.path, error)
+        with suppress(StorageError):
+            self._discard(move)
+
+    def _discard(self, move: Move) -> None:
+        self._removals.add(move.target, move.target.delete_future(*move.key))

@@ -1,0 +1,193 @@
+"""Retention on a running broker: every log in turn, in slices between which clients are served.
+
+What goes is decided in `storage.retention`. Here it is done: starts move, one checkpoint makes all
+of a slice durable, and only then files are renamed; `removals` removes them later.
+
+Kafka's counterpart: `LogManager.cleanupLogs`.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.timestamps import Moment
+from ottla.broker.topics.removals import SegmentRemovals
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import log_file_name
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncation import delete_segments_below_start
+from ottla.storage.recovery.found_log import TopicPartition
+from ottla.storage.retention.retention import (
+    Blocker,
+    RetentionPlan,
+    Verdict,
+    begin_retention,
+    facts_of,
+    plan_retention,
+)
+
+logger = logging.getLogger(__name__)
+
+LOGS_PER_SLICE = 200
+PLANNED_PER_SLICE = 500
+SEGMENTS_PER_SLICE = 100
+"""Each costs a few renames, which clients wait for."""
+CHANGED_LOGS_PER_SLICE = 8
+"""Each costs a few fsyncs."""
+
+
+def _nobody_cleans(_: PartitionLog) -> bool:
+    return False
+
+
+def _all_are_known(_: str) -> bool:
+    return False
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """A log whose start has moved, and how many of its segments are still to be taken out.
+
+    `goes_on`: more of its segments go in this pass, with the next move of its start.
+    """
+
+    directory: LogDirectory
+    key: TopicPartition
+    log: PartitionLog
+    count: int
+    goes_on: bool
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the log is still what is served; it may be deleted or moved between slices."""
+        return not self.directory.is_offline and self.directory.logs.get(self.key) is self.log
+
+
+class Retention:
+    """One pass over all logs takes as many calls of `run_slice` as it needs.
+
+    The starts of many segments' logs move together, with one checkpoint; then the segments leave, a
+    few at a time. What is not taken, since the broker stops or the cleaner begins, lies below its
+    log's start, so the next pass takes it.
+    """
+
+    def __init__(self, directories: Sequence[LogDirectory], removals: SegmentRemovals) -> None:
+        self._directories = directories
+        self._removals = removals
+        self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
+        self._leaving: deque[_Leaving] = deque()
+        self._warned: dict[str, int] = {}
+        """The segment of each log's directory that a warning has been given of."""
+        self.is_being_cleaned: Callable[[PartitionLog], bool] = _nobody_cleans
+        """Keeps retention away from a log that the cleaner holds (Kafka: `pauseCleaning`)."""
+        self.is_unknown: Callable[[str], bool] = _all_are_known
+        """Keeps retention away from topics whose settings nobody knows (`foreign_settings`)."""
+
+    def run_slice(self, at: Moment) -> bool:
+        """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
+        if not self._leaving:
+            if not self._to_do:
+                self._to_do.extend((one, key) for one in self._directories for key in one.logs)
+            self._leaving.extend(self._kept(self._begin_some(at.now_ms)))
+        self._take_some(at)
+        return bool(self._to_do or self._leaving)
+
+    def _begin_some(self, now_ms: int) -> list[_Leaving]:
+        begun: list[_Leaving] = []
+        left = PLANNED_PER_SLICE
+        for _ in range(min(LOGS_PER_SLICE, len(self._to_do))):
+            if left <= 0 or len(begun) == CHANGED_LOGS_PER_SLICE:
+                break
+            directory, key = self._to_do.popleft()
+            log = directory.logs.get(key)
+            if log is None or directory.is_offline or self.is_being_cleaned(log):
+                continue
+            if self.is_unknown(key[0]):
+                continue
+            try:
+                plan = self._begin(log, now_ms, left)
+            except StorageError:
+                continue  # logged where the directory went offline
+            except CorruptionError as error:
+                logger.error("%s: retention passes it over: %s; ottla log check", log.name, error)
+                continue
+            if plan.is_cut_short:
+                self._to_do.appendleft((directory, key))
+            if plan.going:
+                left -= len(plan.going)
+                begun.append(_Leaving(directory, key, log, len(plan.going), plan.is_cut_short))
+        return begun
+
+    def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> RetentionPlan:
+        with log.health.guarding():
+            plan = plan_retention(facts_of(log), now_ms, max_count)
+        if plan.staying is not None:
+            self._warn_of_future(log, plan.staying, now_ms)
+        if plan.going:
+            rules = Counter(one.rule.value for one in plan.going if one.rule is not None)
+            counts = ", ".join(f"{count} by {rule}" for rule, count in rules.items())
+            logger.info("%s: segments below %d go: %s", log.name, plan.start_offset, counts)
+            begin_retention(log, plan, now_ms)
+        return plan
+
+    def _kept(self, begun: list[_Leaving]) -> list[_Leaving]:
+        """Those whose new starts are on the disk; without that no file may go."""
+        kept: list[_Leaving] = []
+        for directory in {one.directory.path: one.directory for one in begun}.values():
+            with suppress(StorageError):  # logged where the directory went offline
+                directory.checkpoint_log_starts()
+                kept += [one for one in begun if one.directory is directory]
+        return kept
+
+    def _take_some(self, at: Moment) -> None:
+        left = SEGMENTS_PER_SLICE
+        while self._leaving and left > 0:
+            one = self._leaving[0]
+            count = min(left, one.count)
+            taken = self._take(one, count, at)
+            left -= taken
+            one.count -= taken
+            if not one.count or taken < count:
+                self._leaving.popleft()
+
+    def _take(self, one: _Leaving, max_count: int, at: Moment) -> int:
+        """Takes segments out of their log; returns how many."""
+        if not one.is_there or self.is_being_cleaned(one.log):
+            return 0
+        due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
+        try:
+            is_last = max_count == one.count and not one.goes_on
+            taken = delete_segments_below_start(one.log, max_count=max_count, durably=is_last)
+        except StorageError:
+            return 0  # logged where the directory went offline
+        for retired in taken:
+            self._removals.add(one.directory, retired, due_ms)
+        return len(taken)
+
+    def _warn_of_future(self, log: PartitionLog, verdict: Verdict, now_ms: int) -> None:
+        if Blocker.FUTURE_TIMESTAMP not in verdict.blockers or verdict.time is None:
+            self._warned.pop(log.directory, None)
+            return
+        if self._warned.get(log.directory) == verdict.base_offset:
+            return
+        self._warned[log.directory] = verdict.base_offset
+        until = verdict.time.timestamp_ms + log.config.retention_ms
+        logger.warning(
+            "%s: %s has a timestamp in the future, %s: it stays until %s, and all behind it; "
+            "delete its records (kafka-delete-records, before offset %d) or set retention.bytes, "
+            "and message.timestamp.after.max.ms so that none such comes again",
+            log.name, log_file_name(verdict.base_offset), _time_text(verdict.time.timestamp_ms),
+            _time_text(until), verdict.next_offset,
+        )  # fmt: skip
+
+
+def _time_text(timestamp_ms: int) -> str:
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,182 @@
+"""How fast clients may produce, fetch and keep the broker busy, and how long to hold back those
+who are faster.
+
+A machine without a clock: what a client did is told with the time, and the answer is how long its
+connection is to be muted. The rate is measured over `quota.window.num` windows of
+`quota.window.size.seconds`, the running one included. Kafka's counterparts: `ClientQuotaManager`,
+`ClientRequestQuotaManager`, `Rate`, `SampledStat` (KIP-13, KIP-124, KIP-219, KIP-546).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
+
+USER, CLIENT_ID = "user", "client-id"
+
+ANONYMOUS = "ANONYMOUS"
+"""Who everybody is where nobody authenticates (`KafkaPrincipal.ANONYMOUS`)."""
+
+RATES_TO_KEEP = 4096
+"""From so many measured rates on, those that have come to rest are forgotten."""
+
+
+class QuotaKind(Enum):
+    """What is limited; the value is Kafka's name of the limit."""
+
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    REQUEST = "request_percentage"
+    """Of one thread's time: 200 is all the time of two."""
+
+
+class WindowedRate:
+    """How much per second, over the last windows."""
+
+    __slots__ = ("_count", "_size_ms", "_windows")
+
+    def __init__(self, count: int, size_ms: int) -> None:
+        self._count = count
+        self._size_ms = size_ms
+        self._windows: deque[list[float]] = deque()  # when each began, and how much came in it
+
+    def record(self, amount: float, now_ms: float) -> None:
+        self._forget_old(now_ms)
+        windows = self._windows
+        if windows and now_ms - windows[-1][0] < self._size_ms:
+            windows[-1][1] += amount
+        else:
+            windows.append([now_ms, amount])
+
+    def measured_ms(self, now_ms: float) -> float:
+        """The time that the rate is over: as if all windows but the running one were full."""
+        self._forget_old(now_ms)
+        elapsed_ms = now_ms - self._windows[0][0] if self._windows else 0.0
+        missing = self._count - 1 - int(elapsed_ms // self._size_ms)
+        return max(elapsed_ms + max(missing, 0) * self._size_ms, 1.0)
+
+    def per_second(self, now_ms: float) -> float:
+        measured_ms = self.measured_ms(now_ms)
+        return sum(amount for _, amount in self._windows) * 1000.0 / measured_ms
+
+    def is_at_rest(self, now_ms: float) -> bool:
+        self._forget_old(now_ms)
+        return not self._windows
+
+    def _forget_old(self, now_ms: float) -> None:
+        oldest_ms = now_ms - self._count * self._size_ms
+        windows = self._windows
+        while windows and windows[0][0] <= oldest_ms:
+            windows.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that a client is under, and with whom it shares the rate that is measured."""
+
+    per_second: float
+    entity: QuotaEntity
+
+
+class ClientQuotas:
+    """All quotas, and the rates of the clients that are under one.
+
+    Unless it `is_active` there is no quota at all, and nobody need be told to this machine.
+    """
+
+    def __init__(self, window_count: int, window_size_ms: int) -> None:
+        self._window_count = window_count
+        self._window_size_ms = window_size_ms
+        self._quotas: Quotas = {}
+        self.is_active = False
+        self._limits: dict[tuple[QuotaKind, str], Limit | None] = {}
+        self._rates: dict[tuple[QuotaKind, QuotaEntity], WindowedRate] = {}
+
+    def change(self, quotas: Quotas) -> None:
+        """Takes on other quotas; what clients did before still counts."""
+        self._quotas = quotas
+        self.is_active = bool(quotas)
+        self._limits.clear()
+
+    def produced(self, client_id: str, size: int, now_ms: float) -> int:
+        """Takes note of bytes; returns for how many milliseconds to hold the client back."""
+        return self._record(QuotaKind.PRODUCE, client_id, size, now_ms)
+
+    def fetched(self, client_id: str, size: int, now_ms: float) -> int:
+        """As `produced`."""
+        return self._record(QuotaKind.FETCH, client_id, size, now_ms)
+
+    def kept_busy(self, client_id: str, busy_ms: float, now_ms: float) -> int:
+        """As `produced`, for the time that a request took; never more than a window."""
+        throttle_ms = self._record(QuotaKind.REQUEST, client_id, busy_ms / 10, now_ms)
+        return min(throttle_ms, self._window_size_ms)
+
+    def max_fetch_size(self, client_id: str) -> int | None:
+        """The most that one fetch may bring: what the quota allows in all whole windows.
+
+        A larger answer could never be within the quota (`getMaxValueInQuotaWindow`).
+        """
+        limit = self._limit(QuotaKind.FETCH, client_id)
+        if limit is None:
+            return None
+        return int(limit.per_second * max(self._window_count - 1, 1) * self._window_size_ms / 1000)
+
+    def _record(self, kind: QuotaKind, client_id: str, amount: float, now_ms: float) -> int:
+        limit = self._limit(kind, client_id)
+        if limit is None:
+            return 0
+        rate = self._rate(kind, limit.entity, now_ms)
+        rate.record(amount, now_ms)
+        excess = rate.per_second(now_ms) - limit.per_second
+        if excess <= 0:
+            return 0
+        return round(excess / limit.per_second * rate.measured_ms(now_ms))
+
+    def _rate(self, kind: QuotaKind, entity: QuotaEntity, now_ms: float) -> WindowedRate:
+        rate = self._rates.get((kind, entity))
+        if rate is None:
+            if len(self._rates) >= RATES_TO_KEEP:
+                self._forget_resting(now_ms)
+            rate = WindowedRate(self._window_count, self._window_size_ms)
+            self._rates[kind, entity] = rate
+        return rate
+
+    def _forget_resting(self, now_ms: float) -> None:
+        self._limits.clear()
+        self._rates = {
+            key: rate for key, rate in self._rates.items() if not rate.is_at_rest(now_ms)
+        }
+
+    def _limit(self, kind: QuotaKind, client_id: str) -> Limit | None:
+        key = (kind, client_id)
+        if key not in self._limits:
+            self._limits[key] = find_limit(self._quotas, kind, ANONYMOUS, client_id)
+        return self._limits[key]
+
+
+def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
+    """The quota that counts for a client: the one that names it most closely.
+
+    A user counts before a client id, a name before the default. Clients under the same quota of a
+    user share it; under one of a user and a client id, or of a client id, each has its own.
+    """
+    by_both: QuotaEntity = ((CLIENT_ID, client_id), (USER, user))
+    by_user: QuotaEntity = ((USER, user),)
+    by_client: QuotaEntity = ((CLIENT_ID, client_id),)
+    order: tuple[tuple[QuotaEntity, QuotaEntity], ...] = (
+        (by_both, by_both),
+        (((CLIENT_ID, None), (USER, user)), by_both),
+        (by_user, by_user),
+        (((CLIENT_ID, client_id), (USER, None)), by_both),
+        (((CLIENT_ID, None), (USER, None)), by_both),
+        (((USER, None),), by_user),
+        (by_client, by_client),
+        (((CLIENT_ID, None),), by_client),
+    )
+    for entity, shared_by in order:
+        limits: Mapping[str, float] = quotas.get(entity, {})
+        if kind.value in limits:
+            return Limit(limits[kind.value], shared_by)
+    return None

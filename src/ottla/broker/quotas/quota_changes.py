@@ -1,0 +1,134 @@
+"""Which quotas there may be, how clients change them, and how they ask for them.
+
+Kafka's counterparts: `ClientQuotaControlManager`, `ClientQuotasImage` (KIP-546).
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
+
+ENTITY_TYPES = (USER, CLIENT_ID)
+WHOLE_NUMBERS = (QuotaKind.PRODUCE.value, QuotaKind.FETCH.value)
+KEYS = tuple(kind.value for kind in QuotaKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaAlteration:
+    """New limits of one entity by their names; `None` takes one away."""
+
+    names: Sequence[tuple[str, str | None]]
+    limits: Mapping[str, float | None]
+
+    def apply(self, quotas: Quotas) -> dict[QuotaEntity, Mapping[str, float]]:
+        """The quotas after it; raises `ApiError`."""
+        entity = self._entity()
+        limits = dict(quotas.get(entity, {}))
+        for key, value in self.limits.items():
+            if key not in KEYS:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {key}")
+            if value is None:
+                limits.pop(key, None)
+            else:
+                _check_limit(key, value)
+                limits[key] = value
+        changed = {**quotas, entity: limits}
+        if not limits:
+            del changed[entity]
+        return changed
+
+    def _entity(self) -> QuotaEntity:
+        names = dict(self.names)
+        if not names:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
+        if len(names) < len(self.names):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid client quota entity: a type twice")
+        for kind, name in names.items():
+            if kind not in ENTITY_TYPES:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}"
+                )
+            if name == "":
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
+        return quota_entity(names)
+
+
+def _check_limit(key: str, value: float) -> None:
+    if not math.isfinite(value) or value <= 0:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
+    if key in WHOLE_NUMBERS and value != math.floor(value):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a Long value")
+
+
+class MatchType(IntEnum):
+    """What a filter wants of an entity's name, by Kafka's numbers."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One condition of a filter: `match_type` is one of `MatchType`, or nonsense of a client."""
+
+    entity_type: str
+    match_type: int
+    match: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaFilter:
+    """All components must hold; `is_strict`: the entity must have no other part."""
+
+    components: Sequence[Component]
+    is_strict: bool
+
+    def check(self) -> None:
+        """Raises `ApiError` for a filter that makes no sense."""
+        types = [one.entity_type for one in self.components]
+        if "" in types:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if len(set(types)) < len(types):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "An entity type cannot appear more than once in the filter.",
+            )
+        for one in self.components:
+            if one.entity_type not in ENTITY_TYPES:
+                raise ApiError(
+                    ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}."
+                )
+            if one.match_type not in tuple(MatchType):
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {one.match_type}.")
+            if (one.match is None) is (one.match_type == MatchType.EXACT):
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    "A name belongs to an exact match, and to no other.",
+                )
+
+    def select(self, quotas: Quotas) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
+        """The entities that it matches, with their limits."""
+        for entity, limits in quotas.items():
+            names = dict(entity)
+            if self.is_strict and len(names) != len(self.components):
+                continue
+            if all(_matches(one, names) for one in self.components):
+                yield entity, limits
+
+
+def _matches(component: Component, names: Mapping[str, str | None]) -> bool:
+    if component.entity_type not in names:
+        return False
+    name = names[component.entity_type]
+    match component.match_type:
+        case MatchType.EXACT:
+            return name == component.match
+        case MatchType.DEFAULT:
+            return name is None
+    return True

@@ -1,0 +1,1 @@
+"""From log directories to an open broker."""

@@ -1,0 +1,444 @@
+"""Opening log directories as one broker, and finishing what a crash left half done.
+
+Kafka's counterparts: `BrokerMetadataCheckpoint` at start-up, and what its controller would tell
+the broker about topics that are half made or half deleted.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
+from ottla.base.files import FileSystem, join, parent_directory, read_file
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
+from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
+from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
+from ottla.broker.startup.startup_plan import Arranged, arrange, find_lost
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
+from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
+from ottla.config.topic import TopicConfig
+from ottla.storage.directory.directory_claim import UnusableDirectoryError
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import (
+    CHECKPOINT_RECOVERY_POINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    partition_directory_name,
+)
+from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
+from ottla.storage.log.open_options import OpenOptions, run_in_turn
+from ottla.storage.recovery.found_log import FoundLog, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+RunAll = Callable[[Sequence[Callable[[], object]]], None]
+
+
+def _ignore_progress(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """What a shell hands in: time, chance, ids, and the identity for directories that are new."""
+
+    now_ms: int
+    new_id: Callable[[], Uuid]
+    random_below: Callable[[int], int]
+    node_id: int = 1
+    is_node_id_wanted: bool = False
+    cluster_id: str
+    on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    run_all: RunAll = field(default=run_in_turn)
+    """Carries out what is to be done for every log of one directory."""
+    run_directories: RunAll = field(default=run_in_turn)
+    """Carries out what is to be done for every directory."""
+
+    def with_node_id(self, node_id: int | None) -> "BrokerOptions":
+        """The options of a broker that must be that node, whatever its directories are."""
+        if node_id is None:
+            return self
+        return dataclasses.replace(self, node_id=node_id, is_node_id_wanted=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedDirectories:
+    """What lies on the disks, before the broker has made topics of it."""
+
+    directories: list[LogDirectory]
+    entries: Mapping[str, TopicEntry]
+    gone: frozenset[Uuid]
+    """The ids of topics that were deleted while one of the directories was away."""
+    next_producer_id: int
+    cluster_id: str
+    node_id: int
+    refused: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Why partitions are neither served nor made anew until a person has put things right."""
+
+
+class TopicConfigs:
+    """Settings by topic for logs as they are loaded or made; `TopicStore` keeps it up to date."""
+
+    def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicEntry]) -> None:
+        self.defaults = defaults
+        self._configs = {name: self._config_of(entry) for name, entry in entries.items()}
+
+    def _config_of(self, entry: TopicEntry) -> TopicConfig:
+        try:
+            return topic_config(self.defaults, entry.overrides)
+        except ApiError as error:
+            reason = f"{TOPIC_FILE_NAME}: topic {entry.name}: {error.message}"
+            raise UserError(reason) from error
+
+    def get(self, topic: str) -> TopicConfig:
+        return self._configs.get(topic, self.defaults)
+
+    def put(self, topic: str, config: TopicConfig) -> None:
+        self._configs[topic] = config
+
+    def remove(self, topic: str) -> None:
+        self._configs.pop(topic, None)
+
+
+def open_directories(
+    paths: Sequence[str],
+    file_system: FileSystem,
+    options: BrokerOptions,
+    configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
+    found: FoundSettings,
+) -> tuple[OpenedDirectories, TopicConfigs]:
+    """Opens all that the disks let open; raises `UserError` naming the path and the mend.
+
+    A directory that cannot be read, locked or loaded is offline from the start, unless it is the
+    last one.
+    """
+    failures = failing_paths(paths, file_system)
+    readable = [path for path in paths if path not in failures]
+    try:
+        next_producer_id = max(
+            (read_producer_ids(file_system, path) for path in readable), default=0
+        )
+        cluster_id, node_id = _identity(readable, file_system, options)
+    except CorruptionError as error:
+        raise UserError(f"{error}; restore the file, or move it away") from error
+    known = found.known
+    topic_configs = configs(known.entries)
+    open_options = OpenOptions(
+        now_ms=options.now_ms,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        new_id=options.new_id,
+        random_below=options.random_below,
+        topic_config=topic_configs.get,
+        on_progress=options.on_progress,
+        run_all=options.run_all,
+    )
+    opener = _Opener(file_system, open_options, failures)
+    directories, refused = opener.open_all(paths, known, options.run_directories)
+    opened = OpenedDirectories(
+        directories=directories,
+        refused=refused,
+        entries=known.entries,
+        gone=known.gone,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        next_producer_id=max(
+            next_producer_id, found.next_producer_id, _highest_producer_id(directories) + 1
+        ),
+    )
+    return opened, topic_configs
+
+
+def check_paths(paths: Sequence[str], file_system: FileSystem) -> None:
+    """Raises `UserError` unless there are paths, each to another place."""
+    if not paths:
+        raise UserError("name at least one log directory")
+    seen: dict[str, str] = {}
+    for path in paths:
+        place = file_system.canonical(path)
+        if place in seen:
+            raise UserError(
+                f"{seen[place]} and {path} are the same log directory; name each only once"
+            )
+        seen[place] = path
+
+
+def failing_paths(paths: Sequence[str], file_system: FileSystem) -> dict[str, str]:
+    """Why each directory that cannot even be looked into cannot; the others are not in it.
+
+    Raises `UserError` when there are no others, and for what is no directory at all.
+    """
+    failures = {}
+    for path in paths:
+        try:
+            _look_into(path, file_system)
+        except (OSError, CorruptionError) as error:
+            failures[path] = _reason(path, error)
+    if len(failures) == len(paths):
+        raise _none_left(list(failures.values()))
+    return failures
+
+
+def _none_left(reasons: Sequence[str]) -> UserError:
+    if len(reasons) == 1:
+        return UserError(reasons[0])
+    return UserError("no log directory can be used: " + "; ".join(reasons))
+
+
+def _look_into(path: str, file_system: FileSystem) -> None:
+    """Raises what reading the directory's own files raises."""
+    status = file_system.status(path)
+    if status is None:
+        return
+    if not status.is_directory:
+        raise UserError(f"{path} is a file; name a directory")
+    names = file_system.list(path)
+    own = {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME, ADOPTION_FILE_NAME}
+    for name in own.intersection(names):
+        read_file(file_system, join(path, name))
+    read_meta_properties(file_system, join(path, META_PROPERTIES))
+
+
+def _reason(path: str, error: OSError | CorruptionError) -> str:
+    if isinstance(error, CorruptionError):
+        return f"{error}; restore the file or name another directory"
+    place = error.filename or path
+    return f"{place}: {error.strerror}; name a directory that can be read and written"
+
+
+class _Opener:
+    """Opens directories; `failures` are those that are offline, and why."""
+
+    def __init__(
+        self, file_system: FileSystem, options: OpenOptions, failures: dict[str, str]
+    ) -> None:
+        self._file_system = file_system
+        self._options = options
+        self._failures = failures
+
+    def open_all(
+        self, paths: Sequence[str], known: TopicFile, run_directories: RunAll
+    ) -> tuple[list[LogDirectory], dict[TopicPartition, str]]:
+        """The directories, and why partitions are refused."""
+        directories: list[LogDirectory] = []
+        try:
+            directories += [self._claim(path) for path in paths]
+            self._check_any_left(directories)
+            _check_ids(directories)
+            found = [self._find_logs(directory) for directory in directories]
+            _warn_of_lost_settings(found, known)
+            is_complete = not any(directory.is_offline for directory in directories)
+            arranged = arrange(found, known, is_complete=is_complete)
+            pairs = zip(directories, arranged.directories, strict=True)
+            run_directories([partial(self._load, directory, some) for directory, some in pairs])
+            self._check_any_left(directories)
+            refused = {**_why_lost(directories, found, known), **arranged.refused}
+            for (topic, index), reason in refused.items():
+                logger.error("%s-%d is refused: %s", topic, index, reason)
+            for directory in directories:
+                directory.refuse(refused)
+        except BaseException:
+            for directory in directories:
+                directory.abandon()
+            raise
+        return directories, refused
+
+    def _claim(self, path: str) -> LogDirectory:
+        reason = self._failures.get(path)
+        if reason is None:
+            try:
+                return LogDirectory.claim(path, self._file_system, self._options)
+            except (UnusableDirectoryError, StorageError) as error:
+                reason = self._failures[path] = str(error)
+        return LogDirectory.offline(path, self._file_system, self._options, reason)
+
+    def _find_logs(self, directory: LogDirectory) -> list[FoundLog]:
+        if not directory.is_offline:
+            with suppress(StorageError):
+                return directory.find_logs()
+        return []
+
+    def _load(self, directory: LogDirectory, arranged: Arranged) -> None:
+        if directory.is_offline:
+            return
+        try:
+            directory.load(arranged)
+        except StorageError:
+            directory.abandon()
+            directory.logs.clear()
+            directory.futures.clear()
+
+    def _check_any_left(self, directories: Sequence[LogDirectory]) -> None:
+        if not all(directory.is_offline for directory in directories):
+            return
+        raise _none_left(
+            [self._failures.get(one.path) or str(one.health.failure) for one in directories]
+        )
+
+
+def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile) -> None:
+    """Names the topic file where it is missing though Ottla, which writes one, has been here."""
+    witnessed = [one.path for some in found for one in some if one.witness is not None]
+    if witnessed and not known.is_found:
+        logger.warning(
+            "%s is missing, which had the settings of topics: restore it, or say with ottla adopt "
+            "what they are",
+            join(parent_directory(witnessed[0]), TOPIC_FILE_NAME),
+        )
+
+
+def _why_lost(
+    directories: Sequence[LogDirectory], found: Sequence[Sequence[FoundLog]], known: TopicFile
+) -> dict[TopicPartition, str]:
+    """What to do about each partition that a checkpoint names and no directory holds.
+
+    While one is away nobody knows what it holds.
+    """
+    if any(directory.is_offline for directory in directories):
+        return {}
+    held = {key for directory in directories for key in directory.logs}
+    if not known.is_found:
+        # Kafka writes its checkpoints a moment after it has put a log away.
+        put_away = (DirectoryState.DELETE, DirectoryState.STRAY)
+        held |= {one.key for some in found for one in some if one.name.state in put_away}
+    reasons = {}
+    for directory in directories:
+        for key in find_lost(known, directory.checkpointed.keys(), held):
+            name = partition_directory_name(*key)
+            reasons[key] = (
+                f"{join(directory.path, name)} is not there, though {CHECKPOINT_RECOVERY_POINT} "
+                "names it; put it back, or give it up with: "
+                f"ottla log give-up {directory.path} {name}"
+            )
+    return reasons
+
+
+def _check_ids(directories: Sequence[LogDirectory]) -> None:
+    """Raises `UserError` for a directory that is a copy of another, its id included (KIP-858)."""
+    seen: dict[Uuid, str] = {}
+    for directory in directories:
+        if directory.directory_id is None:
+            continue
+        other = seen.setdefault(directory.directory_id, directory.path)
+        if other != directory.path:
+            raise UserError(
+                f"{other} and {directory.path} have the same directory.id; take the line out of "
+                f"{join(directory.path, META_PROPERTIES)} if that one is a copy"
+            )
+
+
+def _identity(
+    paths: Sequence[str], file_system: FileSystem, options: BrokerOptions
+) -> tuple[str, int]:
+    """The cluster and node that the directories already belong to, or that new ones will."""
+    known: MetaProperties | None = None
+    for path in paths:
+        properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
+        if properties is None:
+            continue
+        if known is None:
+            known = properties
+        elif (properties.cluster_id, properties.node_id) != (known.cluster_id, known.node_id):
+            raise UserError(f"{path} belongs to another cluster or node than {paths[0]}")
+    if known is None:
+        return options.cluster_id, options.node_id
+    node_id = options.node_id if known.node_id is None else known.node_id
+    if options.is_node_id_wanted and node_id != options.node_id:
+        raise UserError(
+            f"{paths[0]} belongs to node {node_id}, but node.id is {options.node_id}; change the "
+            "setting, or name another directory"
+        )
+    return known.cluster_id or options.cluster_id, node_id
+
+
+def _highest_producer_id(directories: Sequence[LogDirectory]) -> int:
+    """The largest id that any log remembers: a directory may come from Kafka, with its ids."""
+    return max(
+        (
+            producer_id
+            for directory in directories
+            for log in directory.logs.values()
+            for producer_id in log.producers.entries
+        ),
+        default=-1,
+    )
+
+
+def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
+    """An entry for every topic that has a partition on a disk.
+
+    Where the topic file knows another id than the disks, another topic of that name was made since
+    (by Kafka, say): the disks are right. An entry without any partition is a creation that a crash
+    cut off before it was answered: it is dropped, unless its partitions may lie in a directory
+    that is away, or are refused.
+    """
+    found: dict[str, TopicEntry] = {}
+    if any(directory.is_offline for directory in opened.directories):
+        found.update(opened.entries)
+    for directory in opened.directories:
+        for topic, index in directory.logs:
+            topic_id = directory.topic_ids.get(topic)
+            entry = found.get(topic) or opened.entries.get(topic)
+            if entry is None or topic_id not in (None, entry.topic_id):
+                entry = TopicEntry(
+                    name=topic,
+                    topic_id=topic_id or ZERO_UUID,
+                    partition_count=index + 1,
+                    overrides={},
+                )
+            if index >= entry.partition_count:
+                entry = dataclasses.replace(entry, partition_count=index + 1)
+            if topic in INTERNAL_TOPICS:
+                # As Kafka's coordinators make them: under any other policy groups and transactions
+                # are forgotten.
+                overrides = {**entry.overrides, POLICY_NAME: "compact"}
+                entry = dataclasses.replace(entry, overrides=overrides)
+            found[topic] = entry
+    _add_refused(found, opened)
+    return found
+
+
+def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> None:
+    """Topics of which all partitions are refused stay, and those that only checkpoints know.
+
+    A directory that has the name of a partition by mistake makes no topic of that name.
+    """
+    lost = {key for directory in opened.directories for key in directory.checkpointed}
+    for topic, index in opened.refused:
+        entry = found.get(topic) or opened.entries.get(topic)
+        if entry is None and (topic, index) in lost:
+            entry = TopicEntry(name=topic, topic_id=ZERO_UUID, partition_count=0, overrides={})
+        if entry is None or (topic not in found and index >= entry.partition_count > 0):
+            continue
+        if (topic, index) in lost and index >= entry.partition_count:
+            entry = dataclasses.replace(entry, partition_count=index + 1)
+        found[topic] = entry
+
+
+def ensure_topic_id(
+    file_system: FileSystem, directory: LogDirectory, name: str, index: int, topic_id: Uuid
+) -> None:
+    """Writes the id that a partition lacks when a crash came between its directory and its file.
+
+    Also where one bit of the file is wrong. Topics of Kafka before 2.8 have none, and keep none.
+    """
+    path = join(directory.log_path(name, index), PARTITION_METADATA)
+    if topic_id == ZERO_UUID:
+        return
+    if file_system.status(path) is not None:
+        if is_id_with_flipped_bit(file_system, path, topic_id):
+            directory.name_again(name, index, topic_id)
+        return
+    try:
+        write_topic_id(file_system, path, topic_id)
+    except OSError as error:
+        raise directory.health.fail(error) from error
+    directory.topic_ids[name] = topic_id

@@ -1,0 +1,270 @@
+"""What becomes of every partition's directory at a start, decided once over all log directories.
+
+A partition has one log. Beside it there may be the copy of a move that is under way, or what a
+crash left of one: a move is decided when its source is renamed to `-delete` under the copy's own
+id, so a copy without a log whose id such a directory bears is whole, and takes its place. What
+belongs to no topic here is renamed to `-stray`, never removed. While a directory is away nobody
+knows what lies in it, and what might be the last of its records stays as it is.
+
+A directory that has another partition's name, or another topic's id, was put there by mistake: it
+stays, and the partition is refused, since neither may its records be served nor others be appended.
+The same goes for a partition that a checkpoint names and no directory holds (`find_lost`).
+
+Kafka's counterparts: `LogManager.loadLog`, `LogManager.isStrayReplica`. There a crash between the
+two renames of a move leaves two logs, and a start that a person must help.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from ottla.base.errors import UserError
+from ottla.base.files import parent_directory
+from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.broker.topics.topic_file import TopicEntry, TopicFile
+from ottla.storage.files.filenames import (
+    CLUSTER_METADATA,
+    PARTITION_METADATA,
+    WITNESS,
+    DirectoryState,
+)
+from ottla.storage.recovery.found_log import Fate, FoundLog, TopicPartition
+
+Arranged = list[tuple[FoundLog, Fate]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """The fate of everything found, by directory, and why partitions are refused until a person
+    has put things right."""
+
+    directories: list[Arranged]
+    refused: Mapping[TopicPartition, str]
+
+
+def arrange(
+    found: Sequence[Sequence[FoundLog]], known: TopicFile, *, is_complete: bool
+) -> Arrangement:
+    """What becomes of all that was found; `is_complete` when no directory is away.
+
+    Raises `UserError` when two directories hold the log of one partition, or when it cannot be told
+    which of two topics of one name is the present one.
+    """
+    found = [[_with_mended_id(one, known) for one in some] for some in found]
+    everything = [one for some in found for one in some]
+    arranging = _Arranging(everything, known, _present_ids(everything, known), is_complete)
+    directories = [[(one, arranging.fate(one)) for one in some] for some in found]
+    refused = {
+        one.key: reason
+        for one in everything
+        if one.name.state is DirectoryState.LIVE
+        and one.key not in arranging.logs
+        and (reason := arranging.why_misplaced(one))
+    }
+    return Arrangement(directories=directories, refused=refused)
+
+
+def find_lost(
+    known: TopicFile, checkpointed: Set[TopicPartition], held: Set[TopicPartition]
+) -> set[TopicPartition]:
+    """The partitions that were there when a checkpoint was written, and are in no directory now.
+
+    A checkpoint names a partition only once it is made, and none of a topic that is to be made
+    (`LogDirectory.forget`): so what a crash left half made is not among them. Of a deleted topic
+    the topic file says so, or has no entry. Without a topic file checkpoints are all there is.
+    """
+    if not known.is_found:
+        # Older versions took the metadata log of a KRaft cluster for a topic.
+        return {key for key in checkpointed if key not in held and key[0] != CLUSTER_METADATA}
+    return {
+        key
+        for key in checkpointed
+        if key not in held
+        and (entry := known.entries.get(key[0])) is not None
+        and not entry.is_deleted
+        and key[1] < entry.partition_count
+    }
+
+
+def _with_mended_id(one: FoundLog, known: TopicFile) -> FoundLog:
+    """With the topic's own id where one bit of it is wrong, as damage leaves it, not chance."""
+    entry = known.entries.get(one.name.topic)
+    if entry is None or one.topic_id is None:
+        return one
+    pairs = zip(uuid_text(one.topic_id), uuid_text(entry.topic_id), strict=True)
+    if sum((ord(left) ^ ord(right)).bit_count() for left, right in pairs) != 1:
+        return one
+    return replace(one, topic_id=entry.topic_id)
+
+
+def _present_ids(found: Sequence[FoundLog], known: TopicFile) -> dict[str, Uuid]:
+    """The id of each topic that has a log.
+
+    Where the topic file knows another id than all of the disks, another topic of that name was made
+    since (by Kafka, say): the disks are right.
+    """
+    ids: dict[str, dict[Uuid, FoundLog]] = {}
+    for one in found:
+        if one.name.state is not DirectoryState.LIVE or one.topic_id is None:
+            continue
+        if one.topic_id not in known.gone and not _is_of_another(one, known):
+            ids.setdefault(one.name.topic, {})[one.topic_id] = one
+    present = {}
+    for topic, logs in ids.items():
+        entry = known.entries.get(topic)
+        if entry is not None and entry.topic_id in logs:
+            present[topic] = entry.topic_id
+        elif len(logs) == 1:
+            (present[topic],) = logs
+        else:
+            paths = " and ".join(sorted(one.path for one in logs.values()))
+            raise UserError(
+                f"{paths}: topic {topic} has two ids; move away the partition that does not "
+                "belong to it"
+            )
+    return present
+
+
+def _is_of_another(one: FoundLog, known: TopicFile) -> bool:
+    """Whether it is surely another partition's log, or another topic's."""
+    return one.home != one.key or _owner(one, known) not in (None, one.name.topic)
+
+
+def _owner(one: FoundLog, known: TopicFile) -> str | None:
+    """The topic that has the log's id, as far as the topic file knows."""
+    if one.topic_id in (None, ZERO_UUID):
+        return None
+    here = known.entries.get(one.name.topic)
+    if here is not None and here.topic_id == one.topic_id:
+        return here.name
+    entries = known.entries.values()
+    return next((entry.name for entry in entries if entry.topic_id == one.topic_id), None)
+
+
+@dataclass(slots=True)
+class _Arranging:
+    found: Sequence[FoundLog]
+    known: TopicFile
+    present_ids: Mapping[str, Uuid]
+    is_complete: bool
+    logs: dict[TopicPartition, FoundLog] = field(default_factory=dict)
+    copies: dict[TopicPartition, FoundLog] = field(default_factory=dict)
+    retired_ids: set[str | None] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for one in self.found:
+            if one.name.state is DirectoryState.DELETE:
+                self.retired_ids.add(one.name.unique_id)
+            elif one.name.state is DirectoryState.LIVE and not self._is_foreign(one):
+                self._take_log(one)
+        for one in self.found:
+            if one.name.state is DirectoryState.FUTURE and not self._is_foreign(one):
+                self._take_copy(one)
+
+    def _is_foreign(self, one: FoundLog) -> bool:
+        return _is_of_another(one, self.known) or self._is_stray(one)
+
+    def _take_log(self, one: FoundLog) -> None:
+        other = self.logs.setdefault(_key(one), one)
+        if other is not one:
+            raise UserError(
+                f"{other.path} and {one.path} are both the log of one partition; move the one away "
+                "that is not wanted"
+            )
+
+    def _take_copy(self, one: FoundLog) -> None:
+        """Of several copies the one that was decided for counts, otherwise the first."""
+        key = _key(one)
+        if key not in self.copies or one.name.unique_id in self.retired_ids:
+            self.copies[key] = one
+
+    def fate(self, one: FoundLog) -> Fate:
+        match one.name.state:
+            case DirectoryState.LIVE if self.logs.get(one.key) is one:
+                return Fate.LOAD
+            case DirectoryState.LIVE:
+                return Fate.KEEP if self.why_misplaced(one) else Fate.STRAY
+            case DirectoryState.FUTURE if _is_of_another(one, self.known):
+                return Fate.KEEP
+            case DirectoryState.FUTURE:
+                return Fate.STRAY if self._is_stray(one) else self._fate_of_copy(one)
+            case DirectoryState.DELETE:
+                return self._fate_of_retired(one)
+            case DirectoryState.STRAY:
+                return Fate.KEEP
+
+    def why_misplaced(self, one: FoundLog) -> str | None:
+        """Why a live directory that is not loaded is to be left alone, if it is.
+
+        One of a topic that is gone, or that stands beside the partition's own log, is only stray.
+        """
+        if one.home != one.key:
+            topic, partition = one.home
+            said = f"is the log of {topic}-{partition} by its {WITNESS}"
+            undo = f"rename it to {topic}-{partition}"
+            return f"{one.path} {said}; {undo}, or remove that file if it is to be {one.name.text}"
+        owner = _owner(one, self.known)
+        if owner not in (None, one.name.topic):
+            said = f"has the topic id of {owner} in its {PARTITION_METADATA}"
+            return f"{one.path} {said}; rename it back, or move it away"
+        is_gone = one.topic_id in self.known.gone
+        if one.key in self.logs or is_gone or one.topic_id is None:
+            return None
+        entry = self.known.entries.get(one.name.topic)
+        if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
+            return None
+        said = f"has another topic id in its {PARTITION_METADATA} than topic {entry.name}"
+        return f"{one.path} {said}; put the right directory in its place, or move it away"
+
+    def _fate_of_copy(self, one: FoundLog) -> Fate:
+        log = self.logs.get(_key(one))
+        entry = self.known.entries.get(one.name.topic)
+        if self.copies[_key(one)] is not one or (entry is not None and entry.is_deleted):
+            return Fate.REMOVE
+        if log is not None:
+            is_beside = _parent(log) == _parent(one)
+            return Fate.REMOVE if is_beside else Fate.COPY
+        if one.name.unique_id in self.retired_ids:
+            return Fate.PROMOTE
+        return Fate.STRAY if self.is_complete else Fate.KEEP
+
+    def _fate_of_retired(self, one: FoundLog) -> Fate:
+        """Removed, unless nothing else is left of a partition that should be there.
+
+        Its name may be cut, so the partition is told by the topic's id.
+        """
+        entry = self._entry_of(one)
+        if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
+            return Fate.REMOVE
+        key = (entry.name, one.name.partition)
+        copy = self.copies.get(key)
+        is_promoted = copy is not None and copy.name.unique_id in self.retired_ids
+        if key in self.logs or is_promoted:
+            return Fate.REMOVE
+        return Fate.STRAY if self.is_complete else Fate.KEEP
+
+    def _entry_of(self, one: FoundLog) -> TopicEntry | None:
+        topic_id = one.topic_id or ZERO_UUID
+        if topic_id == ZERO_UUID:
+            entry = self.known.entries.get(one.name.topic)
+            return entry if entry is not None and entry.topic_id == ZERO_UUID else None
+        entries = self.known.entries.values()
+        return next((entry for entry in entries if entry.topic_id == topic_id), None)
+
+    def _is_stray(self, one: FoundLog) -> bool:
+        if one.topic_id is None:
+            return False
+        if one.topic_id in self.known.gone:
+            return True
+        present = self.present_ids.get(one.name.topic)
+        entry = self.known.entries.get(one.name.topic)
+        if present is None and entry is not None:
+            present = entry.topic_id
+        return present is not None and one.topic_id != present
+
+
+def _key(one: FoundLog) -> TopicPartition:
+    return (one.name.topic, one.name.partition)
+
+
+def _parent(one: FoundLog) -> str:
+    return parent_directory(one.path)

@@ -1,0 +1,506 @@
+"""Topics on the disks: made, grown, given other settings and deleted, each durably or not at all.
+
+Format page: docs/format/ottla-topics.md. Every change is written to the topic file of each log
+directory before the first partition is touched (a deletion: marked there), so after a crash `load`
+finishes what was begun. Partitions of a deleted topic are renamed at once; their files go later
+(`removals`).
+
+Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`, `LogManager`.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError, UserError
+from ottla.base.files import FileSystem
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import give_way, in_turns, kept, parts_in_turns
+from ottla.broker.startup.opening import (
+    OpenedDirectories,
+    TopicConfigs,
+    ensure_topic_id,
+    entries_on_disk,
+)
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.removals import Removals
+from ottla.broker.topics.topic_file import TopicEntry, write_topic_file
+from ottla.broker.topics.topics import (
+    POLICY_NAME,
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    Topics,
+    topic_config,
+)
+from ottla.config.topic import TopicConfig
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.recovery.found_log import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+FORMAT_NAME = "message.format.version"
+
+LOGS_MADE_PER_TURN: Final = 4
+LOGS_DELETED_PER_TURN: Final = 32
+"""Directories that are made, or renamed, before the names of all of them are synced."""
+
+
+class TopicStore:
+    """Keeps `topics` and the disks the same. Changes raise `ApiError` and then change nothing."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        file_system: FileSystem,
+        configs: TopicConfigs,
+        new_id: Callable[[], Uuid],
+    ) -> None:
+        self.topics = Topics()
+        self.removals = Removals()
+        self.before_delete: Callable[[TopicPartition], None] = lambda _: None
+        """Hears of a log that is about to go."""
+        self._directories = directories
+        self._file_system = file_system
+        self._configs = configs
+        self._new_id = new_id
+        self.is_cordoned: Callable[[LogDirectory], bool] = lambda _: False
+        self._gone: set[Uuid] = set()
+        self._refused: Mapping[TopicPartition, str] = {}
+        self._under_way: dict[str, TopicEntry] = {}
+        """Topics that are being made or deleted, while other requests have their turn."""
+        self._growing: set[str] = set()
+
+    def load(self, opened: OpenedDirectories) -> None:
+        """Takes what lies on the disks, and finishes what a crash cut off."""
+        entries = entries_on_disk(opened)
+        self._gone = set(opened.gone)
+        self._refused = opened.refused
+        for entry in entries.values():
+            config = topic_config(self._configs.defaults, entry.overrides)
+            self._configs.put(entry.name, config)
+            self._check_id_is_free(entry)
+            self.topics.add(Topic(entry, config))
+        for directory in self._directories:
+            self._take_directory(directory)
+        for entry in entries.values():
+            topic = self.topics.get(entry.name)
+            if entry.is_deleted:
+                logger.info("finishing the deletion of topic %s", entry.name)
+                self._delete([topic])
+            else:
+                topic.offline_indexes = self._not_at_hand(topic)
+                if not self._has_offline_directory:
+                    _warn_of_format(topic)
+                    self._complete(topic)
+        if self._has_offline_directory:
+            return
+        # All there was of deleted topics is stray by now. And topics that Kafka made are written
+        # down with their ids, by which their directories are told apart from now on.
+        is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
+        if self._gone or not is_known:
+            self._gone.clear()
+            self._write()
+
+    def _not_at_hand(self, topic: Topic) -> dict[int, str]:
+        """Why partitions are neither on a disk that can be read nor made anew."""
+        missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
+        refused = {one: self._refused.get((topic.name, one)) for one in missing}
+        away = "a log directory is offline" if self._has_offline_directory else None
+        return {index: why for index, one in refused.items() if (why := one or away)}
+
+    def _complete(self, topic: Topic) -> None:
+        """Makes the partitions that are due: a crash came while the topic was made, or grew."""
+        due = topic.partition_count - len(topic.known_indexes)
+        if due:
+            logger.warning(
+                "%d of the %d partitions of topic %s are not there and were in no checkpoint: they "
+                "are made, as after a crash that came before they were",
+                due, topic.partition_count, topic.name,
+            )  # fmt: skip
+        self._create_missing([topic])
+
+    def _take_directory(self, directory: LogDirectory) -> None:
+        for path in directory.deleted_paths:
+            self.removals.add(directory, path)
+        for (name, index), log in directory.logs.items():
+            topic = self.topics.get(name)
+            log.reconfigure(topic.config)
+            ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
+            topic.partitions[index] = Partition(name, index, log, directory)
+        for (name, _), log in directory.futures.items():
+            log.reconfigure(self._configs.get(name))
+
+    @property
+    def _has_offline_directory(self) -> bool:
+        return any(directory.is_offline for directory in self._directories)
+
+    def _check_id_is_free(self, entry: TopicEntry) -> None:
+        other = self.topics.find_by_id(entry.topic_id)
+        if other is not None:
+            raise UserError(
+                f"topics {other.name} and {entry.name} have the same id; move one of them away"
+            )
+
+    # Changes
+
+    def create(self, new: NewTopic, partition_count: int, *, validate_only: bool = False) -> Topic:
+        """Makes a topic."""
+        if validate_only:
+            return self._draft(new, partition_count)
+        (result,) = self.create_all([(new, partition_count)])
+        if isinstance(result, ApiError):
+            raise result
+        return result
+
+    def create_all(self, wanted: Sequence[tuple[NewTopic, int]]) -> list[Topic | ApiError]:
+        """Makes topics of so many partitions; what became of each, or why it was refused."""
+        results: list[Topic | ApiError] = []
+        drafts: list[Topic] = []
+        with kept():
+            try:
+                for new, partition_count in in_turns(wanted):
+                    try:
+                        draft = self._draft(new, partition_count)
+                    except ApiError as error:
+                        results.append(error)
+                        continue
+                    self._begin(draft.entry())
+                    drafts.append(draft)
+                    results.append(draft)
+                refusal = self._make(drafts) if drafts else None
+            finally:
+                self._end(drafts)
+            if refusal is not None:
+                return [one if isinstance(one, ApiError) else refusal for one in results]
+            for topic in drafts:
+                self.topics.add(topic)
+                _warn_of_format(topic)
+        return results
+
+    def _draft(self, new: NewTopic, partition_count: int) -> Topic:
+        """The topic as it will be; raises `ApiError`."""
+        self.topics.check_new_name(new.name)
+        self._check_any_open()
+        self._check_nothing_in_the_way(new.name, range(partition_count))
+        entry = TopicEntry(
+            name=new.name,
+            topic_id=self._id_for(new),
+            partition_count=partition_count,
+            overrides={name: text for name, text in new.overrides.items() if text is not None},
+            revision=1,
+        )
+        return Topic(entry, topic_config(self._configs.defaults, new.overrides))
+
+    def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
+        """Makes all of them, or none and says why: their entries are written in one go."""
+        try:
+            for topic in drafts:
+                self._forget(topic.name, range(topic.partition_count))
+            self._write()
+            for topic in drafts:
+                self._configs.put(topic.name, topic.config)
+            self._create_missing(drafts)
+        except StorageError as error:
+            for topic in drafts:
+                self._configs.remove(topic.name)
+            self._end(drafts)
+            self._undo([(topic, list(topic.partitions)) for topic in drafts])
+            return _refusal(error)
+        return None
+
+    def _begin(self, entry: TopicEntry) -> None:
+        """From now on others may have their turn: the name is taken, and the entry written."""
+        self._under_way[entry.name] = entry
+        self.topics.reserve(entry.name)
+
+    def _end(self, topics: Iterable[Topic]) -> None:
+        for topic in topics:
+            self._under_way.pop(topic.name, None)
+            self.topics.release(topic.name)
+
+    def grow(self, topic: Topic, partition_count: int) -> None:
+        """Adds partitions until there are so many."""
+        growth = TopicGrowth(name=topic.name, partition_count=partition_count)
+        (refusal,) = self.grow_all([growth], lambda _: topic)
+        if refusal is not None:
+            raise refusal
+
+    def grow_all(
+        self, wanted: Sequence[TopicGrowth], checked: Callable[[TopicGrowth], Topic]
+    ) -> list[ApiError | None]:
+        """Adds partitions until each topic has so many; why it was refused, if it was.
+
+        `checked` gives the topic that may grow, or raises `ApiError`.
+        """
+        results: list[ApiError | None] = []
+        growing: list[tuple[Topic, int]] = []
+        with kept():
+            try:
+                for growth in wanted:
+                    if results:
+                        give_way()
+                    try:
+                        topic = checked(growth)
+                        self._check_growth(topic, growth.partition_count)
+                    except ApiError as error:
+                        results.append(error)
+                        continue
+                    results.append(None)
+                    growing.append((topic, topic.partition_count))
+                    topic.partition_count = growth.partition_count
+                    topic.revision += 1
+                    self._growing.add(topic.name)
+                refusal = self._grow(growing) if growing else None
+            finally:
+                self._growing.difference_update(topic.name for topic, _ in growing)
+        if refusal is not None:
+            return [refusal if one is None else one for one in results]
+        self.topics.revision += 1
+        return results
+
+    def _check_growth(self, topic: Topic, partition_count: int) -> None:
+        assert partition_count > topic.partition_count
+        self._check_any_open()
+        self._check_not_growing(topic)
+        added = range(topic.partition_count, partition_count)
+        self._check_nothing_in_the_way(topic.name, added)
+
+    def _grow(self, growing: Sequence[tuple[Topic, int]]) -> ApiError | None:
+        """Makes what topics lack beyond their old counts, or nothing and says why.
+
+        Their entries are written in one go.
+        """
+        try:
+            for topic, old_count in growing:
+                self._forget(topic.name, range(old_count, topic.partition_count))
+            self._write()
+            self._create_missing([topic for topic, _ in growing])
+        except StorageError as error:
+            for topic, old_count in growing:
+                topic.partition_count = old_count
+                topic.revision += 1
+            self._undo(
+                [
+                    (topic, [one for one in topic.partitions if one >= old_count])
+                    for topic, old_count in growing
+                ]
+            )
+            return _refusal(error)
+        return None
+
+    def _check_not_growing(self, topic: Topic) -> None:
+        if topic.name in self._growing:
+            raise ApiError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"Topic '{topic.name}' is being given more partitions.",
+            )
+
+    def configure(
+        self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        """Replaces all of a topic's own settings; its logs follow them from now on."""
+        if topic.is_internal:
+            overrides = {POLICY_NAME: "compact", **overrides}
+            if overrides[POLICY_NAME] != "compact":
+                # Kafka lets it happen, and forgets offsets and transactions by age then.
+                raise ApiError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{POLICY_NAME} of {topic.name} is compact, and stays so.",
+                )
+        config = topic_config(self._configs.defaults, overrides)
+        if validate_only or overrides == topic.overrides:
+            return
+        old_overrides, topic.overrides = topic.overrides, dict(overrides)
+        topic.revision += 1
+        try:
+            self._write()
+        except StorageError as error:
+            topic.overrides = old_overrides
+            topic.revision += 1
+            raise _refusal(error) from error
+        self._apply(topic, config)
+
+    def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
+        """What all topics' settings would be with other defaults; raises `ApiError`."""
+        return {topic.name: topic_config(defaults, topic.overrides) for topic in self.topics}
+
+    def change_defaults(self, defaults: TopicConfig) -> None:
+        """Gives all topics other defaults, which are the broker's own settings."""
+        configs = self.configs_under(defaults)
+        self._configs.defaults = defaults
+        for topic in self.topics:
+            self._apply(topic, configs[topic.name])
+
+    def _apply(self, topic: Topic, config: TopicConfig) -> None:
+        if config == topic.config:
+            return
+        topic.config = config
+        _warn_of_format(topic)
+        self._configs.put(topic.name, config)
+        for partition in topic.partitions.values():
+            partition.log.reconfigure(config)
+        for directory in self._directories:
+            for (name, _), log in directory.futures.items():
+                if name == topic.name:
+                    log.reconfigure(config)
+
+    def delete(self, topics: Sequence[Topic]) -> None:
+        """Takes topics away; the names of their directories are free from now on."""
+        for topic in topics:
+            self._check_not_growing(topic)
+        for topic in topics:
+            topic.revision += 1
+        with kept(), storage_failures_answered():
+            try:
+                self._delete(topics)
+            finally:
+                self._end(topics)
+
+    def _delete(self, topics: Sequence[Topic]) -> None:
+        """What lies in a directory that is offline is stray when that comes back."""
+        self._under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
+        self._write()
+        for topic in topics:
+            self.topics.remove(topic)
+            self.topics.reserve(topic.name)
+            self._configs.remove(topic.name)
+            self._forget(topic.name, topic.offline_indexes)
+        names = {topic.name for topic in topics}
+        for directory in self._directories:
+            if not directory.is_offline:
+                self._delete_logs(names, directory)
+        if self._has_offline_directory:
+            self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+        self._end(topics)
+        self._write()
+
+    def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
+        """Copies first: one without its log might be taken for all that is left."""
+        for key in in_turns([key for key in directory.futures if key[0] in names]):
+            self.removals.add(directory, directory.delete_future(*key))
+        keys = [key for key in directory.logs if key[0] in names]
+        for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
+            self._delete_some(directory, part)
+
+    # The disks
+
+    def save(self) -> None:
+        """Writes down all topics as they are; raises `StorageError`."""
+        self._write()
+
+    def _id_for(self, new: NewTopic) -> Uuid:
+        if new.topic_id is None:
+            return self._unused_id()
+        other = self.topics.find_by_id(new.topic_id)
+        if other is not None:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic '{other.name}' has the id that '{new.name}' is to have.",
+            )
+        return new.topic_id
+
+    def _unused_id(self) -> Uuid:
+        while True:
+            candidate = self._new_id()
+            if self.topics.find_by_id(candidate) is None:
+                return candidate
+
+    def _create_missing(self, topics: Sequence[Topic]) -> None:
+        missing = [
+            (topic, index)
+            for topic in topics
+            for index in range(topic.partition_count)
+            if index not in topic.partitions and index not in topic.offline_indexes
+        ]
+        for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+            touched: dict[str, LogDirectory] = {}
+            for topic, index in part:
+                directory = self._emptiest_directory()
+                touched[directory.path] = directory
+                log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
+                topic.partitions[index] = Partition(topic.name, index, log, directory)
+            # Before others have their turn: a checkpoint may name them, and then they are there.
+            for directory in touched.values():
+                directory.sync_names()
+
+    def _emptiest_directory(self) -> LogDirectory:
+        online = [directory for directory in self._directories if not directory.is_offline]
+        if not online:
+            raise StorageError(self._directories[0].path, "every log directory is offline")
+        open_ones = [one for one in online if not self.is_cordoned(one)]
+        return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
+
+    def _check_any_open(self) -> None:
+        """Raises `ApiError` when no directory may be given new partitions."""
+        online = [directory for directory in self._directories if not directory.is_offline]
+        if online and all(self.is_cordoned(directory) for directory in online):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Unable to place the partition: every log directory is cordoned.",
+            )
+
+    def _check_nothing_in_the_way(self, name: str, indexes: range) -> None:
+        """Raises `ApiError` where a directory that is another's has the name of a new one."""
+        for index in indexes:
+            reason = self._refused.get((name, index))
+            if reason is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def _forget(self, name: str, indexes: Iterable[int]) -> None:
+        keys = [(name, index) for index in indexes]
+        for directory in self._directories:
+            if keys and not directory.is_offline:
+                directory.forget(keys)
+
+    def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
+        """Removes what was made; what a failing disk keeps of it, the next start deals with."""
+        with contextlib.suppress(StorageError):
+            for topic, indexes in made:
+                for index in indexes:
+                    directory = topic.partitions.pop(index).directory
+                    if not directory.is_offline:
+                        self._delete_some(directory, [(topic.name, index)])
+            self._write()
+
+    def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
+        for key in keys:
+            self.before_delete(key)
+        logs = [directory.logs[key] for key in keys]
+        for log, path in zip(logs, directory.delete_logs(keys), strict=True):
+            self.removals.add(directory, path, log)
+
+    def _write(self) -> None:
+        """Writes down all topics, and what is under way."""
+        entries = {topic.name: topic.entry() for topic in self.topics} | self._under_way
+        for directory in self._directories:
+            if directory.is_offline:
+                continue
+            try:
+                write_topic_file(self._file_system, directory.path, entries.values(), self._gone)
+            except OSError as error:
+                raise directory.health.fail(error) from error
+
+
+@contextlib.contextmanager
+def storage_failures_answered() -> Iterator[None]:
+    """A disk that fails while a client's request is carried out is that request's answer."""
+    try:
+        yield
+    except StorageError as error:
+        raise _refusal(error) from error
+
+
+def _warn_of_format(topic: Topic) -> None:
+    if topic.config.is_format_ignored and FORMAT_NAME in topic.overrides:
+        logger.warning(
+            "topic %s: message.format.version=%s is ignored, since inter.broker.protocol.version "
+            "is 3.0 or later",
+            topic.name, topic.config.message_format_version,
+        )  # fmt: skip
+
+
+def _refusal(error: StorageError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

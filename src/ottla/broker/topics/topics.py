@@ -1,0 +1,327 @@
+"""The topics of this broker by name and by id, what they may be called, and how they are made.
+
+Kafka's counterparts: `Topic` (names), `MetadataImage` and the checks of
+`ReplicationControlManager.createTopic`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topic_file import TopicEntry
+from ottla.config.setting import SettingError, with_values
+from ottla.config.topic import TopicConfig
+from ottla.storage.files.filenames import CLUSTER_METADATA
+
+MAX_NAME_LENGTH: Final = 249
+"""With `-partition` and the suffix of a deletion it still fits a file name."""
+
+MAX_PARTITION_COUNT: Final = 10_000
+"""The most that Kafka's controller makes in one go."""
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+"""Written by coordinators only."""
+
+POLICY_NAME = "cleanup.policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What a topic is asked to be; -1 asks for the broker's default.
+
+    `assignments` are broker ids by partition, and replace both counts. `topic_id` is that of the
+    topic elsewhere that this one is a copy of; others get a new one.
+    """
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, list[int]] = field(default_factory=dict)
+    overrides: Mapping[str, str | None] = field(default_factory=dict)
+    topic_id: Uuid | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGrowth:
+    """How many partitions a topic is to have; `assignments` are the brokers of the new ones."""
+
+    name: str
+    partition_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class Topic:
+    """A topic with those of its partitions that are on this broker's disks."""
+
+    __slots__ = (
+        "config",
+        "name",
+        "offline_indexes",
+        "overrides",
+        "partition_count",
+        "partitions",
+        "revision",
+        "topic_id",
+    )
+
+    def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
+        self.name = entry.name
+        self.topic_id = entry.topic_id
+        self.overrides = dict(entry.overrides)
+        self.partition_count = entry.partition_count
+        self.revision = entry.revision
+        self.config = config
+        self.partitions: dict[int, Partition] = {}
+        self.offline_indexes: dict[int, str] = {}
+        """Partitions that are not at hand, and why: they lie in a directory that could not be
+        opened, if they lie anywhere, or wait for a person to put them right."""
+
+    @property
+    def known_indexes(self) -> list[int]:
+        return sorted(self.partitions.keys() | self.offline_indexes.keys())
+
+    @property
+    def leaderless_indexes(self) -> list[int]:
+        """The partitions that nobody can write to or read from."""
+        gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
+        return sorted(gone | self.offline_indexes.keys())
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def entry(self, *, is_deleted: bool = False) -> TopicEntry:
+        """What the topic file says of it."""
+        return TopicEntry(
+            name=self.name,
+            topic_id=self.topic_id,
+            partition_count=self.partition_count,
+            overrides=self.overrides,
+            revision=self.revision,
+            is_deleted=is_deleted,
+        )
+
+
+class Topics:
+    """All topics. Lookups raise `ApiError` with the code that a client is to see.
+
+    `revision` rises whenever a topic comes, goes or grows.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._reserved: set[str] = set()
+        self._by_metric_name: dict[str, set[str]] = {}
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def get(self, name: str) -> Topic:
+        """Raises `ApiError(UNKNOWN_TOPIC_OR_PARTITION)`."""
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def find_by_id(self, topic_id: bytes) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition:
+        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one that is not
+        at hand."""
+        try:
+            return self._by_name[name].partitions[index]
+        except KeyError:
+            topic = self._by_name.get(name)
+            if topic is not None and index in topic.offline_indexes:
+                reason = topic.offline_indexes[index]
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from None
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+
+    def online_partition(self, name: str, index: int) -> Partition:
+        """As `partition`, and KAFKA_STORAGE_ERROR when its directory has gone offline since.
+
+        For answers that come from memory; what goes to the disk is refused there.
+        """
+        partition = self.partition(name, index)
+        if partition.directory.is_offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return partition
+
+    def add(self, topic: Topic) -> None:
+        assert topic.name not in self._by_name
+        self.revision += 1
+        self._by_name[topic.name] = topic
+        self._by_metric_name.setdefault(_metric_name(topic.name), set()).add(topic.name)
+        if topic.topic_id != ZERO_UUID:
+            self._by_id[topic.topic_id] = topic
+
+    def remove(self, topic: Topic) -> None:
+        self.revision += 1
+        del self._by_name[topic.name]
+        self._by_id.pop(topic.topic_id, None)
+        self._forget_name(topic.name)
+
+    def reserve(self, name: str) -> None:
+        """Keeps a name from others while a topic is being made, or deleted."""
+        self._reserved.add(name)
+        self._by_metric_name.setdefault(_metric_name(name), set()).add(name)
+
+    def release(self, name: str) -> None:
+        """The topic has been made, or is gone."""
+        self._reserved.discard(name)
+        if name not in self._by_name:
+            self._forget_name(name)
+
+    def _forget_name(self, name: str) -> None:
+        metric_name = _metric_name(name)
+        others = self._by_metric_name.get(metric_name, set())
+        others.discard(name)
+        if not others:
+            self._by_metric_name.pop(metric_name, None)
+
+    def check_new_name(self, name: str) -> None:
+        """Raises `ApiError` when a topic of that name cannot be made."""
+        check_name(name)
+        if name == CLUSTER_METADATA:
+            # The code that Kafka's controller answers with (`ControllerApis.createTopics`).
+            raise ApiError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                f"'{name}' is the name of Kafka's metadata log, and no topic's.",
+            )
+        if name in self._by_name:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name in self._reserved:
+            raise ApiError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or deleted."
+            )
+        for other in self._by_metric_name.get(_metric_name(name), ()):
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with the existing topic '{other}': "
+                "metrics cannot tell '.' from '_'.",
+            )
+
+
+def _metric_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def check_name(name: str) -> None:
+    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for a name that no topic may have."""
+    if not name:
+        reason = "is empty"
+    elif name in (".", ".."):
+        reason = "is '.' or '..'"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"is longer than {MAX_NAME_LENGTH} characters"
+    elif LEGAL_NAME.fullmatch(name) is None:
+        reason = "has characters other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The topic's name {reason}.")
+
+
+def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
+    """How many partitions to make; raises `ApiError` for a size that this broker cannot give."""
+    if new.assignments:
+        return _check_assignments(new, node_id)
+    if new.replication_factor not in (-1, 1):
+        code = ErrorCode.INVALID_REPLICATION_FACTOR
+        if new.replication_factor < 1:
+            raise ApiError(code, "The replication factor must be 1 or more, or -1.")
+        raise ApiError(
+            code, f"The replication factor {new.replication_factor} exceeds the 1 broker there is."
+        )
+    count = default if new.partition_count == -1 else new.partition_count
+    if not 1 <= count <= MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions must be 1 to {MAX_PARTITION_COUNT}, not {count}.",
+        )
+    return count
+
+
+def _check_assignments(new: NewTopic, node_id: int) -> int:
+    if new.partition_count != -1 or new.replication_factor != -1:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "With replicas assigned, the partitions and the replication factor must be -1.",
+        )
+    count = len(new.assignments)
+    if sorted(new.assignments) != list(range(count)) or count > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be assigned from 0 on, gapless."
+        )
+    if any(replicas != [node_id] for replicas in new.assignments.values()):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
+        )
+    return count
+
+
+def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
+    """Raises `ApiError` when a topic cannot grow so.
+
+    Kafka: `ReplicationControlManager.createPartitions`.
+    """
+    count, wanted = topic.partition_count, growth.partition_count
+    if topic.is_internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
+    if wanted == count:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if wanted < count:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {count} partition(s); "
+            f"{wanted} would not be an increase.",
+        )
+    if wanted > MAX_PARTITION_COUNT:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITION_COUNT} partitions."
+        )
+    if growth.assignments is None:
+        return
+    if len(growth.assignments) != wanted - count:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{wanted - count} partition(s) are added, but {len(growth.assignments)} assigned.",
+        )
+    if any(list(replicas) != [node_id] for replicas in growth.assignments):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
+        )
+
+
+def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """A topic's settings; raises `ApiError(INVALID_CONFIG)`."""
+    values: dict[str, str] = {}
+    for name, text in overrides.items():
+        if text is None:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+            )
+        values[name] = text
+    try:
+        config = with_values(defaults, values)
+        config.check()
+    except SettingError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
+    return config

@@ -1,0 +1,1 @@
+"""Transactions: their machine, run over `__transaction_state`, and their markers."""

@@ -1,0 +1,352 @@
+"""Runs the machine of transactions: decide, append to `__transaction_state`, replay, answer.
+
+What is decided goes on in `Broker.write_out`, in three steps each of which is on its way to the
+disk before the next begins: the decision, the markers, and the word that all markers are there. A
+crash between them finds the transaction prepared, and `load` has the rest done. So no partition
+ever gets the marker of a decision that a restart would not know of, and none is left without.
+Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
+from ottla.base.timestamps import Moment
+from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
+from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
+from ottla.broker.transactions.markers import Marker, Markers
+from ottla.codec.compression import Compression
+from ottla.config.transaction import TransactionConfig
+from ottla.coordinator.decision import Answer, Decision
+from ottla.coordinator.transaction.machine import TransactionMachine
+from ottla.coordinator.transaction.records import (
+    TransactionLogKey,
+    TransactionLogValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from ottla.coordinator.transaction.requests import (
+    InitRequest,
+    MarkersToWrite,
+    Outcome,
+    ProducerAnswer,
+    ProducerClaim,
+    TransactionDescription,
+)
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+RETRY_MS: Final = 1000
+"""When markers are tried again that a partition did not take."""
+
+
+NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
+"""A partition was deleted, and its transactions with it; or an administrator has ended this one
+under a later epoch."""
+
+
+class TransactionBroker(Appender, Protocol):
+    """What the coordinator needs of the broker it belongs to."""
+
+    def allocate_producer_id(self) -> int: ...
+
+    def write_out(self) -> None: ...
+
+
+class TransactionCoordinator:
+    """The transactions of this broker; `must_verify` is a setting that may change."""
+
+    def __init__(
+        self,
+        broker: TransactionBroker,
+        groups: GroupCoordinator,
+        config: TransactionConfig,
+        must_verify: Callable[[], bool],
+    ) -> None:
+        self.machine = TransactionMachine(config, broker.allocate_producer_id)
+        self.markers = Markers(broker, groups)
+        self._broker = broker
+        self._must_verify = must_verify
+        self._groups = groups
+        self._topic = InternalTopic(broker, state_topic(config), Compression.NONE)
+        self._is_loaded = False
+        self._at: Moment | None = None
+        self._decided: dict[str, None] = {}
+        self._marked: list[str] = []
+        self._late: dict[str, None] = {}
+        self._retry_ms = 0.0
+
+    def load(self, at: Moment) -> None:
+        """Replays the log, once; the first request does so by itself. Raises `UserError`.
+
+        What a crash has left prepared is finished with the next `write_out`.
+        """
+        self._at = at
+        if self._is_loaded:
+            return
+        try:
+            for record in self._topic.read_all():
+                self._replay_stored(record)
+        except StorageError as error:
+            raise UserError(
+                f"cannot read how transactions stand: {error}; restore {TRANSACTION_STATE}, or "
+                "move it away and abort what is open by hand"
+            ) from error
+        self._is_loaded = True
+        self.machine.loaded(at)
+        self._late.update((one.transactional_id, None) for one in self.machine.prepared)
+        self._try_again()
+
+    def is_available(self, transactional_id: str) -> bool:
+        """Whether the partition that keeps the id is online, and was read at the start."""
+        return self._topic.is_online(transactional_id) and self._topic.was_read(transactional_id)
+
+    def refusal(self, transactional_id: str) -> ErrorCode:
+        """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
+        was_read = self._topic.was_read(transactional_id)
+        return ErrorCode.NONE if was_read else ErrorCode.NOT_COORDINATOR
+
+    def _replay_stored(self, record: StoredRecord) -> None:
+        try:
+            key = decode_key(record.key)
+            value = None if key is None else decode_value(record.value)
+        except ProtocolError as error:
+            logger.error("%s, offset %d: %s", TRANSACTION_STATE, record.offset, error)
+            return
+        if key is not None:
+            self.machine.replay(key, value)
+
+    # Producers
+
+    def init_producer(self, request: InitRequest, at: Moment) -> ProducerAnswer:
+        """An id and epoch; an open transaction of whoever had them before is aborted first.
+
+        Raises `StorageError` when that could not be written.
+        """
+        self.load(at)
+        if refusal := self.refusal(request.transactional_id):
+            return ProducerAnswer(error=refusal)
+        decision = self.machine.init_producer(request, at)
+        answer = self._run(decision, at)
+        if decision.records and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # Kafka sends the producer away to ask again, since the markers take their time.
+            self._broker.write_out()
+            answer = self._run(self.machine.init_producer(request, at), at)
+        return answer
+
+    def add_partitions(
+        self,
+        claim: ProducerClaim,
+        partitions: Iterable[TopicPartition],
+        at: Moment,
+        *,
+        client_version: int = 0,
+    ) -> Outcome:
+        self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return Outcome(error=refusal)
+        decision = self.machine.add_partitions(claim, partitions, at, client_version=client_version)
+        return self._run(decision, at)
+
+    def add_offsets(self, claim: ProducerClaim, group_id: str, at: Moment) -> Outcome:
+        """Adds the partition of the offsets topic that keeps what the group commits."""
+        return self.add_partitions(claim, [self.offsets_partition(group_id)], at)
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        return CONSUMER_OFFSETS, self._groups.partition_of(group_id)
+
+    def verify(
+        self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Moment
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition belongs to the open transaction; see the machine's `verify`."""
+        self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return dict.fromkeys(partitions, refusal)
+        return self.machine.verify(claim, partitions)
+
+    def admit(
+        self, claim: ProducerClaim, where: TopicPartition, at: Moment, *, can_add: bool
+    ) -> ErrorCode:
+        """Whether somebody may write to a partition in a transaction: NONE, or why not.
+
+        It must have been added; with `can_add` it is added here, as producers of transactions
+        version 2 ask for.
+        """
+        if can_add:
+            return self.add_partitions(
+                claim, [where], at, client_version=FIRST_EPOCH_BUMP_VERSION
+            ).error
+        if not self._must_verify():
+            return ErrorCode.NONE
+        return self.verify(claim, [where], at)[where]
+
+    def end(
+        self, claim: ProducerClaim, at: Moment, *, is_commit: bool, client_version: int = 0
+    ) -> ProducerAnswer:
+        self.load(at)
+        if refusal := self.refusal(claim.transactional_id):
+            return ProducerAnswer(error=refusal)
+        decision = self.machine.end(claim, at, is_commit=is_commit, client_version=client_version)
+        return self._run(decision, at)
+
+    # Questions
+
+    def describe(self, transactional_id: str, at: Moment) -> TransactionDescription | None:
+        self.load(at)
+        return self.machine.describe(transactional_id)
+
+    def list_transactions(self, at: Moment) -> list[TransactionDescription]:
+        self.load(at)
+        return list(self.machine.list_transactions())
+
+    # Time
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When `advance` will have something to do, on the monotonic clock."""
+        deadline_ms = self.machine.next_deadline_ms
+        if self._late:
+            return self._retry_ms if deadline_ms is None else min(deadline_ms, self._retry_ms)
+        return deadline_ms
+
+    def advance(self, at: Moment) -> None:
+        """Aborts what takes too long, forgets unused ids, tries again to write markers.
+
+        The rest is done by the `write_out` that must follow.
+        """
+        if not self._is_loaded:
+            return
+        self._at = at
+        while (due := self.machine.advance(at)) is not None:
+            self._run_all(due, at)
+        if self._late and self._retry_ms <= at.monotonic_ms:
+            self._try_again()
+
+    # After a decision: called by `Broker.write_out` when what was appended is written
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether there are transactions whose markers should be written now."""
+        return bool(self._decided)
+
+    def append_markers(self) -> None:
+        """Appends the markers of all that is decided, which is in the log by now."""
+        assert self._at is not None
+        decided, self._decided = self._decided, {}
+        for prepared in self.machine.prepared:
+            key = prepared.transactional_id
+            if key not in decided:
+                continue
+            if self._topic.is_online(key) and self._mark(prepared, self._at):
+                self._marked.append(key)
+            else:
+                self._postpone(key)
+
+    def _mark(self, prepared: MarkersToWrite, at: Moment) -> bool:
+        """Appends the markers that are missing; whether none is any more."""
+        key = prepared.transactional_id
+        marker = Marker(
+            producer_id=prepared.producer_id,
+            epoch=prepared.epoch,
+            is_commit=prepared.is_commit,
+            coordinator_epoch=self._topic.leader_epoch_of(key),
+        )
+        is_complete = True
+        for topic, index in sorted(prepared.partitions):
+            try:
+                if key not in self._late or self.markers.is_missing(marker, topic, index):
+                    self.markers.write(marker, topic, index, now_ms=at.now_ms)
+            except ApiError as error:
+                if error.code in NOTHING_TO_END:
+                    continue
+                logger.error("%s: no marker in %s-%d yet: %s", key, topic, index, error)
+                is_complete = False
+        return is_complete
+
+    def append_completions(self) -> None:
+        """Appends that all markers are there, which are in their logs by now."""
+        assert self._at is not None
+        marked, self._marked = self._marked, []
+        for key in marked:
+            self._late.pop(key, None)
+            outcome = self._run(self.machine.complete(key, self._at), self._at)
+            if outcome.error:
+                self._postpone(key)
+
+    def postpone(self) -> None:
+        """What was appended could not be written: nothing more until it is tried again."""
+        for key in (*self._decided, *self._marked):
+            self._postpone(key)
+        self._decided.clear()
+        self._marked.clear()
+
+    def _postpone(self, key: str) -> None:
+        assert self._at is not None
+        self._late[key] = None
+        self._retry_ms = self._at.monotonic_ms + RETRY_MS
+
+    def _try_again(self) -> None:
+        """`_late` keeps them until they are complete: markers that lie there are not repeated."""
+        self._decided.update(self._late)
+        if self._at is not None:
+            self._retry_ms = self._at.monotonic_ms + RETRY_MS
+
+    # Running a decision
+
+    def _run(self, decision: Decision[AnswerT], at: Moment) -> AnswerT:
+        answer = self._run_all(decision, at)
+        assert answer is not None
+        return answer
+
+    def _run_all(self, decision: Decision[AnswerT], at: Moment) -> AnswerT | None:
+        if decision.records:
+            try:
+                self._append(decision, at)
+            except ApiError as error:
+                logger.error("transaction %s: cannot write: %s", decision.key, error)
+                refusal = REFUSALS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+                return self.machine.refused(decision, refusal, at).answer
+            self._replay(decision)
+        return decision.answer
+
+    def _append(self, decision: Decision[Any], at: Moment) -> None:
+        encoded = []
+        for record in decision.records:
+            assert isinstance(record.key, TransactionLogKey)
+            assert record.value is None or isinstance(record.value, TransactionLogValue)
+            value = None if record.value is None else encode_value(record.value)
+            encoded.append(EncodedRecord(encode_key(record.key), value))
+        self._topic.append(decision.key, encoded, now_ms=at.now_ms)
+
+    def _replay(self, decision: Decision[Any]) -> None:
+        for record in decision.records:
+            assert isinstance(record.key, TransactionLogKey)
+            assert record.value is None or isinstance(record.value, TransactionLogValue)
+            self.machine.replay(record.key, record.value)
+        known = self.machine.transactions.get(decision.key)
+        if known is not None and known.is_prepared:
+            self._decided[decision.key] = None
+
+
+def state_topic(config: TransactionConfig) -> NewTopic:
+    """`__transaction_state` as Kafka makes it (`transactionStateTopicConfigs`)."""
+    return NewTopic(
+        name=TRANSACTION_STATE,
+        partition_count=config.transaction_state_log_num_partitions,
+        replication_factor=config.transaction_state_log_replication_factor,
+        overrides={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        },
+    )

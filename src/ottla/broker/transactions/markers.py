@@ -1,0 +1,87 @@
+"""Markers, the ends of transactions in the partitions that they wrote to.
+
+Where one lies the last stable offset moves on, an abort enters the transaction index, and offsets
+of groups begin to count, or are forgotten. Kafka's counterparts: `KafkaApis.handleWriteTxnMarkers`,
+`TransactionMarkerChannelManager`.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.broker.internal_topic import Appender
+from ottla.broker.topics.topics import CONSUMER_OFFSETS
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.log.producer_state import AppendOrigin, ProducerState
+
+ACKS_LEADER = 1
+
+
+class OffsetsInTransactions(Protocol):
+    """Who learns that a marker is in the offsets topic."""
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """`coordinator_epoch` is the leader epoch of the transaction's partition of the state topic."""
+
+    producer_id: int
+    epoch: int
+    is_commit: bool
+    coordinator_epoch: int = 0
+    client_version: int = 0
+
+
+class Markers:
+    def __init__(self, broker: Appender, offsets: OffsetsInTransactions) -> None:
+        self._broker = broker
+        self._offsets = offsets
+
+    def is_missing(self, marker: Marker, topic: str, index: int) -> bool:
+        """Whether a partition, as far as it remembers the producer, has yet to get this marker.
+
+        Raises `ApiError` for a partition that is not there.
+        """
+        entry = self._producers(topic, index).entries.get(marker.producer_id)
+        if entry is None:
+            return True
+        return entry.transaction_first_offset is not None or entry.epoch < marker.epoch
+
+    def write(self, marker: Marker, topic: str, index: int, *, now_ms: int) -> None:
+        """Appends a marker; it counts when it is written out. Raises `ApiError`."""
+        end = EndTransactionMarker(
+            is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch
+        )
+        self._check(marker, end, topic, index)
+        batch = build_end_transaction_marker(
+            end,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.epoch,
+            timestamp_ms=now_ms,
+        )
+        self._broker.append(
+            topic,
+            index,
+            bytearray(batch),
+            now_ms=now_ms,
+            acks=ACKS_LEADER,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        if topic == CONSUMER_OFFSETS:
+            self._offsets.end_transaction(marker.producer_id, is_commit=marker.is_commit)
+
+    def _check(self, marker: Marker, end: EndTransactionMarker, topic: str, index: int) -> None:
+        """From transactions version 2 on a marker's epoch is above all it ends (KIP-1228)."""
+        producers = self._producers(topic, index)
+        producers.check_marker(marker.producer_id, end)
+        entry = producers.entries.get(marker.producer_id)
+        is_bumped = marker.client_version >= FIRST_EPOCH_BUMP_VERSION
+        if entry is not None and is_bumped and marker.epoch <= entry.epoch:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    def _producers(self, topic: str, index: int) -> ProducerState:
+        return self._broker.topics.online_partition(topic, index).log.producers

@@ -1,0 +1,72 @@
+"""Deadlines by key: set, moved, cancelled, and due in order."""
+
+import random
+
+from ottla.base.timers import Timers
+
+
+def take_all(timers: Timers[str], now_ms: float) -> list[str]:
+    due = []
+    while (key := timers.take_due(now_ms)) is not None:
+        due.append(key)
+    return due
+
+
+def test_keys_come_due_in_the_order_of_their_deadlines() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("late", 30)
+    timers.set("early", 10)
+    assert timers.next_deadline_ms == 10
+    assert take_all(timers, 9) == []
+    assert take_all(timers, 30) == ["early", "late"]
+    assert timers.next_deadline_ms is None
+
+
+def test_a_deadline_that_was_moved_back_comes_once_at_its_new_time() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("k", 10)
+    timers.set("k", 20)
+    assert timers.next_deadline_ms == 20
+    assert take_all(timers, 19) == []
+    assert take_all(timers, 25) == ["k"]
+    assert take_all(timers, 99) == []
+
+
+def test_a_deadline_can_be_moved_forward() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("k", 20)
+    timers.set("k", 10)
+    assert take_all(timers, 10) == ["k"]
+    assert take_all(timers, 99) == []
+
+
+def test_a_cancelled_key_never_comes_due_unless_it_is_set_again() -> None:
+    timers: Timers[str] = Timers()
+    timers.set("k", 10)
+    timers.cancel("k")
+    timers.cancel("never set")
+    assert "k" not in timers
+    assert take_all(timers, 99) == []
+    timers.set("k", 10)
+    assert take_all(timers, 99) == ["k"]
+
+
+def test_timers_agree_with_a_plain_dictionary() -> None:
+    chance = random.Random(3)
+    timers: Timers[str] = Timers()
+    model: dict[str, int] = {}
+    for now_ms in range(3000):
+        key = chance.choice("abcdef")
+        if chance.random() < 0.7:
+            deadline_ms = now_ms + chance.randrange(1, 60)
+            timers.set(key, deadline_ms)
+            model[key] = deadline_ms
+        else:
+            timers.cancel(key)
+            model.pop(key, None)
+        assert timers.next_deadline_ms == min(model.values(), default=None)
+        assert len(timers) == len(model)
+        due = {one for one, deadline_ms in model.items() if deadline_ms <= now_ms}
+        assert set(take_all(timers, now_ms)) == due
+        for one in due:
+            del model[one]

@@ -1,0 +1,359 @@
+"""What is written so that Apache Kafka can start on a directory: all of it, once, or a refusal."""
+
+import itertools
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.broker.adoption.handover import (
+    Handover,
+    HandoverOptions,
+    locked,
+    plan_handover,
+    write_handover,
+)
+from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
+from ottla.broker.broker import Broker
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.codec.schema import Message
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.log_writing import epoch_bytes
+from ottla.metadata.records import (
+    TOPIC_RESOURCE,
+    AccessControlEntryRecord,
+    ConfigRecord,
+    RegisterBrokerRecord,
+    UserScramCredentialRecord,
+)
+from ottla.storage.files.checkpoints import checkpoint_text
+from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
+from ottla.testing import FakeFileSystem
+from ottla.testing.crash_points import every_crash_point
+from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
+
+LOG = "/d/__cluster_metadata-0"
+APP = (("client-id", "app"),)
+
+
+def options() -> HandoverOptions:
+    numbers = itertools.count(900)
+    return HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(next(numbers)))
+
+
+def hand_over(file_system: FileSystem, *paths: str) -> list[str]:
+    chosen = options()
+    with locked(paths or ("/d",), file_system):
+        plan = plan_handover(paths or ("/d",), file_system, chosen)
+        return write_handover(plan, file_system, chosen)
+
+
+def planned(file_system: FileSystem, *paths: str) -> Handover:
+    return plan_handover(paths or ("/d",), file_system, options())
+
+
+def image_of(file_system: FileSystem, path: str = "/d") -> MetadataImage:
+    sizes = metadata_file_sizes(file_system, path)
+    assert sizes is not None
+    return read_metadata_log(file_system, path, sizes)
+
+
+def change(name: str, value: str | None) -> Alteration:
+    operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
+    return Alteration(changes=[ConfigChange(name=name, operation=operation, value=value or "")])
+
+
+def fill(broker: Broker) -> None:
+    broker.create_topic(NewTopic(name="t", partition_count=2, overrides={"retention.ms": "-1"}))
+    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("log.retention.ms", "7"))
+    broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
+    broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))
+    broker.admin.alter_group("g", change("consumer.session.timeout.ms", "50000"))
+    broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
+    broker.allocate_producer_id()
+
+
+@pytest.fixture
+def stopped() -> FakeFileSystem:
+    """A directory in which a broker was, and has been closed."""
+    return closed()
+
+
+def test_a_new_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> None:
+    lines = hand_over(stopped)
+    assert [line.partition(":")[0] for line in lines] == [
+        "/d/bootstrap.checkpoint",
+        f"{LOG}/{0:020d}.log",
+    ]
+    image = image_of(stopped)
+    assert image.features == {"metadata.version": 21}
+    topic = image.topics["t"]
+    assert topic.configs == {"retention.ms": "-1"}
+    properties = read_meta_properties(stopped, "/d/meta.properties")
+    assert properties is not None
+    for partition in topic.partitions.values():
+        assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), -1)
+        assert partition.directories == (properties.directory_id,)
+        assert partition.leader_epoch > 0
+    assert image.configs == {
+        (4, ""): {"log.retention.ms": "7"},
+        (4, "1"): {"log.cleaner.threads": "2"},
+        (32, "g"): {"consumer.session.timeout.ms": "50000"},
+    }
+    assert image.quotas == {APP: {"producer_byte_rate": 5000.0}}
+    assert image.next_producer_id == 1000
+    state = json.loads(read_file(stopped, f"{LOG}/quorum-state"))
+    assert (state["leaderEpoch"], state["currentVoters"]) == (1, [{"voterId": 1}])
+
+
+def test_a_second_time_there_is_nothing_to_do(stopped: FakeFileSystem) -> None:
+    hand_over(stopped)
+    before = image_of(stopped)
+    assert hand_over(stopped) == []
+    assert image_of(stopped) == before
+
+
+def test_what_comes_back_is_handed_over_again_with_its_changes(stopped: FakeFileSystem) -> None:
+    hand_over(stopped)
+    assert not planned(stopped).records
+    broker = open_broker(stopped)
+    assert {topic.name for topic in broker.topics} == {"t"}
+    assert broker.topics.get("t").overrides == {"retention.ms": "-1"}
+    broker.close()
+    assert hand_over(stopped) == []
+    broker = open_broker(stopped)
+    broker.admin.alter_topic("t", change("retention.ms", None))
+    broker.admin.alter_topic("t", change("segment.bytes", "5000"))
+    broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
+    broker.create_topic(NewTopic(name="new"))
+    broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", None))
+    broker.admin.alter_group("g", change("consumer.session.timeout.ms", None))
+    broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
+    broker.close()
+    old = image_of(stopped)
+    (line,) = hand_over(stopped)
+    assert f"{LOG}/{old.end_offset:020d}.log" in line
+    image = image_of(stopped)
+    assert image.epoch == old.epoch + 1
+    assert image.topics["t"].configs == {"segment.bytes": "5000"}
+    assert set(image.topics["t"].partitions) == {0, 1, 2}
+    assert image.topics["t"].partitions[0] == old.topics["t"].partitions[0]
+    assert set(image.topics) == {"t", "new"}
+    assert image.configs == {(4, ""): {"log.retention.ms": "7"}}
+    assert image.quotas == {}
+    epochs = read_file(stopped, f"{LOG}/leader-epoch-checkpoint")
+    assert epochs == checkpoint_text(["1 0", f"2 {old.end_offset}"])
+
+
+def test_a_deleted_topic_is_deleted_there_too_with_its_settings(stopped: FakeFileSystem) -> None:
+    hand_over(stopped)
+    broker = open_broker(stopped)
+    broker.delete_topic(broker.topics.get("t"))
+    broker.create_topic(NewTopic(name="t"))
+    broker.close()
+    old = image_of(stopped)
+    hand_over(stopped)
+    image = image_of(stopped)
+    assert image.topics["t"].topic_id != old.topics["t"].topic_id
+    assert image.topics["t"].configs == {}
+
+
+def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> None:
+    hand_over(stopped)
+    old = image_of(stopped)
+    acl = AccessControlEntryRecord(id=id_of(5), resource_name="t", principal="User:a", host="*")
+    user = UserScramCredentialRecord(
+        name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+    )
+    more = epoch_bytes(
+        [(acl, 0), (user, 0)],
+        base_offset=old.end_offset,
+        epoch=old.epoch + 1,
+        leader=(1, None),
+        now_ms=NOW_MS,
+    )
+    replace_file(stopped, f"{LOG}/{old.end_offset:020d}.log", more)
+    broker = open_broker(stopped)
+    broker.create_topic(NewTopic(name="u"))
+    broker.close()
+    hand_over(stopped)
+    image = image_of(stopped)
+    assert set(image.acls) == {id_of(5)}
+    assert set(image.scram_credentials) == {("a", 1)}
+    assert set(image.topics) == {"t", "u"}
+
+
+def test_several_directories_have_one_log_and_tell_where_partitions_lie() -> None:
+    file_system = disk("/d", "/e")
+    broker = open_broker(file_system, "/d", "/e")
+    broker.create_topic(NewTopic(name="t", partition_count=4))
+    broker.close()
+    hand_over(file_system, "/d", "/e")
+    assert metadata_file_sizes(file_system, "/e") is None
+    partitions = image_of(file_system).topics["t"].partitions
+    ids = {
+        path: properties.directory_id
+        for path in ("/d", "/e")
+        if (properties := read_meta_properties(file_system, join(path, "meta.properties")))
+    }
+    for index, partition in partitions.items():
+        path = next(path for path in ids if f"t-{index}" in file_system.list(path))
+        assert partition.directories == (ids[path],)
+    assert hand_over(file_system, "/e", "/d") == []
+    with pytest.raises(UserError, match="is in none of the directories; name all"):
+        planned(file_system, "/d")
+
+
+def test_a_zookeeper_clusters_identity_becomes_a_nodes(stopped: FakeFileSystem) -> None:
+    path = "/d/meta.properties"
+    known = read_meta_properties(stopped, path)
+    assert known is not None
+    hand_over(stopped)
+    replaced = stopped
+    old = type(known)(version=0, cluster_id=known.cluster_id, node_id=1)
+    write_meta_properties(replaced, path, old, now_ms=NOW_MS)
+    lines = hand_over(replaced)
+    assert f"{path}: version 1, node.id 1" in lines
+    made = read_meta_properties(replaced, path)
+    assert made is not None
+    assert (made.version, made.node_id, made.cluster_id) == (1, 1, known.cluster_id)
+    assert made.directory_id is not None
+
+
+def in_use(file_system: FileSystem) -> None:
+    assert file_system.lock("/d/.lock") is not None
+
+
+def not_closed(file_system: FileSystem) -> None:
+    file_system.remove("/d/.kafka_cleanshutdown")
+
+
+def strange_folder(file_system: FileSystem) -> None:
+    file_system.make_directory("/d/backup")
+
+
+def forgotten_topics(file_system: FileSystem) -> None:
+    file_system.remove("/d/ottla-topics.json")
+
+
+def no_identity(file_system: FileSystem) -> None:
+    file_system.remove("/d/meta.properties")
+
+
+def of_a_larger_cluster(file_system: FileSystem) -> None:
+    other = RegisterBrokerRecord(broker_id=2, incarnation_id=id_of(3))
+    content = epoch_bytes([(other, 3)], base_offset=0, epoch=1, leader=(2, None), now_ms=NOW_MS)
+    file_system.make_directory(LOG)
+    replace_file(file_system, f"{LOG}/{0:020d}.log", content)
+
+
+def damaged_metadata(file_system: FileSystem) -> None:
+    file_system.make_directory(LOG)
+    replace_file(file_system, f"{LOG}/{0:020d}.log", b"no log" * 20)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (in_use, "is in use by another process"),
+        (not_closed, "was not closed in order"),
+        (strange_folder, "/d/backup is no partition, and Apache Kafka does not start"),
+        (forgotten_topics, "topic t: nobody knows its settings"),
+        (no_identity, "has no meta.properties"),
+        (of_a_larger_cluster, "a cluster with nodes 1, 2"),
+        (damaged_metadata, "its metadata log cannot be read"),
+    ],
+)
+def test_what_must_be_settled_first_is_said_and_nothing_is_written(
+    stopped: FakeFileSystem, spoil: Callable[[FileSystem], None], reason: str
+) -> None:
+    spoil(stopped)
+    names = set(stopped.list("/d"))
+    with pytest.raises(UserError, match=reason):
+        hand_over(stopped)
+    assert set(stopped.list("/d")) - {".lock"} == names - {".lock"}
+
+
+def closed() -> FakeFileSystem:
+    file_system = disk("/d")
+    broker = open_broker(file_system, ids=itertools.count(1000))
+    fill(broker)
+    broker.close()
+    return file_system
+
+
+@pytest.mark.slow
+def test_a_crash_anywhere_leaves_what_the_next_handover_finishes() -> None:
+    whole = closed()
+    hand_over(whole)
+    count = 0
+
+    def workload(file_system: FileSystem, done: list[list[str]]) -> None:
+        done.append(hand_over(file_system))
+
+    for point in every_crash_point(workload, make_file_system=closed, seeds=1):
+        hand_over(point.file_system)
+        assert image_of(point.file_system) == image_of(whole), point
+        count += 1
+    assert count > 20
+
+
+def append_to_log(file_system: FakeFileSystem, *records: Message) -> None:
+    """What a Kafka that ran since has left in the metadata log."""
+    image = image_of(file_system)
+    content = epoch_bytes(
+        [(record, 0) for record in records],
+        base_offset=image.end_offset,
+        epoch=image.epoch + 1,
+        leader=(1, None),
+        now_ms=NOW_MS,
+    )
+    replace_file(file_system, join(LOG, f"{image.end_offset:020d}.log"), content)
+
+
+def retention(value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=TOPIC_RESOURCE, resource_name="t", name="retention.ms", value=value
+    )
+
+
+def test_what_kafka_changes_after_a_handover_counts_back_here(stopped: FakeFileSystem) -> None:
+    for kafkas, expected in (("5000", {"retention.ms": "5000"}), (None, {})):
+        hand_over(stopped)
+        append_to_log(stopped, retention(kafkas))
+        broker = open_broker(stopped)
+        assert broker.topics.get("t").overrides == expected
+        broker.admin.alter_topic("t", change("segment.ms", None))
+        broker.close()
+
+
+def test_what_is_changed_here_after_a_handover_counts_when_kafka_has_not_run(
+    stopped: FakeFileSystem,
+) -> None:
+    hand_over(stopped)
+    broker = open_broker(stopped)
+    assert broker.adoption.lines == ()
+    broker.admin.alter_topic("t", change("retention.ms", "77"))
+    broker.close()
+    hand_over(stopped)
+    again = open_broker(stopped)
+    assert again.topics.get("t").overrides == {"retention.ms": "77"}
+    again.close()
+
+
+def test_a_handover_without_an_open_in_between_keeps_what_kafka_has_changed(
+    stopped: FakeFileSystem,
+) -> None:
+    hand_over(stopped)
+    append_to_log(stopped, retention("5000"))
+    hand_over(stopped)
+    broker = open_broker(stopped)
+    assert broker.topics.get("t").overrides == {"retention.ms": "5000"}
+    broker.close()
+    assert image_of(stopped).topics["t"].configs == {"retention.ms": "5000"}

@@ -1,0 +1,253 @@
+"""Settings of groups: changed by clients, kept on the disks, and told to members at once."""
+
+import errno
+import itertools
+import logging
+from typing import Any
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.files import FileSystem, join, replace_file
+from ottla.broker.broker import Broker
+from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME, ClusterState, write_cluster_file
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.config.group import GroupConfig
+from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.testing import CrashMode, CrashPoint, every_crash_point
+from tests.support.brokers import at, disk, open_broker
+
+INTERVAL = "consumer.heartbeat.interval.ms"
+TIMEOUT = "consumer.session.timeout.ms"
+
+
+def settings(**values: str) -> Alteration:
+    """All of a group's own settings."""
+    changes = [
+        ConfigChange(name=name.replace("_", "."), value=value) for name, value in values.items()
+    ]
+    return Alteration(changes=changes, is_whole=True)
+
+
+def one(name: str, operation: ConfigOperation, value: str = "") -> Alteration:
+    return Alteration(changes=[ConfigChange(name=name, operation=operation, value=value)])
+
+
+def refusal(broker: Broker, alteration: Alteration, group_id: str = "g") -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        broker.admin.alter_group(group_id, alteration)
+    return caught.value
+
+
+def config_of(broker: Broker, group_id: str = "g") -> GroupConfig:
+    return broker.settings.groups.of(group_id)
+
+
+def beat(broker: Broker, epoch: int, *, now_ms: int = 0) -> HeartbeatAnswer:
+    is_entering = epoch == 0
+    request = HeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        epoch=epoch,
+        rebalance_timeout_ms=60_000 if is_entering else -1,
+        topic_names=frozenset({"t"}) if is_entering else None,
+        owned=frozenset() if is_entering else None,
+    )
+    answer = broker.groups.consumer_heartbeat(request, at(now_ms))
+    broker.write_out()
+    return answer
+
+
+def test_a_group_that_nobody_has_changed_is_told_what_all_are() -> None:
+    broker = open_broker(disk("/d"), group_consumer_session_timeout_ms="50000")
+    assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=50_000)
+
+
+def test_settings_are_set_and_taken_back_one_by_one_and_all_at_once() -> None:
+    broker = open_broker(disk("/d"))
+    broker.admin.alter_group("g", one(TIMEOUT, ConfigOperation.SET, "50000"))
+    broker.admin.alter_group("g", one(INTERVAL, ConfigOperation.SET, "6000"))
+    assert config_of(broker) == GroupConfig(
+        consumer_session_timeout_ms=50_000, consumer_heartbeat_interval_ms=6000
+    )
+    broker.admin.alter_group("g", one(INTERVAL, ConfigOperation.DELETE))
+    assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=50_000)
+    broker.admin.alter_group("g", settings(consumer_heartbeat_interval_ms="7000"))
+    assert broker.settings.groups.overrides == {"g": {INTERVAL: "7000"}}
+    broker.admin.alter_group("g", settings())
+    assert broker.settings.groups.overrides == {}
+    assert config_of(broker) == GroupConfig()
+
+
+def test_a_member_is_told_and_held_to_what_holds_at_its_heartbeat() -> None:
+    broker = open_broker(disk("/d"), offsets_topic_num_partitions="3")
+    assert beat(broker, 0).heartbeat_interval_ms == 5000
+    broker.admin.alter_group(
+        "g", settings(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="60000")
+    )
+    assert beat(broker, 1).heartbeat_interval_ms == 6000
+    broker.groups.advance(at(59_999))
+    assert beat(broker, 1, now_ms=59_999).error is ErrorCode.NONE
+    broker.groups.advance(at(119_999))
+    assert beat(broker, 1, now_ms=119_999).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("alteration", "message"),
+    [
+        (settings(share_session_timeout_ms="50000"), "Unknown group config name: share.session."),
+        (settings(retention_ms="1"), "Unknown group config name: retention.ms"),
+        (
+            settings(consumer_session_timeout_ms="soon"),
+            "Invalid value soon for configuration consumer.session.timeout.ms: "
+            "Not a number of type INT",
+        ),
+        (
+            settings(consumer_session_timeout_ms="0"),
+            "Invalid value 0 for configuration consumer.session.timeout.ms: "
+            "Value must be at least 1",
+        ),
+        (
+            settings(consumer_session_timeout_ms="44999"),
+            "Invalid value 44999 for configuration consumer.session.timeout.ms: "
+            "group.consumer.min.session.timeout.ms and .max.session.timeout.ms allow "
+            "45000 to 60000",
+        ),
+        (
+            one(TIMEOUT, ConfigOperation.APPEND, "1"),
+            "Can't APPEND to key consumer.session.timeout.ms because its type is not LIST.",
+        ),
+    ],
+)
+def test_what_no_group_may_be_told_is_refused(alteration: Alteration, message: str) -> None:
+    broker = open_broker(disk("/d"))
+    error = refusal(broker, alteration)
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert error.message.startswith(message)
+    assert broker.settings.groups.overrides == {}
+
+
+def test_a_session_that_is_over_before_the_next_heartbeat_is_refused() -> None:
+    broker = open_broker(disk("/d"), group_consumer_min_session_timeout_ms="1000")
+    broker.admin.alter_group("g", settings(consumer_session_timeout_ms="5001"))
+    error = refusal(broker, one(INTERVAL, ConfigOperation.SET, "5001"))
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert error.message == (
+        "consumer.heartbeat.interval.ms (5001) must be less than consumer.session.timeout.ms (5001)"
+    )
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    broker = open_broker(disk("/d"))
+    alteration = settings(consumer_session_timeout_ms="50000")
+    broker.admin.alter_group("g", alteration, validate_only=True)
+    assert config_of(broker) == GroupConfig()
+    with pytest.raises(ApiError):
+        broker.admin.alter_group("g", settings(x="1"), validate_only=True)
+
+
+def test_settings_survive_a_restart_and_changes_of_others() -> None:
+    file_system = disk("/d", "/e")
+    broker = open_broker(file_system, "/d", "/e")
+    broker.admin.alter_group("g", settings(consumer_session_timeout_ms="50000"))
+    broker.admin.alter_group("h", settings(consumer_session_timeout_ms="55000"))
+    quota = QuotaAlteration(names=[("user", "u")], limits={"producer_byte_rate": 1.0})
+    broker.admin.alter_quotas(quota)
+    broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[]))
+    broker.close()
+    again = open_broker(file_system.crash(CrashMode.STRICT), "/d", "/e")
+    assert config_of(again) == GroupConfig(consumer_session_timeout_ms=50_000)
+    assert config_of(again, "h") == GroupConfig(consumer_session_timeout_ms=55_000)
+
+
+def with_stored(**stored: str) -> FileSystem:
+    """A directory as a broker under other bounds has left it."""
+    file_system = disk("/d")
+    open_broker(file_system).close()
+    values = {name.replace("_", "."): value for name, value in stored.items()}
+    write_cluster_file(file_system, "/d", ClusterState(revision=1, group_configs={"g": values}))
+    return file_system
+
+
+def test_what_the_broker_no_longer_allows_is_brought_within_its_bounds_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file_system = with_stored(consumer_session_timeout_ms="50000")
+    with caplog.at_level(logging.WARNING):
+        broker = open_broker(file_system, group_consumer_max_session_timeout_ms="48000")
+    assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=48_000)
+    assert "group g: consumer.session.timeout.ms=50000 is out" in caplog.text
+    assert "48000 holds" in caplog.text
+    broker.admin.alter_group("h", settings(consumer_session_timeout_ms="46000"))
+    assert broker.settings.groups.overrides["g"] == {TIMEOUT: "50000"}, "kept as it was set"
+
+
+def test_a_session_that_other_defaults_leave_no_heartbeat_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file_system = with_stored(consumer_session_timeout_ms="6000")
+    with caplog.at_level(logging.WARNING):
+        open_broker(
+            file_system,
+            group_consumer_min_session_timeout_ms="1000",
+            group_consumer_heartbeat_interval_ms="6000",
+        )
+    assert "group g: consumer.heartbeat.interval.ms (6000) must be less than" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"no_such": "1"}, r"for group g: no\.such: there is no such setting"),
+        ({"consumer_session_timeout_ms": "soon"}, r"for group g: .*=soon: must be an int"),
+    ],
+)
+def test_what_somebody_has_put_into_the_file_stops_the_start(
+    stored: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        open_broker(with_stored(**stored))
+
+
+def test_a_disk_that_fails_keeps_the_old_settings() -> None:
+    broker = open_broker(disk("/d"))
+    broker.directories[0].health.fail(OSError(errno.EIO, "broken"))
+    error = refusal(broker, settings(consumer_session_timeout_ms="50000"))
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert config_of(broker) == GroupConfig()
+
+
+def change_and_change_again(file_system: FileSystem, done: list[Any]) -> None:
+    broker = open_broker(file_system, "/d", "/e", ids=itertools.count(1000))
+    for value in ("50000", "55000"):
+        broker.admin.alter_group("g", settings(consumer_session_timeout_ms=value))
+        done.append(int(value))
+
+
+def check_changes(point: CrashPoint) -> None:
+    broker = open_broker(point.file_system, "/d", "/e")
+    acknowledged = point.acknowledged[-1] if point.acknowledged else 45_000
+    under_way = {45_000: 50_000}.get(acknowledged, 55_000)
+    assert config_of(broker).consumer_session_timeout_ms in (acknowledged, under_way), point
+
+
+@pytest.mark.slow
+def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
+    points = every_crash_point(
+        change_and_change_again, make_file_system=lambda: disk("/d", "/e"), seeds=1
+    )
+    assert sum(1 for _ in map(check_changes, points)) > 50
+
+
+def test_a_damaged_file_stops_the_start() -> None:
+    file_system = disk("/d")
+    content = (
+        b'{"version": 1, "revision": 1, "default_broker_configs": {}, "broker_configs": {},'
+        b' "client_quotas": [], "group_configs": {"g": ["a"]}}'
+    )
+    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
+    with pytest.raises(UserError, match=CLUSTER_FILE_NAME):
+        open_broker(file_system)

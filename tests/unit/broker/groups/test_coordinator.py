@@ -1,0 +1,366 @@
+"""The runner of the group machine over a broker: what is in the log is what is answered."""
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.timestamps import Moment
+from ottla.broker.broker import Broker
+from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
+from ottla.broker.waiting import Waiting
+from ottla.codec.compression import Compression
+from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
+from ottla.coordinator.offsets.commits import CommitRequest
+from ottla.coordinator.offsets.committed_offsets import NewOffset
+from ottla.coordinator.offsets.records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+from ottla.coordinator.placement import partition_for
+from ottla.coordinator.requests import MemberClaim
+from ottla.record.builder import RecordBatchBuilder
+from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.brokers import NOW_MS, at, disk, open_broker
+
+SETTINGS = {
+    "offsets_topic_num_partitions": "3",
+    "group_initial_rebalance_delay_ms": "0",
+    "log_index_size_max_bytes": "120",
+}
+WHERE = ("t", 0)
+
+
+@pytest.fixture
+def file_system() -> FakeFileSystem:
+    return disk("/d")
+
+
+@pytest.fixture
+def broker(file_system: FakeFileSystem) -> Broker:
+    return open_broker(file_system, **SETTINGS)
+
+
+def commit(broker: Broker, offset: int, group_id: str = "g", metadata: str = "") -> ErrorCode:
+    request = CommitRequest(
+        claim=MemberClaim(group_id=group_id),
+        offsets={WHERE: NewOffset(offset=offset, metadata=metadata)},
+    )
+    answer = broker.groups.commit(request, at(0))
+    broker.write_out()
+    return answer.partitions[WHERE]
+
+
+def committed(broker: Broker, group_id: str = "g") -> int | None:
+    found = broker.groups.fetch_offsets(MemberClaim(group_id=group_id), [WHERE], at(0))[
+        WHERE
+    ].committed
+    return None if found is None else found.offset
+
+
+def join_request(member_id: str = "") -> JoinRequest:
+    return JoinRequest(
+        group_id="g",
+        member_id=member_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols={"range": b""},
+        requires_member_id=False,
+    )
+
+
+def join_first(broker: Broker) -> JoinAnswer:
+    answer = broker.groups.join(join_request(), at(0))
+    assert isinstance(answer, JoinAnswer)
+    return answer
+
+
+def sync(broker: Broker, joined: JoinAnswer) -> None:
+    claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
+    broker.groups.sync(SyncRequest(claim=claim), at(0))
+    broker.write_out()
+
+
+def restarted(file_system: FakeFileSystem) -> tuple[Broker, FakeFileSystem]:
+    """What a kill leaves to the next start: all that was written out."""
+    after = file_system.crash(CrashMode.KEEP)
+    return open_broker(after, **SETTINGS), after
+
+
+# The topic
+
+
+def test_the_offsets_topic_is_made_when_something_is_first_written(broker: Broker) -> None:
+    assert committed(broker) is None
+    broker.groups.describe("g", at(0))
+    broker.groups.list_groups(at(0))
+    assert broker.topics.find(CONSUMER_OFFSETS) is None
+    commit(broker, 1)
+    topic = broker.topics.get(CONSUMER_OFFSETS)
+    assert topic.is_internal
+    assert topic.partition_count == 3
+    assert topic.overrides == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+
+
+def test_a_group_is_written_to_the_partition_of_its_hash(broker: Broker) -> None:
+    for group_id in "abcdef":
+        commit(broker, 1, group_id)
+    for index, partition in broker.topics.get(CONSUMER_OFFSETS).partitions.items():
+        expected = sum(partition_for(group_id, 3) == index for group_id in "abcdef")
+        assert partition.log.log_end_offset == expected
+
+
+def test_commits_are_compressed_if_that_is_wanted(file_system: FakeFileSystem) -> None:
+    broker = open_broker(file_system, offsets_topic_compression_codec="1", **SETTINGS)
+    commit(broker, 1)
+    log = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3)).log
+    headers = [header for one in log.segments.values for _, header in one.log.headers()]
+    assert [header.compression for header in headers] == [Compression.GZIP]
+
+
+def test_without_room_for_its_replicas_there_is_no_coordinator(
+    file_system: FakeFileSystem,
+) -> None:
+    broker = open_broker(file_system, offsets_topic_replication_factor="3", **SETTINGS)
+    assert commit(broker, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert committed(broker) is None
+
+
+def test_a_commit_larger_than_a_batch_may_be_is_refused(file_system: FakeFileSystem) -> None:
+    settings = {**SETTINGS, "message_max_bytes": "1000"}
+    broker = open_broker(file_system, **settings)
+    assert commit(broker, 1, metadata="x" * 2000) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert commit(broker, 1) is ErrorCode.NONE
+
+
+# After a crash
+
+
+def test_what_was_committed_is_there_after_a_crash(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    for offset in range(20):
+        commit(broker, offset)
+        commit(broker, 100 + offset, "h")
+    after, _ = restarted(file_system)
+    assert (committed(after), committed(after, "h")) == (19, 119)
+
+
+def test_a_deleted_group_is_gone_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
+    commit(broker, 1)
+    assert broker.groups.delete_group("g", at(0)).error is ErrorCode.NONE
+    broker.write_out()
+    assert restarted(file_system)[0].groups.list_groups(at(0)) == []
+
+
+def test_a_group_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
+    joined = join_first(broker)
+    sync(broker, joined)
+    after, _ = restarted(file_system)
+    claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
+    assert after.groups.heartbeat(claim, at(0)).error is ErrorCode.NONE
+
+
+def append_batch(broker: Broker, batch: bytes) -> None:
+    """To the partition of the group "g", as another broker would."""
+    partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
+    partition.log.append_as_leader(
+        bytearray(batch),
+        leader_epoch=0,
+        now_ms=NOW_MS,
+        origin=AppendOrigin.COORDINATOR,
+    )
+    partition.log.write_out()
+
+
+def transactional_commit(offset: int) -> bytes:
+    builder = RecordBatchBuilder(
+        producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    value = OffsetCommitValue(offset=offset, commit_timestamp_ms=NOW_MS)
+    builder.append(encode_key(key), encode_value(value), NOW_MS)
+    return builder.build()
+
+
+def marker(*, is_commit: bool) -> bytes:
+    return build_end_transaction_marker(
+        EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+        producer_id=7,
+        producer_epoch=0,
+        timestamp_ms=NOW_MS,
+    )
+
+
+@pytest.mark.parametrize(("is_commit", "expected"), [(True, 5), (False, 1)])
+def test_offsets_of_a_transaction_count_as_its_marker_says(
+    broker: Broker, file_system: FakeFileSystem, is_commit: bool, expected: int
+) -> None:
+    commit(broker, 1)
+    append_batch(broker, transactional_commit(5))
+    between, file_system = restarted(file_system)
+    assert committed(between) == 1
+    assert between.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))[
+        WHERE
+    ].is_unstable
+    append_batch(between, marker(is_commit=is_commit))
+    after, _ = restarted(file_system)
+    assert committed(after) == expected
+    found = after.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))
+    assert not found[WHERE].is_unstable
+
+
+def test_a_later_commit_wins_over_a_transaction_that_began_before(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    commit(broker, 1)
+    append_batch(broker, transactional_commit(5))
+    commit(broker, 3)
+    append_batch(broker, marker(is_commit=True))
+    assert committed(restarted(file_system)[0]) == 3
+
+
+def test_records_that_this_broker_does_not_know_are_left_alone(
+    broker: Broker, file_system: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(broker, 1)
+    builder = RecordBatchBuilder()
+    builder.append(b"\0\x63of a kind to come", b"?", NOW_MS)
+    builder.append(encode_key(GroupMetadataKey(group="damaged")), b"\0\1\xff", NOW_MS)
+    append_batch(broker, builder.build())
+    after, _ = restarted(file_system)
+    assert committed(after) == 1
+    assert [one.group_id for one in after.groups.list_groups(at(0))] == ["g"]
+    assert "__consumer_offsets, offset 2" in caplog.text
+
+
+def test_a_group_of_the_new_protocol_is_read_from_the_log(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    commit(broker, 1)
+    builder = RecordBatchBuilder()
+    builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\7\0", NOW_MS)
+    append_batch(broker, builder.build())
+    after, _ = restarted(file_system)
+    listed = {one.group_id: one.group_type for one in after.groups.list_groups(at(0))}
+    assert listed == {"g": "classic", "new": "consumer"}
+    described = after.groups.describe_consumer("new", at(0))
+    assert described is not None
+    assert described.epoch == 7
+
+
+def test_a_log_that_cannot_be_read_answers_for_no_group(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    commit(broker, 1)
+    builder = RecordBatchBuilder()
+    builder.append(b"\0\1", b"", NOW_MS)
+    batch = bytearray(builder.build())
+    batch[-3:] = b"\xff\xff\xff"
+    partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
+    file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
+    file.pwrite(batch[61:], 61)
+    coordinator = GroupCoordinator(broker, broker.config, broker.new_id, broker.settings.groups.of)
+    coordinator.load(at(0))
+    assert coordinator.refusal("g") is ErrorCode.NOT_COORDINATOR
+
+
+# Those who wait
+
+
+def test_members_that_wait_are_answered_when_the_last_has_joined(broker: Broker) -> None:
+    joined = join_first(broker)
+    sync(broker, joined)
+    waiting = broker.groups.join(join_request(), at(0))
+    assert isinstance(waiting, Waiting)
+    assert not broker.has_answers
+    assert broker.take_answered(0) == []
+    again = broker.groups.join(join_request(joined.member_id), at(0))
+    assert isinstance(again, JoinAnswer)
+    assert broker.has_answers
+    assert broker.take_answered(0) == [waiting]
+    assert waiting.result is not None
+    assert waiting.result.generation == again.generation
+    assert broker.take_answered(0) == []
+
+
+def test_members_that_wait_are_answered_when_time_is_up(broker: Broker) -> None:
+    joined = join_first(broker)
+    sync(broker, joined)
+    waiting = broker.groups.join(join_request(), at(0))
+    assert isinstance(waiting, Waiting)
+    assert broker.next_deadline_ms == 10_000
+    broker.run_due_jobs(at(9_999))
+    assert broker.take_answered(9_999) == []
+    broker.run_due_jobs(at(10_000))
+    assert broker.take_answered(10_000) == [waiting]
+    assert waiting.result is not None
+    assert waiting.result.error is ErrorCode.NONE
+
+
+def test_a_member_whose_client_is_gone_has_joined_all_the_same(broker: Broker) -> None:
+    joined = join_first(broker)
+    sync(broker, joined)
+    waiting = broker.groups.join(join_request(), at(0))
+    assert isinstance(waiting, Waiting)
+    broker.cancel(waiting)
+    again = broker.groups.join(join_request(joined.member_id), at(0))
+    assert isinstance(again, JoinAnswer)
+    assert len(again.members) == 2
+
+
+# Topics that go
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten(
+    broker: Broker, file_system: FakeFileSystem
+) -> None:
+    topic = broker.create_topic(NewTopic(name="t"))
+    commit(broker, 1)
+    broker.delete_topic(topic)
+    broker.run_due_jobs(at(0))
+    broker.write_out()
+    assert committed(broker) is None
+    assert committed(restarted(file_system)[0]) is None
+
+
+# A disk that fails
+
+
+def test_a_disk_that_is_gone_takes_no_commits(broker: Broker) -> None:
+    commit(broker, 1)
+    partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
+    partition.directory.health.fail(OSError("broken"))
+    request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
+    answer = broker.groups.commit(request, at(0))
+    assert answer.partitions[WHERE] is ErrorCode.NOT_COORDINATOR
+    assert committed(broker) == 1
+
+
+def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker) -> None:
+    class Refusing:
+        topics = broker.topics
+
+        def create_topic(self, new: NewTopic) -> None:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+
+    coordinator = GroupCoordinator(
+        Refusing(),  # type: ignore[arg-type]
+        broker.config,
+        broker.new_id,
+        broker.settings.groups.of,
+    )
+    request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
+    answer = coordinator.commit(request, Moment(now_ms=NOW_MS, monotonic_ms=0))
+    assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,54 @@
+"""Periodic work on a clock that is handed in."""
+
+from ottla.base.timestamps import Moment
+from ottla.broker.log_jobs.jobs import Jobs
+
+
+def at(monotonic_ms: float) -> Moment:
+    return Moment(now_ms=int(monotonic_ms), monotonic_ms=monotonic_ms)
+
+
+def test_a_job_runs_once_per_interval_however_late_it_is_called() -> None:
+    jobs, runs = Jobs(), []
+    jobs.add(lambda: 100, lambda moment: runs.append(moment.monotonic_ms))
+    assert jobs.next_deadline_ms is None
+    for now in (1000, 1099, 1100, 1150, 1199, 1450, 1460):
+        jobs.advance(at(now))
+    assert runs == [1100, 1450]
+    assert jobs.next_deadline_ms == 1550
+
+
+def test_the_nearest_of_all_jobs_is_the_deadline() -> None:
+    jobs = Jobs()
+    jobs.add(lambda: 100, lambda moment: None)
+    jobs.add(lambda: 0, lambda moment: None)
+    jobs.advance(at(5))
+    assert jobs.next_deadline_ms == 6
+
+
+def test_the_first_run_comes_after_a_delay_of_its_own() -> None:
+    jobs, runs = Jobs(), []
+    jobs.add(lambda: 100, lambda moment: runs.append(moment.monotonic_ms), initial_ms=lambda: 30)
+    for now in (0, 29, 30, 129, 130):
+        jobs.advance(at(now))
+    assert runs == [30, 130]
+
+
+def test_a_job_that_has_more_to_do_is_due_again_at_once() -> None:
+    jobs, left = Jobs(), [True, True, False]
+    jobs.add(lambda: 100, lambda moment: left.pop(0))
+    jobs.advance(at(0))
+    for _ in range(2):
+        jobs.advance(at(100))
+        assert jobs.next_deadline_ms == 100
+    jobs.advance(at(101))
+    assert jobs.next_deadline_ms == 201
+
+
+def test_an_interval_that_is_changed_holds_from_the_next_run() -> None:
+    jobs, interval = Jobs(), [100]
+    jobs.add(lambda: interval[0], lambda moment: None)
+    jobs.advance(at(0))
+    interval[0] = 7
+    jobs.advance(at(100))
+    assert jobs.next_deadline_ms == 107
