@@ -36,7 +36,7 @@ BROKER = {
     "server": ("busy_poll connection dispatch listener metering request_context send_queue turns"),
     "server/handlers": "produce",
     "storage/files": "log_file",
-    "storage/index": "offset_index sparse_index time_index unindexed",
+    "storage/index": "offset_index sparse_index tail_positions time_index",
     "storage/segment": "segment segments",
     "storage/log": (
         "append conversion epoch_replay leader_epochs offsets partition_log producer_state rolling"

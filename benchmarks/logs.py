@@ -11,8 +11,8 @@ from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.filenames import log_file_name
-from ottla.storage.log.open_options import OpenOptions
 from ottla.storage.log.partition_log import PartitionLog
 
 CHANCE = random.Random(20)

@@ -21,7 +21,7 @@ from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.vector_sieve import VectorSieve
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.partition_log import PartitionLog
 from tests.golden.test_golden_writing import config_of
 from tests.support import SHARED

@@ -20,7 +20,7 @@ from ottla.record.legacy import LegacyBatch, build_message
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.partition_log import PartitionLog
 from tests.golden.test_golden_writing import TOPIC_ID, files_of
 from tests.support import SHARED

@@ -11,7 +11,7 @@ from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
 from ottla.record.batch import iter_batches
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.directory.open_options import OpenOptions
 from tests.golden.test_golden_writing import config_of, files_of
 from tests.support import SHARED
 

@@ -13,7 +13,7 @@ from ottla.config.setting import settings_of, with_values
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch, iter_batches
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.open_options import OpenOptions
+from ottla.storage.directory.open_options import OpenOptions
 from tests.support import SHARED
 
 NOW_MS = 1_700_000_000_000

@@ -10,8 +10,8 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.append import AppendInfo
-from ottla.storage.log.open_options import OpenOptions
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 
 NOW_MS = 1_700_000_000_000

@@ -50,6 +50,7 @@ from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.log.flushing import FlushPlan, due_flush
@@ -61,7 +62,6 @@ from ottla.storage.log.offset_by_timestamp import (
 )
 from ottla.storage.log.partition_log import FetchData, Isolation
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

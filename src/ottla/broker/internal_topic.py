@@ -20,9 +20,9 @@ from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.files.seams import gapless_from
 from ottla.storage.log.append import AppendInfo
-from ottla.storage.log.checked_batches import checked_batches, repair_hint
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.reading.checked_batches import checked_batches, repair_hint
 
 logger = logging.getLogger(__name__)
 

@@ -37,8 +37,8 @@ from ottla.runtime.forks import bind_to_process
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.open_files import allow_open_files
 from ottla.storage.log.append import LongPreparationError
-from ottla.storage.log.checked_batches import checked_batches, checked_records
 from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.reading.checked_batches import checked_batches, checked_records
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 CLOSED = "this log is closed; open it again"

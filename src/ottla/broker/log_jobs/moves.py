@@ -26,12 +26,12 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topics import Topics
 from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import parse_directory_name
 from ottla.storage.log.flushing import FlushPlan, due_flush, plan_flush
 from ottla.storage.log.log_copy import LogCopy, start_of_copy
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.timestamps import Moment
 from ottla.broker.topics.removals import SegmentRemovals
+from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import delete_segments_below_start
-from ottla.storage.recovery.found_log import TopicPartition
 from ottla.storage.retention.retention import (
     Blocker,
     RetentionPlan,

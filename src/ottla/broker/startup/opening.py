@@ -23,7 +23,9 @@ from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFil
 from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.directory_claim import UnusableDirectoryError
+from ottla.storage.directory.found_logs import FoundLog, TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.open_options import OpenOptions, run_in_turn
 from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     META_PROPERTIES,
@@ -33,8 +35,6 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
-from ottla.storage.log.open_options import OpenOptions, run_in_turn
-from ottla.storage.recovery.found_log import FoundLog, TopicPartition
 
 logger = logging.getLogger(__name__)
 

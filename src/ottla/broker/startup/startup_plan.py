@@ -21,21 +21,20 @@ from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.broker.topics.topic_file import TopicEntry, TopicFile
+from ottla.storage.directory.found_logs import FoundLog, StartupAction, TopicPartition
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     PARTITION_METADATA,
     WITNESS,
     DirectoryState,
 )
-from ottla.storage.recovery.found_log import Fate, FoundLog, TopicPartition
 
-Arranged = list[tuple[FoundLog, Fate]]
+Arranged = list[tuple[FoundLog, StartupAction]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """The fate of everything found, by directory, and why partitions are refused until a person
-    has put things right."""
+    """What a start does with each partition directory, and why partitions are not served."""
 
     directories: list[Arranged]
     refused: Mapping[TopicPartition, str]
@@ -52,7 +51,7 @@ def arrange(
     found = [[_with_mended_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]
     arranging = _Arranging(everything, known, _present_ids(everything, known), is_complete)
-    directories = [[(one, arranging.fate(one)) for one in some] for some in found]
+    directories = [[(one, arranging.action(one)) for one in some] for some in found]
     refused = {
         one.key: reason
         for one in everything
@@ -177,20 +176,20 @@ class _Arranging:
         if key not in self.copies or one.name.unique_id in self.retired_ids:
             self.copies[key] = one
 
-    def fate(self, one: FoundLog) -> Fate:
+    def action(self, one: FoundLog) -> StartupAction:
         match one.name.state:
             case DirectoryState.LIVE if self.logs.get(one.key) is one:
-                return Fate.LOAD
+                return StartupAction.LOAD
             case DirectoryState.LIVE:
-                return Fate.KEEP if self.why_misplaced(one) else Fate.STRAY
+                return StartupAction.KEEP if self.why_misplaced(one) else StartupAction.STRAY
             case DirectoryState.FUTURE if _is_of_another(one, self.known):
-                return Fate.KEEP
+                return StartupAction.KEEP
             case DirectoryState.FUTURE:
-                return Fate.STRAY if self._is_stray(one) else self._fate_of_copy(one)
+                return StartupAction.STRAY if self._is_stray(one) else self._action_for_copy(one)
             case DirectoryState.DELETE:
-                return self._fate_of_retired(one)
+                return self._action_for_deleted(one)
             case DirectoryState.STRAY:
-                return Fate.KEEP
+                return StartupAction.KEEP
 
     def why_misplaced(self, one: FoundLog) -> str | None:
         """Why a live directory that is not loaded is to be left alone, if it is.
@@ -215,32 +214,32 @@ class _Arranging:
         said = f"has another topic id in its {PARTITION_METADATA} than topic {entry.name}"
         return f"{one.path} {said}; put the right directory in its place, or move it away"
 
-    def _fate_of_copy(self, one: FoundLog) -> Fate:
+    def _action_for_copy(self, one: FoundLog) -> StartupAction:
         log = self.logs.get(_key(one))
         entry = self.known.entries.get(one.name.topic)
         if self.copies[_key(one)] is not one or (entry is not None and entry.is_deleted):
-            return Fate.REMOVE
+            return StartupAction.REMOVE
         if log is not None:
             is_beside = _parent(log) == _parent(one)
-            return Fate.REMOVE if is_beside else Fate.COPY
+            return StartupAction.REMOVE if is_beside else StartupAction.COPY
         if one.name.unique_id in self.retired_ids:
-            return Fate.PROMOTE
-        return Fate.STRAY if self.is_complete else Fate.KEEP
+            return StartupAction.PROMOTE
+        return StartupAction.STRAY if self.is_complete else StartupAction.KEEP
 
-    def _fate_of_retired(self, one: FoundLog) -> Fate:
+    def _action_for_deleted(self, one: FoundLog) -> StartupAction:
         """Removed, unless nothing else is left of a partition that should be there.
 
         Its name may be cut, so the partition is told by the topic's id.
         """
         entry = self._entry_of(one)
         if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
-            return Fate.REMOVE
+            return StartupAction.REMOVE
         key = (entry.name, one.name.partition)
         copy = self.copies.get(key)
         is_promoted = copy is not None and copy.name.unique_id in self.retired_ids
         if key in self.logs or is_promoted:
-            return Fate.REMOVE
-        return Fate.STRAY if self.is_complete else Fate.KEEP
+            return StartupAction.REMOVE
+        return StartupAction.STRAY if self.is_complete else StartupAction.KEEP
 
     def _entry_of(self, one: FoundLog) -> TopicEntry | None:
         topic_id = one.topic_id or ZERO_UUID

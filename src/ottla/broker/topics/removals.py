@@ -17,8 +17,8 @@ from typing import Final
 
 from ottla.base.errors import StorageError
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.retired import RetiredSegment
 
 FILES_PER_RUN: Final = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""
@@ -100,13 +100,13 @@ class SegmentRemovals:
     """Segments by when their wait ends; each topic has a delay of its own."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, LogDirectory, RetiredSegment]] = []
+        self._waiting: list[tuple[float, int, LogDirectory, DeletedSegment]] = []
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, directory: LogDirectory, segment: RetiredSegment, due_ms: float) -> None:
+    def add(self, directory: LogDirectory, segment: DeletedSegment, due_ms: float) -> None:
         heappush(self._waiting, (due_ms, next(self._numbers), directory, segment))
 
     @property

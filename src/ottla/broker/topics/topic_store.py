@@ -36,8 +36,8 @@ from ottla.broker.topics.topics import (
     topic_config,
 )
 from ottla.config.topic import TopicConfig
+from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.recovery.found_log import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ottla.server.request_context import Call
-from ottla.storage.recovery.found_log import TopicPartition
+from ottla.storage.directory.found_logs import TopicPartition
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:

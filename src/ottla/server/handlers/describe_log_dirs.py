@@ -18,8 +18,8 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.server.request_context import Call
+from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.recovery.found_log import TopicPartition
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:

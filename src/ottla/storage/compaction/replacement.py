@@ -18,8 +18,8 @@ from ottla.storage.files.filenames import (
     segment_file_names,
     witness_file_name,
 )
+from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.retired import RetiredSegment
 
 
 def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
@@ -30,7 +30,7 @@ def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
 
 def replace_segments(
     log: PartitionLog, groups: Sequence[CleanedGroup], file_system: FileSystem, now_ms: int
-) -> list[RetiredSegment]:
+) -> list[DeletedSegment]:
     """Carries it out; returns what is out of the log, for those who still read it.
 
     Raises `StorageError`; the next start then finishes or undoes it.

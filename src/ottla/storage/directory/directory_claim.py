@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
 from ottla.base.ids import Uuid
-from ottla.storage.directory.directory_health import DirectoryHealth
+from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
     LOCK,
     META_PROPERTIES,

@@ -15,13 +15,22 @@ from ottla.base.files import DiskSpace, FileSystem, base_name, join, make_durabl
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.turns import aside
 from ottla.storage.directory.directory_claim import Claim, Identity, claim_directory
-from ottla.storage.directory.directory_health import DirectoryHealth, changes_files, touches_disk
+from ottla.storage.directory.found_logs import (
+    ACTIONS_ALONE,
+    LOADED,
+    FoundLog,
+    StartupAction,
+    TopicPartition,
+    find_logs,
+)
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.clean_shutdown import (
     read_clean_shutdown,
     remove_clean_shutdown,
     write_clean_shutdown,
 )
+from ottla.storage.files.directory_health import DirectoryHealth, changes_files, touches_disk
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
@@ -38,17 +47,8 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.partition_metadata import write_topic_id
-from ottla.storage.log.open_options import OpenOptions
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.renaming import log_renamed
-from ottla.storage.recovery.found_log import (
-    FATES_ALONE,
-    LOADED,
-    Fate,
-    FoundLog,
-    TopicPartition,
-    find_logs,
-)
 from ottla.storage.recovery.recovery import LoadRequest, recover
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class LogDirectory:
         """
         directory = cls.claim(path, file_system, options)
         try:
-            directory.load([(one, FATES_ALONE[one.name.state]) for one in directory.find_logs()])
+            directory.load([(one, ACTIONS_ALONE[one.name.state]) for one in directory.find_logs()])
         except BaseException:
             directory.abandon()
             raise
@@ -146,8 +146,8 @@ class LogDirectory:
         return find_logs(self._file_system, self.path)
 
     @touches_disk
-    def load(self, found: Sequence[tuple[FoundLog, Fate]]) -> None:
-        """Has every directory that `find_logs` found meet its fate, and loads what is a log."""
+    def load(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> None:
+        """Does with each directory of `find_logs` what was planned, and loads what is a log."""
         marker = join(self.path, CLEAN_SHUTDOWN)
         was_clean = read_clean_shutdown(self._file_system, marker) is not None
         # Gone before anything is touched: a crash from here on must be seen as one.
@@ -158,7 +158,7 @@ class LogDirectory:
         high_watermarks = self._high_watermarks.read_if_whole()
         self.cleaned = self._cleaner_points.read_if_whole()
         paths, future_paths = self._settle(found)
-        found_logs = {one.key: one for one, fate in found if fate in LOADED}
+        found_logs = {one.key: one for one, action in found if action in LOADED}
         log_starts = {
             key: self._log_starts.start_of(key, is_witnessed=one.witness is not None)
             for key, one in found_logs.items()
@@ -219,32 +219,32 @@ class LogDirectory:
             self.move_cleaned(key, None)
 
     def _settle(
-        self, found: Sequence[tuple[FoundLog, Fate]]
+        self, found: Sequence[tuple[FoundLog, StartupAction]]
     ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
         """Renames what is to have another name; returns where logs and copies are."""
         paths: dict[TopicPartition, str] = {}
         futures: dict[TopicPartition, str] = {}
-        for one, fate in found:
+        for one, action in found:
             key = one.key
-            match fate:
-                case Fate.LOAD | Fate.PROMOTE:
+            match action:
+                case StartupAction.LOAD | StartupAction.PROMOTE:
                     paths[key] = self._rename(one.path, partition_directory_name(*key))
                     self._take_topic_id(key, one)
-                case Fate.COPY:
+                case StartupAction.COPY:
                     futures[key] = one.path
-                case Fate.STRAY:
+                case StartupAction.STRAY:
                     path = self._rename(
                         one.path, stray_directory_name(*key, self._options.new_id())
                     )
                     logger.warning("%s belongs to no topic here; it is kept as %s", one.path, path)
-                case Fate.REMOVE:
+                case StartupAction.REMOVE:
                     path = one.path
                     if one.name.state is not DirectoryState.DELETE:
                         path = self._rename(
                             path, delete_directory_name(*key, self._options.new_id())
                         )
                     self.deleted_paths.append(path)
-                case Fate.KEEP:
+                case StartupAction.KEEP:
                     logger.warning("%s is left as it is", one.path)
         return paths, futures
 

@@ -18,7 +18,7 @@ from ottla.base.files import Buffer, FileSlice, FileSystem, base_name, sync_file
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
-from ottla.storage.directory.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.abort_check import AbortCheck
 from ottla.storage.log.append import (
@@ -30,15 +30,15 @@ from ottla.storage.log.append import (
     stamp_batches,
 )
 from ottla.storage.log.conversion import AppendTarget
+from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.epoch_replay import take_epochs
+from ottla.storage.log.header_check import HeaderCheck
 from ottla.storage.log.offset_by_timestamp import FoundOffset, find_timestamp
 from ottla.storage.log.offsets import LogOffsets
 from ottla.storage.log.producer_recall import recall_batches
 from ottla.storage.log.producer_replay import complete_transaction
 from ottla.storage.log.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, take_batch
-from ottla.storage.log.retired import RetiredSegment
 from ottla.storage.log.rolling import RollLimits, roll_reason, time_waited_ms
-from ottla.storage.recovery.header_check import HeaderCheck
 from ottla.storage.recovery.recovery import RecoveredLog
 from ottla.storage.segment.segment import Segment, TimestampOffset
 
@@ -362,14 +362,14 @@ class PartitionLog:
             create=create,
         )
 
-    def retire(self, segment: Segment, *, is_replaced: bool = False) -> RetiredSegment:
+    def retire(self, segment: Segment, *, is_replaced: bool = False) -> DeletedSegment:
         """Takes the files of a segment that has left the log out of the way.
 
         The producer snapshot of its start stays where another one begins there.
         """
         snapshot = None if is_replaced else self.snapshots.retire(segment.base_offset)
         segment.witness.dismiss()
-        return RetiredSegment(self._file_system, segment, snapshot)
+        return DeletedSegment(self._file_system, segment, snapshot)
 
     def disk(self) -> AbstractContextManager[None]:
         """For work of other modules that changes this log's files: see `changes_files`."""

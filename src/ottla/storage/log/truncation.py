@@ -7,9 +7,9 @@ removed from the last to the first, so what remains is always a prefix. Kafka's 
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_replay import rebuild_producers
-from ottla.storage.log.retired import RetiredSegment
 from ottla.storage.segment.segment import Segment
 
 
@@ -109,7 +109,7 @@ def delete_records_before(log: PartitionLog, offset: int) -> int:
 
 def delete_segments_below_start(
     log: PartitionLog, *, max_count: int | None = None, durably: bool = True
-) -> list[RetiredSegment]:
+) -> list[DeletedSegment]:
     """Takes segments that lie wholly below the log's start out of it, the oldest first.
 
     The log's start must be on the disk already (the caller's checkpoint), or a crash would bring a

@@ -39,12 +39,12 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.seams import Seams, gapless_from
 from ottla.storage.files.witness import LogWitness, Witness
 from ottla.storage.log.epoch_replay import StoredEpochs, check_epochs, complete_epochs, read_epochs
+from ottla.storage.log.header_check import checked_end
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles
 from ottla.storage.recovery.damage import end_behind_damage, keep_flushed
-from ottla.storage.recovery.header_check import checked_end
 from ottla.storage.recovery.missing_segments import (
     name_missing_between,
     name_missing_end,

@@ -25,12 +25,12 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.segment_witness import WitnessOfSegment
 from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.tail_positions import TailPositions
 from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.index.transaction_index import TransactionIndex
-from ottla.storage.index.unindexed import UnindexedAppends
 from ottla.storage.segment.checked_ranges import CheckedRanges
-from ottla.storage.segment.glance import glance_at_largest
+from ottla.storage.segment.largest_timestamp import largest_without_indexes
 from ottla.storage.segment.log_order import (
     OffsetOverflowError,
     headers_in_order,
@@ -84,8 +84,8 @@ class Segment:
         "_is_used",
         "_max",
         "_offset_index",
+        "_tail",
         "_time_index",
-        "_unindexed",
         "base_offset",
         "checked_ranges",
         "created_ms",
@@ -131,7 +131,7 @@ class Segment:
         self.witness = WitnessOfSegment(
             file_system, join(directory, witness_file_name(base_offset))
         )
-        self._unindexed = UnindexedAppends()
+        self._tail = TailPositions()
         self._max: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         # What this process has written itself it need not check at every lookup.
@@ -202,11 +202,11 @@ class Segment:
         if size == 0:
             self._first_timestamp_ms = largest.timestamp_ms
         self.take_largest(largest)
-        if self._unindexed.size > self._config.index_interval_bytes:
+        if self._tail.size > self._config.index_interval_bytes:
             self._add_index_entries(last_offset, size)
-            self._unindexed.indexed()
+            self._tail.indexed()
         self.log.append(buffer)
-        self._unindexed.add(size, last_offset, len(buffer))
+        self._tail.add(size, last_offset, len(buffer))
 
     def take_largest(self, seen: TimestampOffset) -> None:
         if seen.timestamp_ms > self.largest.timestamp_ms:
@@ -221,7 +221,7 @@ class Segment:
     def largest(self) -> TimestampOffset:
         """The largest timestamp so far and its offset, as the time index knows it."""
         if self._max is None:
-            found = self._time_index is None and glance_at_largest(
+            found = self._time_index is None and largest_without_indexes(
                 self._file_system, self.base_offset, self.log
             )
             self._max = TimestampOffset(*(found or indexed_largest(self)))
@@ -268,9 +268,9 @@ class Segment:
         An index has no checksum, so what it says is held against the log; Kafka believes it. One
         that lies is made anew.
         """
-        unindexed = self._unindexed.position_of(offset)
-        if unindexed is not None:
-            return unindexed
+        in_tail = self._tail.position_of(offset)
+        if in_tail is not None:
+            return in_tail
         self._is_used = True
         indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
         if position == 0 or self._is_batch_of(indexed_offset, position):
@@ -486,7 +486,7 @@ class Segment:
         self.forget_checks(min(self.unchecked_size, self.log.size))
         if self.log.size == 0:
             self._first_timestamp_ms = None
-        self._unindexed.cut()
+        self._tail.cut()
         self._max = None
         self._max = self._largest_behind(self.largest)
         return removed

@@ -20,7 +20,7 @@ from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.segment.log_order import checked_records, sound_batch
 
 if TYPE_CHECKING:
-    from ottla.storage.recovery.header_check import HeaderCheck
+    from ottla.storage.log.header_check import HeaderCheck
     from ottla.storage.segment.segment import Segment
 
 logger = logging.getLogger(__name__)

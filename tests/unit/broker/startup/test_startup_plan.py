@@ -8,9 +8,10 @@ from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.broker.startup.startup_plan import arrange, find_lost
 from ottla.broker.topics.topic_file import TopicEntry, TopicFile
+from ottla.storage.directory.found_logs import FoundLog
+from ottla.storage.directory.found_logs import StartupAction as Action
 from ottla.storage.files.filenames import parse_directory_name
 from ottla.storage.files.witness import Witness
-from ottla.storage.recovery.found_log import Fate, FoundLog
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"
@@ -37,71 +38,95 @@ def known(topic: TopicEntry | None = None, gone: frozenset[Uuid] = frozenset()) 
     return TopicFile(entries={"t": topic or entry()}, gone=gone)
 
 
-def fates(
+def actions(
     *names: str, topics: TopicFile | None = None, is_complete: bool = True, at: str = "de"
-) -> list[Fate]:
-    """The fates of names, each in the directory whose letter stands at its place."""
+) -> list[Action]:
+    """The actions of names, each in the directory whose letter stands at its place."""
     logs = [found(f"/{place}/{name}") for place, name in zip(at, names, strict=False)]
     (arranged,) = arrange([logs], topics or known(), is_complete=is_complete).directories
     assert [one for one, _ in arranged] == logs
-    return [fate for _, fate in arranged]
+    return [action for _, action in arranged]
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_log_is_loaded_and_the_copy_beside_it_goes_on(is_complete: bool) -> None:
-    assert fates(LIVE, COPY, is_complete=is_complete) == [Fate.LOAD, Fate.COPY]
-    assert fates(COPY, LIVE, is_complete=is_complete) == [Fate.COPY, Fate.LOAD]
+    assert actions(LIVE, COPY, is_complete=is_complete) == [Action.LOAD, Action.COPY]
+    assert actions(COPY, LIVE, is_complete=is_complete) == [Action.COPY, Action.LOAD]
 
 
 def test_a_copy_in_the_directory_of_its_log_is_removed() -> None:
-    assert fates(LIVE, COPY, at="dd") == [Fate.LOAD, Fate.REMOVE]
+    assert actions(LIVE, COPY, at="dd") == [Action.LOAD, Action.REMOVE]
 
 
 def test_of_two_copies_the_second_is_removed() -> None:
     second = f"t-0.{V}-future"
-    assert fates(LIVE, COPY, second, at="def") == [Fate.LOAD, Fate.COPY, Fate.REMOVE]
+    assert actions(LIVE, COPY, second, at="def") == [
+        Action.LOAD,
+        Action.COPY,
+        Action.REMOVE,
+    ]
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_copy_takes_the_place_of_a_log_that_was_put_away_for_it(is_complete: bool) -> None:
-    assert fates(RETIRED, COPY, is_complete=is_complete) == [Fate.REMOVE, Fate.PROMOTE]
-    assert fates(COPY, RETIRED, is_complete=is_complete) == [Fate.PROMOTE, Fate.REMOVE]
+    assert actions(RETIRED, COPY, is_complete=is_complete) == [
+        Action.REMOVE,
+        Action.PROMOTE,
+    ]
+    assert actions(COPY, RETIRED, is_complete=is_complete) == [
+        Action.PROMOTE,
+        Action.REMOVE,
+    ]
 
 
 def test_the_copy_that_was_decided_for_counts_before_any_other() -> None:
     names = [f"t-0.{V}-future", COPY, RETIRED]
-    assert fates(*names, at="def") == [Fate.REMOVE, Fate.PROMOTE, Fate.REMOVE]
+    assert actions(*names, at="def") == [
+        Action.REMOVE,
+        Action.PROMOTE,
+        Action.REMOVE,
+    ]
 
 
 def test_what_was_put_away_goes_when_the_log_is_elsewhere() -> None:
-    assert fates(RETIRED, LIVE) == [Fate.REMOVE, Fate.LOAD]
+    assert actions(RETIRED, LIVE) == [Action.REMOVE, Action.LOAD]
 
 
 def test_a_copy_without_its_log_waits_for_the_directory_that_is_away() -> None:
-    assert fates(COPY, is_complete=False) == [Fate.KEEP]
-    assert fates(COPY, OTHER_RETIRED, is_complete=False) == [Fate.KEEP, Fate.KEEP]
+    assert actions(COPY, is_complete=False) == [Action.KEEP]
+    assert actions(COPY, OTHER_RETIRED, is_complete=False) == [
+        Action.KEEP,
+        Action.KEEP,
+    ]
 
 
 def test_a_copy_without_any_log_is_kept_for_a_person() -> None:
-    assert fates(COPY) == [Fate.STRAY]
+    assert actions(COPY) == [Action.STRAY]
 
 
 def test_a_log_that_was_put_away_and_is_nowhere_else_is_never_removed() -> None:
-    assert fates(RETIRED, is_complete=False) == [Fate.KEEP]
-    assert fates(RETIRED) == [Fate.STRAY]
+    assert actions(RETIRED, is_complete=False) == [Action.KEEP]
+    assert actions(RETIRED) == [Action.STRAY]
 
 
 def test_a_log_of_another_topic_of_that_name_is_stray_beside_the_right_one() -> None:
     logs = [found("/d/t-0"), found("/e/t-0", OTHER_ID), found(f"/e/t-1.{U}-future", OTHER_ID)]
     arrangement = arrange([logs], known(), is_complete=True)
-    assert [fate for _, fate in arrangement.directories[0]] == [Fate.LOAD, Fate.STRAY, Fate.STRAY]
+    assert [action for _, action in arrangement.directories[0]] == [
+        Action.LOAD,
+        Action.STRAY,
+        Action.STRAY,
+    ]
     assert arrangement.refused == {}
 
 
 def test_a_log_of_another_topic_in_the_place_of_a_partition_stays_and_is_named() -> None:
     logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
     arrangement = arrange([logs], known(), is_complete=True)
-    assert [fate for _, fate in arrangement.directories[0]] == [Fate.LOAD, Fate.KEEP]
+    assert [action for _, action in arrangement.directories[0]] == [
+        Action.LOAD,
+        Action.KEEP,
+    ]
     assert arrangement.refused.keys() == {("t", 1)}
     assert (
         "/e/t-1 has another topic id in its partition.metadata than topic t"
@@ -113,7 +138,10 @@ def test_swapped_directories_of_two_topics_are_both_refused() -> None:
     other = TopicEntry(name="u", topic_id=OTHER_ID, partition_count=1, overrides={})
     topics = TopicFile(entries={"t": entry(), "u": other})
     arrangement = arrange([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
-    assert [fate for _, fate in arrangement.directories[0]] == [Fate.KEEP, Fate.KEEP]
+    assert [action for _, action in arrangement.directories[0]] == [
+        Action.KEEP,
+        Action.KEEP,
+    ]
     assert "/d/t-0 has the topic id of u" in arrangement.refused["t", 0]
     assert "/d/u-0 has the topic id of t" in arrangement.refused["u", 0]
 
@@ -124,7 +152,10 @@ def test_swapped_directories_of_one_topic_are_both_refused() -> None:
         for here, home in ((0, ("t", 1)), (1, ("t", 0)))
     ]
     arrangement = arrange([logs], known(), is_complete=True)
-    assert [fate for _, fate in arrangement.directories[0]] == [Fate.KEEP, Fate.KEEP]
+    assert [action for _, action in arrangement.directories[0]] == [
+        Action.KEEP,
+        Action.KEEP,
+    ]
     assert "/d/t-0 is the log of t-1 by its ottla-witness.deleted" in arrangement.refused["t", 0]
 
 
@@ -138,11 +169,11 @@ def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:
 
 def test_a_log_of_a_topic_that_is_gone_is_stray_though_nothing_else_has_its_name() -> None:
     topics = TopicFile(entries={}, gone=frozenset([ID]))
-    assert fates(LIVE, topics=topics) == [Fate.STRAY]
+    assert actions(LIVE, topics=topics) == [Action.STRAY]
 
 
 def test_the_disks_are_right_when_the_topic_file_knows_another_id() -> None:
-    assert fates(LIVE, topics=known(entry(OTHER_ID))) == [Fate.LOAD]
+    assert actions(LIVE, topics=known(entry(OTHER_ID))) == [Action.LOAD]
 
 
 def test_two_ids_of_which_none_is_known_stop_the_start() -> None:
@@ -153,27 +184,27 @@ def test_two_ids_of_which_none_is_known_stop_the_start() -> None:
 
 def test_two_logs_of_one_partition_stop_the_start_and_are_both_named() -> None:
     with pytest.raises(UserError, match="/d/t-0 and /e/t-0 are both the log"):
-        fates(LIVE, LIVE)
+        actions(LIVE, LIVE)
 
 
 def test_a_deletion_under_way_takes_the_copies_too() -> None:
     topics = known(entry(is_deleted=True))
-    assert fates(COPY, topics=topics) == [Fate.REMOVE]
-    assert fates(LIVE, COPY, topics=topics) == [Fate.LOAD, Fate.REMOVE]
-    assert fates(RETIRED, topics=topics, is_complete=False) == [Fate.REMOVE]
+    assert actions(COPY, topics=topics) == [Action.REMOVE]
+    assert actions(LIVE, COPY, topics=topics) == [Action.LOAD, Action.REMOVE]
+    assert actions(RETIRED, topics=topics, is_complete=False) == [Action.REMOVE]
 
 
 def test_what_was_put_away_of_a_topic_that_is_not_known_goes() -> None:
-    assert fates(RETIRED, topics=TopicFile(entries={})) == [Fate.REMOVE]
+    assert actions(RETIRED, topics=TopicFile(entries={})) == [Action.REMOVE]
     beyond = f"t-7.{U}-delete"
-    assert fates(beyond) == [Fate.REMOVE]
+    assert actions(beyond) == [Action.REMOVE]
 
 
 def test_a_stray_stays_as_it_is() -> None:
-    assert fates(f"t-0.{U}-stray") == [Fate.KEEP]
+    assert actions(f"t-0.{U}-stray") == [Action.KEEP]
 
 
 def test_partitions_without_an_id_belong_to_whatever_has_their_name() -> None:
     log = found("/d/t-0", None)
     (arranged,) = arrange([[log]], known(), is_complete=True).directories
-    assert [fate for _, fate in arranged] == [Fate.LOAD]
+    assert [action for _, action in arranged] == [Action.LOAD]

@@ -1,4 +1,4 @@
-"""What was appended to a segment since its offset index was last told: the end that readers follow.
+"""Where the appends since a segment's last index entry begin: the end that readers follow.
 
 A consumer that keeps up asks for a batch for which there is no index entry yet. To walk there from
 the last entry takes longer, the smaller the batches are: some thirty headers for batches of one
@@ -13,7 +13,7 @@ MAX_PLACES: Final = 4096
 """With the default `index.interval.bytes` there are never more than 67."""
 
 
-class UnindexedAppends:
+class TailPositions:
     """`size` is how many bytes have been appended since the last entry."""
 
     __slots__ = ("_before", "_last_offsets", "_positions", "size")

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 
 
-class Fate(Enum):
+class StartupAction(Enum):
     LOAD = auto()
     """It is the partition's log."""
     COPY = auto()
@@ -71,15 +71,15 @@ class FoundLog:
         return self.key if witness is None or witness.partition is None else witness.partition
 
 
-FATES_ALONE = {
-    DirectoryState.LIVE: Fate.LOAD,
-    DirectoryState.FUTURE: Fate.COPY,
-    DirectoryState.DELETE: Fate.REMOVE,
-    DirectoryState.STRAY: Fate.KEEP,
+ACTIONS_ALONE = {
+    DirectoryState.LIVE: StartupAction.LOAD,
+    DirectoryState.FUTURE: StartupAction.COPY,
+    DirectoryState.DELETE: StartupAction.REMOVE,
+    DirectoryState.STRAY: StartupAction.KEEP,
 }
 """What becomes of each where there is only one directory to look at."""
 
-LOADED = (Fate.LOAD, Fate.PROMOTE, Fate.COPY)
+LOADED = (StartupAction.LOAD, StartupAction.PROMOTE, StartupAction.COPY)
 """What is a log afterwards."""
 
 

@@ -17,7 +17,7 @@ INDEX_ENDINGS = tuple(
 )
 
 
-class RetiredSegment:
+class DeletedSegment:
     """Out of its log, with the log's file still open."""
 
     __slots__ = ("_file_system", "_segment", "paths")

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from ottla.base.errors import ShortageError, StorageError
-from ottla.storage.directory.directory_health import DirectoryHealth
+from ottla.storage.files.directory_health import DirectoryHealth
 
 
 def refused(code: int, path: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""A segment's largest timestamp without opening its indexes, where its files bear each other out.
+"""A segment's largest timestamp without opening its indexes, where its files agree.
 
 Retention asks it of thousands of segments that nobody reads: opening would map two files of each,
 and keep them. Kafka opens the time index, and believes it.
@@ -15,7 +15,7 @@ from ottla.storage.index import offset_index, time_index
 from ottla.storage.index.time_index import NO_TIMESTAMP
 
 
-def glance_at_largest(
+def largest_without_indexes(
     file_system: FileSystem, base_offset: int, log: LogFile
 ) -> tuple[int, int] | None:
     """The largest timestamp of a segment whose indexes nobody has open, and its batch's offset.

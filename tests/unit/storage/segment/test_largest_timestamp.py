@@ -5,7 +5,7 @@ import pytest
 from ottla.config.topic import TopicConfig
 from ottla.storage.index.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
-from ottla.storage.segment.glance import glance_at_largest
+from ottla.storage.segment.largest_timestamp import largest_without_indexes
 from ottla.storage.segment.segment import Segment
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, TOPIC_ID, append, open_directory
@@ -77,14 +77,14 @@ def test_a_short_log_is_read_itself_whatever_its_index_says() -> None:
     assert segment.open_indexes == []
 
 
-def test_a_short_log_with_a_batch_that_fails_its_check_is_not_glanced_at() -> None:
+def test_a_short_log_with_a_batch_that_fails_its_check_is_not_believed() -> None:
     disk = FakeFileSystem()
     segment = reopened(disk, [10, 20, 30])
     path = segment.log.path
     file = disk.open(path, writable=True)
     file.pwrite(b"\x7f", 35)  # in the first batch's largest timestamp
     file.close()
-    assert glance_at_largest(disk, 0, segment.log) is None
+    assert largest_without_indexes(disk, 0, segment.log) is None
 
 
 def test_a_file_that_is_gone_is_no_error() -> None:

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.storage.index.unindexed import MAX_PLACES, UnindexedAppends
+from ottla.storage.index.tail_positions import MAX_PLACES, TailPositions
 
 SIZE = 100
 
 
-def appended(*last_offsets: int) -> UnindexedAppends:
+def appended(*last_offsets: int) -> TailPositions:
     """Appends of 100 bytes, the first at byte 0."""
-    appends = UnindexedAppends()
+    appends = TailPositions()
     for number, last_offset in enumerate(last_offsets):
         appends.add(number * SIZE, last_offset, SIZE)
     return appends
@@ -27,7 +27,7 @@ def test_offset_behind_all_leads_to_the_last_append() -> None:
 
 def test_where_the_first_append_begins_only_the_index_knows() -> None:
     assert appended(4, 9).position_of(3) is None
-    assert UnindexedAppends().position_of(0) is None
+    assert TailPositions().position_of(0) is None
 
 
 def test_behind_an_index_entry_the_first_append_is_known_too() -> None:
@@ -63,7 +63,7 @@ def test_number_of_places_has_a_limit() -> None:
 def test_whatever_is_found_is_the_append_of_the_offset(
     steps: list[tuple[int, bool]], offset: int
 ) -> None:
-    appends = UnindexedAppends()
+    appends = TailPositions()
     ends: list[int] = []
     for count, is_indexed in steps:
         if is_indexed:
