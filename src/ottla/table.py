@@ -12,11 +12,11 @@ not change it, and its files stay until `ottla table vacuum` finds them replaced
 
 from typing import TYPE_CHECKING
 
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.completeness import CompleteHour
-from ottla.spark.tables.completeness import complete_hours as _complete_hours
-from ottla.spark.tables.data_files import read_columns
-from ottla.spark.tables.manifest import DataFile, FileRole
+from ottla.tables.completeness import CompleteHour
+from ottla.tables.completeness import complete_hours as _complete_hours
+from ottla.tables.data_files import read_columns
+from ottla.tables.manifest import DataFile, FileRole
+from ottla.tables.table_directory import TableDirectory
 
 if TYPE_CHECKING:
     import pyarrow.dataset

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla.base.clock import SystemClock
-from ottla.spark.load import Step, load
+from ottla.loading.load import Step, load
 from ottla.spark.session import LocalSession, SessionSettings
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.vacuum import vacuum
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.vacuum import vacuum
 from tests.integration.cli.support import ENVIRONMENT
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows

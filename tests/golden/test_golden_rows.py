@@ -2,11 +2,11 @@
 
 import pytest
 
-from ottla.spark.loading.plan import TopicPartition
-from ottla.spark.reading.log_files import LogFiles
-from ottla.spark.reading.splits import TaskWishes
-from ottla.spark.reading.topic_choice import TopicChoice
-from ottla.spark.tables.manifest import OffsetRange
+from ottla.loading.plan import TopicPartition
+from ottla.sources.log_files import LogFiles
+from ottla.sources.splits import TaskWishes
+from ottla.sources.topic_choice import TopicChoice
+from ottla.tables.manifest import OffsetRange
 from tests.golden.directories import GOLDEN
 from tests.golden.test_golden_reader import GoldenPartition, decoded, every_partition
 

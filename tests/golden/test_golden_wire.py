@@ -9,9 +9,9 @@ pytest.importorskip("pyspark")
 
 import ottla
 from ottla.record.columns import COLUMNS
-from ottla.spark.reading.log_source import LogSource, open_log, source_options
-from ottla.spark.reading.options import parse_options
-from ottla.spark.tables.manifest import OffsetRange
+from ottla.sources.log_source import LogSource, open_log, source_options
+from ottla.sources.options import parse_options
+from ottla.tables.manifest import OffsetRange
 from tests.golden.directories import CASES, copy_of
 
 pytestmark = pytest.mark.slow

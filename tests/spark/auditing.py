@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from ottla.spark.audit import audit
-from ottla.spark.auditing.report import AuditReport
-from ottla.spark.reading.log_source import open_log, source_options
-from ottla.spark.reading.options import parse_options
-from ottla.spark.table import TableDirectory
+from ottla.loading.auditing.audit import audit
+from ottla.loading.auditing.report import AuditReport
+from ottla.sources.log_source import open_log, source_options
+from ottla.sources.options import parse_options
+from ottla.tables.table_directory import TableDirectory
 
 
 def audited(

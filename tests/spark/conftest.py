@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import MarkDecorator
 
-from ottla.spark.load import LoadOptions, load
+from ottla.loading.load import LoadOptions, load
 from ottla.spark.session import LocalSession, SessionSettings
 from tests.spark.topics import append
 from tests.support.ports import free_port

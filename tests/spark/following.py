@@ -4,16 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ottla.spark.audit import AuditReport, audit
-from ottla.spark.load import LoadOptions, LoadPlace, Progress, Sessions, TableLoad, ignore
-from ottla.spark.loading.follow import FollowRule
-from ottla.spark.loading.quarantine import OnError
-from ottla.spark.reading.log_source import open_log, source_options
-from ottla.spark.reading.options import parse_options
+from ottla.loading.auditing.audit import AuditReport, audit
+from ottla.loading.follow import FollowRule
+from ottla.loading.load import LoadOptions, LoadPlace, Progress, Sessions, TableLoad, ignore
+from ottla.loading.quarantine import OnError
+from ottla.sources.log_source import open_log, source_options
+from ottla.sources.options import parse_options
 from ottla.spark.session import SessionSettings
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.layout import LayoutWishes
-from ottla.spark.values.decoder import Decoding, ValueFormat
+from ottla.tables.layout import LayoutWishes
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.values.decoder import Decoding, ValueFormat
 
 EAGER = FollowRule(interval_s=0.001, max_age_s=0.001)
 DECODED = LoadOptions(

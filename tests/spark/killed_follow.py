@@ -9,8 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from ottla.spark.load import Progress, Step
-from ottla.spark.loading.follow import follow
+from ottla.loading.follow import follow
+from ottla.loading.load import Progress, Step
 from ottla.spark.session import LocalSession, SessionSettings
 from tests.spark.following import EAGER, StopAfter, some_orders, table_load
 from tests.spark.test_decoded_load import append_values

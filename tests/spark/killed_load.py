@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from ottla.spark.load import LoadOptions, Progress, Step, load
+from ottla.loading.load import LoadOptions, Progress, Step, load
 from ottla.spark.session import LocalSession, SessionSettings
 
 

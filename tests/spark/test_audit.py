@@ -10,12 +10,13 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
-from ottla.spark.audit import audit
-from ottla.spark.load import load
-from ottla.spark.reading.log_source import open_log, source_options
-from ottla.spark.reading.options import parse_options
+from ottla.loading.auditing.audit import audit
+from ottla.loading.load import load
+from ottla.sources.log_source import open_log, source_options
+from ottla.sources.options import parse_options
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory, table_files
+from ottla.spark.table import table_files
+from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN
 from tests.spark.auditing import audited
 from tests.spark.topics import append

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.spark.load import LoadOptions, LoadReport, load
-from ottla.spark.reading.log_source import OffsetsGoneError
+from ottla.loading.load import LoadOptions, LoadReport, load
+from ottla.sources.log_source import OffsetsGoneError
 from ottla.spark.session import LocalSession
 from ottla.spark.task_errors import TaskError
 from tests.spark.auditing import audited

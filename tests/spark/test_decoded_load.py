@@ -10,18 +10,19 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
+from ottla.loading.load import LoadOptions, LoadReport, load
+from ottla.loading.quarantine import OnError
 from ottla.record.builder import RecordBatchBuilder
-from ottla.spark.audit import audit
-from ottla.spark.load import LoadOptions, LoadReport, load
-from ottla.spark.loading.quarantine import OnError
-from ottla.spark.reading.log_source import open_log, source_options
-from ottla.spark.reading.options import parse_options
+from ottla.sources.log_source import open_log, source_options
+from ottla.sources.options import parse_options
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory, read_table
-from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
-from ottla.spark.tables.manifest import FileRole
-from ottla.spark.values.decoder import Decoding, ValueFormat
-from tests.unit.spark.test_json_values import BROKEN
+from ottla.spark.table import read_table
+from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.tables.manifest import FileRole
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from tests.unit.tables.test_json_values import BROKEN
 
 INFERRED = Decoding(format=ValueFormat.JSON, schema="")
 HOUR_MS = 3_600_000

@@ -6,16 +6,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ottla.table
-from ottla.spark.load import LoadOptions, LoadPlace
-from ottla.spark.loading.quarantine import OnError
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import RerunRange
+from ottla.loading.compaction import compact
+from ottla.loading.load import LoadOptions, LoadPlace
+from ottla.loading.quarantine import OnError
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.compaction import compact
-from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
-from ottla.spark.tables.manifest import FileRole
-from ottla.spark.values.decoder import Decoding, ValueFormat
+from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.tables.manifest import FileRole
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.spark.auditing import audited
 from tests.spark.test_decoded_load import HOUR_MS, append_values, load_into, rows
 

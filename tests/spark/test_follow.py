@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.spark.load import LoadOptions, Progress, Step
-from ottla.spark.loading.bounds import parse_place
-from ottla.spark.loading.follow import FollowRule, follow
-from ottla.spark.loading.quarantine import OnError
+from ottla.loading.bounds import parse_place
+from ottla.loading.follow import FollowRule, follow
+from ottla.loading.load import LoadOptions, Progress, Step
+from ottla.loading.quarantine import OnError
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory, read_table
-from ottla.spark.tables.layout import LayoutWishes
+from ottla.spark.table import read_table
+from ottla.tables.layout import LayoutWishes
+from ottla.tables.table_directory import TableDirectory
 from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
 from tests.spark.test_decoded_load import INFERRED, append_values

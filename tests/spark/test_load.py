@@ -7,7 +7,7 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.spark.load import LoadOptions, LoadReport, Progress, Step, load
+from ottla.loading.load import LoadOptions, LoadReport, Progress, Step, load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.spark.task_errors import TaskError

@@ -8,7 +8,8 @@ import pytest
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.spark.load import (
+from ottla.loading.compaction import CompactReport, compact
+from ottla.loading.load import (
     LoadOptions,
     LoadPlace,
     LoadReport,
@@ -18,15 +19,14 @@ from ottla.spark.load import (
     TableLoad,
     load,
 )
-from ottla.spark.loading.quarantine import OnError
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import RerunRange
+from ottla.loading.quarantine import OnError
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession, SessionSettings
-from ottla.spark.table import CommitTakenError, TableDirectory
-from ottla.spark.tables.compaction import CompactReport, compact
-from ottla.spark.tables.layout import LayoutWishes, Partitioning, PartitionUnit
-from ottla.spark.tables.vacuum import HOUR_MS, vacuum
-from ottla.spark.values.decoder import Decoding, ValueFormat
+from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.tables.table_directory import CommitTakenError, TableDirectory
+from ottla.tables.vacuum import HOUR_MS, vacuum
+from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.testing import FakeClock
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows

@@ -9,12 +9,13 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.spark.load import LoadPlace, LoadReport, Progress, Step, load
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import AtTime, RerunRange
+from ottla.loading.load import LoadPlace, LoadReport, Progress, Step, load
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import AtTime, RerunRange
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory, table_files
-from ottla.spark.tables.manifest import Action
+from ottla.spark.table import table_files
+from ottla.tables.manifest import Action
+from ottla.tables.table_directory import TableDirectory
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows
 

@@ -7,15 +7,16 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.spark.load import LoadPlace, Progress, Step, load
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import RerunRange
+from ottla.loading.compaction import CompactOptions, CompactReport, compact
+from ottla.loading.load import LoadPlace, Progress, Step, load
+from ottla.loading.merge_job import MergeJob
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory, table_files
-from ottla.spark.tables.compaction import CompactOptions, CompactReport, compact
-from ottla.spark.tables.merge_job import MergeJob
-from ottla.spark.tables.vacuum import HOUR_MS, vacuum
+from ottla.spark.table import table_files
 from ottla.spark.task_errors import TaskError
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.vacuum import HOUR_MS, vacuum
 from ottla.testing import FakeClock
 from tests.spark.auditing import audited
 from tests.spark.topics import append, log_rows, table_rows

@@ -9,9 +9,9 @@ import pytest
 
 import ottla.table
 from ottla.cli.main import main
-from ottla.spark.load import LoadPlace, load
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import RerunRange
+from ottla.loading.load import LoadPlace, load
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession
 from tests.spark.topics import append, log_rows, table_rows
 

@@ -11,19 +11,19 @@ from ottla.base.errors import UserError
 from ottla.client.connection import Connection
 from ottla.client.groups import committed_by
 from ottla.embedded.log import parse_address
+from ottla.loading.auditing.audit import audit
+from ottla.loading.load import load
+from ottla.loading.plan import LogPartition, TopicPartition
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
-from ottla.spark.audit import audit
-from ottla.spark.load import load
-from ottla.spark.loading.plan import LogPartition, TopicPartition
-from ottla.spark.reading.continuity import Position
-from ottla.spark.reading.log_source import LogSource, OffsetsGoneError, open_log, source_options
-from ottla.spark.reading.options import parse_options
-from ottla.spark.reading.splits import TaskWishes
-from ottla.spark.reading.wire_client import open_client
+from ottla.sources.log_source import LogSource, OffsetsGoneError, open_log, source_options
+from ottla.sources.options import parse_options
+from ottla.sources.splits import TaskWishes
+from ottla.sources.stream.continuity import Position
+from ottla.sources.wire.wire_client import open_client
 from ottla.spark.session import LocalSession
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.manifest import OffsetRange, entry_path
+from ottla.tables.manifest import OffsetRange, entry_path
+from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN, copy_of
 from tests.spark.topics import append, log_rows, table_rows
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ottla.spark.reading.log_source import open_log
-from ottla.spark.reading.options import ReadOptions, parse_options
-from ottla.spark.reading.pruning import Condition, prune, read_filters
-from ottla.spark.reading.ranges import resolve_ranges
-from ottla.spark.reading.task import SplitPartition, check_schema, read_partition, task_wishes
+from ottla.sources.log_source import open_log
+from ottla.sources.options import ReadOptions, parse_options
+from ottla.sources.pruning import Condition, prune, read_filters
+from ottla.sources.ranges import resolve_ranges
+from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, task_wishes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,15 +26,15 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
-from ottla.spark.loading.plan import LogPartition, TopicPartition
-from ottla.spark.reading.continuity import Continuation, Position, report
-from ottla.spark.reading.log_source import LogSource, open_log
-from ottla.spark.reading.options import ReadOptions
-from ottla.spark.reading.ranges import resolve_bound
-from ottla.spark.reading.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
-from ottla.spark.reading.stream_plan import ends_of, go_on, is_due, plan_batch
-from ottla.spark.reading.task import SplitPartition, check_schema, read_partition, task_wishes
-from ottla.spark.reading.wire_client import WireClient, open_client
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.sources.log_source import LogSource, open_log
+from ottla.sources.options import ReadOptions
+from ottla.sources.ranges import resolve_bound
+from ottla.sources.stream.continuity import Continuation, Position, report
+from ottla.sources.stream.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
+from ottla.sources.stream.stream_plan import ends_of, go_on, is_due, plan_batch
+from ottla.sources.wire.wire_client import WireClient, open_client
+from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, task_wishes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
+from ottla.loading.compaction import compact
+from ottla.loading.load import LoadOptions, LoadPlace, Progress, load
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
-from ottla.spark.load import LoadOptions, LoadPlace, Progress, load
-from ottla.spark.loading.rerun import rerun
-from ottla.spark.loading.rerun_plan import RerunRange
 from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.source import OttlaSource
-from ottla.spark.table import TableDirectory
-from ottla.spark.tables.compaction import compact
-from ottla.spark.tables.manifest import loaded_partitions
-from ottla.spark.tables.vacuum import vacuum
 from ottla.spark.writer import OttlaStreamWriter
+from ottla.tables.manifest import loaded_partitions
+from ottla.tables.table_directory import TableDirectory
+from ottla.tables.vacuum import vacuum
 from tests.crash.kills.plan import Killer
 
 if TYPE_CHECKING:

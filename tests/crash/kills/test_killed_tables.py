@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import ottla.table
-from ottla.spark.load import Step
-from ottla.spark.table import TableDirectory
+from ottla.loading.load import Step
+from ottla.tables.table_directory import TableDirectory
 from tests.crash.kills.feeding import feed, feed_broker, values_of
 from tests.crash.kills.jobs import REMOVING, TOPIC
 from tests.crash.kills.plan import Victim

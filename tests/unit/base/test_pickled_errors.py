@@ -16,7 +16,7 @@ import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.client.reading import FetchFrom
-from ottla.spark.loading.plan import TopicPartition
+from ottla.loading.plan import TopicPartition
 from ottla.storage.log.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {

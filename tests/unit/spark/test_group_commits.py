@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.spark.reading.client_options import parse_client_options
+from ottla.sources.client_options import parse_client_options
 from tests.unit.spark.test_stream import Query, append
 
 client = pytest.importorskip("confluent_kafka")

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
-from ottla.spark.reading.rows import RowMaker, arrow_schema, decoded_columns
+from ottla.sources.rows import RowMaker, arrow_schema, decoded_columns
 
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")

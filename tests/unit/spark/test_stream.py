@@ -12,8 +12,8 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.broker.topics.topics import TopicGrowth
 from ottla.record.builder import RecordBatchBuilder
-from ottla.spark.reading.log_source import source_options
-from ottla.spark.reading.options import parse_options
+from ottla.sources.log_source import source_options
+from ottla.sources.options import parse_options
 from ottla.testing.clock import FakeClock
 
 pytest.importorskip("pyarrow")

@@ -18,7 +18,7 @@ Traceback (most recent call last):
     "raised",
     [
         "ottla.base.errors.CorruptionError",
-        "ottla.spark.reading.log_source.OffsetsGoneError",
+        "ottla.sources.log_source.OffsetsGoneError",
         "ottla.storage.compaction.compaction.DamagedSegmentError",
     ],
 )

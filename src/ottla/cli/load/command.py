@@ -20,7 +20,7 @@ from ottla.cli.load.text import ProgressLine, commit_line, show_report
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.spark.load import LoadPlace, Progress, Sessions, TableLoad
+    from ottla.loading.load import LoadPlace, Progress, Sessions, TableLoad
 
 _LOOK_S = 0.1
 
@@ -40,7 +40,7 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     """
     from rich.console import Console
 
-    from ottla.spark.load import LoadPlace, Sessions
+    from ottla.loading.load import LoadPlace, Sessions
     from ottla.spark.task_errors import TaskError
 
     check_load_options(topics, given)
@@ -73,7 +73,7 @@ def table_load(
     given: dict[str, Any],
 ) -> "TableLoad":
     """The load of one topic: of several, each has a directory of its own."""
-    from ottla.spark.load import LoadPlace, TableLoad
+    from ottla.loading.load import LoadPlace, TableLoad
 
     into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
     return TableLoad(LoadPlace(source, topic, into), sessions, show, load_options(given, topic))
@@ -87,7 +87,7 @@ def _rerun(
     given: dict[str, Any],
 ) -> None:
     from ottla.cli.load.rerun import rerun_range, show_rerun
-    from ottla.spark.loading.rerun import Rerun
+    from ottla.loading.rerun import Rerun
 
     wanted = rerun_range(given["start"], given["end"])
     again = Rerun(place, sessions, show, load_options(given, place.topic))
@@ -101,7 +101,7 @@ def _load(console: "Console", loads: list["TableLoad"]) -> None:
 
 
 def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any]) -> None:
-    from ottla.spark.loading.follow import follow
+    from ottla.loading.follow import follow
 
     rule = follow_rule(given)
     stop = SignalStop()

@@ -10,10 +10,10 @@ import click
 from ottla.base.errors import UserError
 
 if TYPE_CHECKING:
-    from ottla.spark.load import LoadOptions
-    from ottla.spark.loading.follow import FollowRule
-    from ottla.spark.tables.layout import LayoutWishes
-    from ottla.spark.values.decoder import Decoding
+    from ottla.loading.follow import FollowRule
+    from ottla.loading.load import LoadOptions
+    from ottla.tables.layout import LayoutWishes
+    from ottla.tables.values.decoder import Decoding
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -155,9 +155,9 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 
 def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     """The options for one topic's load; raises `UserError`."""
-    from ottla.spark.load import LoadOptions
-    from ottla.spark.loading.bounds import parse_place
-    from ottla.spark.loading.quarantine import OnError
+    from ottla.loading.bounds import parse_place
+    from ottla.loading.load import LoadOptions
+    from ottla.loading.quarantine import OnError
     from ottla.spark.session import SessionSettings
 
     # A rerun has its own understanding of the two.
@@ -178,7 +178,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
 
 
 def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
-    from ottla.spark.loading.follow import FollowRule
+    from ottla.loading.follow import FollowRule
 
     return FollowRule(
         interval_s=parse_seconds("--interval", given["interval"]),
@@ -204,7 +204,7 @@ def parse_seconds(option: str, text: str) -> float:
 
 
 def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
-    from ottla.spark.tables.layout import (
+    from ottla.tables.layout import (
         TIMESTAMP_COLUMN,
         LayoutWishes,
         Partitioning,
@@ -223,8 +223,8 @@ def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
 
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
-    from ottla.spark.values.decoder import Decoding, ValueFormat
-    from ottla.spark.values.schema import parse_schema, schema_text
+    from ottla.tables.values.decoder import Decoding, ValueFormat
+    from ottla.tables.values.schema import parse_schema, schema_text
 
     if given["decode"] in (None, "raw"):
         return None

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
 from ottla.cli.load.text import show_offsets
-from ottla.spark.loading.rerun_plan import AtTime, Bound, RerunRange
+from ottla.loading.rerun_plan import AtTime, Bound, RerunRange
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.spark.load import LoadReport
+    from ottla.loading.load import LoadReport
 
 _PLACE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.spark.load import LoadReport, Progress
+    from ottla.loading.load import LoadReport, Progress
 
 
 class ProgressLine:
@@ -34,7 +34,7 @@ class ProgressLine:
         self._stack.close()
 
     def show(self, progress: "Progress") -> None:
-        from ottla.spark.load import Step
+        from ottla.loading.load import Step
 
         match progress.step:
             case Step.PLANNED if progress.offset_count:
@@ -105,7 +105,7 @@ def commit_line(report: "LoadReport") -> str:
 
 def aside_words(report: "LoadReport") -> str:
     """How many records were no rows, and where it says why."""
-    from ottla.spark.tables.manifest import FileRole
+    from ottla.tables.manifest import FileRole
 
     paths = [file.path for file in report.files if file.role is FileRole.QUARANTINE]
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

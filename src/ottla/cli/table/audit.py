@@ -10,7 +10,7 @@ import click
 from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.auditing.report import AuditReport
+    from ottla.loading.auditing.report import AuditReport
 
 EXIT_DIFFERENCES = 1
 DIFFERENCES_SHOWN = 20
@@ -38,10 +38,10 @@ def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     rows be equal to records: those of some files, or with --all of every one. Exits with 0 when all
     is equal, with 1 when not, or when the log is damaged. Reads only.
     """
-    from ottla.spark.audit import audit
-    from ottla.spark.reading.log_source import open_log, source_options
-    from ottla.spark.reading.options import parse_options
-    from ottla.spark.table import TableDirectory
+    from ottla.loading.auditing.audit import audit
+    from ottla.sources.log_source import open_log, source_options
+    from ottla.sources.options import parse_options
+    from ottla.tables.table_directory import TableDirectory
 
     skip = {"skipDamaged": "true"} if given["skip_damaged"] else {}
     options = parse_options({**source_options(source), **skip, "subscribe": topic})

@@ -7,8 +7,8 @@ import click
 from ottla.base.errors import ApiError, CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.load import Progress
-    from ottla.spark.tables.compaction import CompactReport
+    from ottla.loading.compaction import CompactReport
+    from ottla.loading.load import Progress
 
 MEGABYTE = 1024 * 1024
 
@@ -30,8 +30,8 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
+    from ottla.loading.compaction import CompactOptions, compact
     from ottla.spark.session import SessionSettings
-    from ottla.spark.tables.compaction import CompactOptions, compact
     from ottla.spark.task_errors import TaskError
 
     console = Console()
@@ -47,7 +47,7 @@ def compact_command(path: str, target_mb: int) -> None:
 
 
 def _words(progress: "Progress") -> str:
-    from ottla.spark.load import Step
+    from ottla.loading.load import Step
 
     match progress.step:
         case Step.CLAIMED:

@@ -8,7 +8,7 @@ import click
 from ottla.base.errors import CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.tables.manifest import DataFile
+    from ottla.tables.manifest import DataFile
 
 
 @click.command("files")
@@ -23,8 +23,8 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
     takes all of data/ can see rows twice. To DuckDB, for one: read_parquet([these paths]).
     """
     import ottla.table
-    from ottla.spark.table import TableDirectory
-    from ottla.spark.tables.manifest import FileRole
+    from ottla.tables.manifest import FileRole
+    from ottla.tables.table_directory import TableDirectory
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
     try:

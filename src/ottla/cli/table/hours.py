@@ -10,7 +10,7 @@ import click
 from ottla.base.errors import CorruptionError, UserError
 
 if TYPE_CHECKING:
-    from ottla.spark.tables.completeness import CompleteHour
+    from ottla.tables.completeness import CompleteHour
 
 EXIT_INCOMPLETE = 1
 HOURS_SHOWN = 24

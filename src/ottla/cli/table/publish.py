@@ -17,7 +17,7 @@ def publish_command(path: str, url: str) -> None:
     """
     from rich.filesize import decimal
 
-    from ottla.spark.tables.object_table import publish
+    from ottla.tables.object_table import publish
 
     try:
         report = publish(path, url)

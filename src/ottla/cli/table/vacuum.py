@@ -7,7 +7,7 @@ import click
 from ottla.base.errors import CorruptionError
 
 if TYPE_CHECKING:
-    from ottla.spark.tables.vacuum import VacuumReport
+    from ottla.tables.vacuum import VacuumReport
 
 
 @click.command("vacuum")
@@ -26,7 +26,7 @@ def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
     Never a file that is the table's now, and none that ottla did not write.
     """
     from ottla.base.clock import SystemClock
-    from ottla.spark.tables.vacuum import HOUR_MS, vacuum
+    from ottla.tables.vacuum import HOUR_MS, vacuum
 
     try:
         report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)

@@ -12,14 +12,14 @@ from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.codec.compression import Compression
 from ottla.config.listeners import Address
-from ottla.spark.reading.client_options import (
+from ottla.sources.client_options import (
     BOOTSTRAP_OPTION,
     CLIENT_PREFIX,
     parse_addresses,
     parse_count,
     parse_seconds,
 )
-from ottla.spark.reading.options import COLUMN_TYPES, given_options
+from ottla.sources.options import COLUMN_TYPES, given_options
 
 BATCH_SIZE = 1_000_000
 """Bytes of a batch at the most: just under Kafka's default of `max.message.bytes`."""

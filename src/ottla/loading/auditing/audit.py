@@ -1,0 +1,266 @@
+"""Whether a table holds exactly what its log does, by looking at both: no Spark is needed.
+
+Five questions, each of which could be answered "no" by another kind of mistake: do the offset
+ranges of all commits tile, partition by partition; are the files those that the manifest names, and
+no row there twice; has the log as many committed records in each range as the table has rows and
+quarantined ones; are its batches still those that were loaded; and are the rows those records. What
+the log no longer has cannot be compared, and is told. Kafka has no counterpart.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.loading.auditing.manifest import check_distinct, check_files, check_tiling, check_topic
+from ottla.loading.auditing.report import AuditReport, Difference
+from ottla.loading.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
+from ottla.loading.auditing.values import wrong_values
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.sources.log_source import LogSource, OffsetsGoneError
+from ottla.tables.coverage import Piece, covered
+from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
+from ottla.tables.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
+from ottla.tables.table_directory import TableDirectory
+
+_Value = TypeVar("_Value")
+
+SAMPLED_FILES = 8
+"""Of how many files the rows are compared, unless all are asked for."""
+
+
+def audit(
+    table: TableDirectory, log: LogSource, topic: str, *, compare_all: bool = False, seed: int = 0
+) -> AuditReport:
+    """Compares a table with its log.
+
+    The rows of some files, by `seed`, or of all. Raises `UserError` where there is no table, and
+    `CorruptionError` for a manifest or a log that cannot be read.
+    """
+    return Audit(table, log, topic).run(None if compare_all else seed)
+
+
+class Audit:
+    """One audit; each question adds to the report."""
+
+    def __init__(self, table: TableDirectory, log: LogSource, topic: str) -> None:
+        self._table = table
+        self._log = log
+        self._topic = topic
+        self._offered: Mapping[int, LogPartition] = {}
+        self._report = AuditReport(topic=topic, table=table.path)
+
+    def run(self, seed: int | None) -> AuditReport:
+        """`seed` chooses the files whose rows are compared; `None` takes all."""
+        report = self._report
+        entries = self._table.entries()
+        files = self._table.current_files()
+        self._offered = {one.partition: one for one in self._log.partitions()}
+        actions = [entry.action for entry in entries]
+        report.loads = actions.count(Action.LOAD)
+        report.reruns = actions.count(Action.RERUN)
+        report.compactions = actions.count(Action.COMPACT)
+        report.files = len(files)
+        report.rows = _row_count(files, FileRole.ROWS)
+        report.quarantined = _row_count(files, FileRole.QUARANTINE)
+        report.differences += check_tiling(entries)
+        report.differences += check_topic(entries, self._topic, self._offered)
+        wrong_files = check_files(self._table, files)
+        report.differences += wrong_files or check_distinct(self._table, files)
+        if not report.differences:
+            # Rows that are not where the manifest has them need not be compared.
+            by_partition = {number: _of_partition(files, number) for number in self._offered}
+            pieces = covered(entries)
+            for number, some in by_partition.items():
+                self._check_pieces(pieces.get(number, []), some)
+            groups = [
+                (group, [file for file in some if file.role is FileRole.QUARANTINE])
+                for some in by_partition.values()
+                for group in interleaved(file for file in some if file.role is FileRole.ROWS)
+            ]
+            for group, aside in groups if seed is None else _some(groups, seed):
+                self._check_rows(group, aside)
+        return report
+
+    def _check_pieces(self, pieces: Sequence[Piece], files: Sequence[DataFile]) -> None:
+        ranges = [_range(piece) for piece in pieces]
+        found = []
+        for role in FileRole:
+            of_role = [file for file in files if file.role is role]
+            counts, stray = count_in_ranges(self._table.store, of_role, ranges)
+            found.append(counts)
+            if stray is not None:
+                self._report.differences.append(_stray(stray))
+        for piece, rows, quarantined in zip(pieces, *found, strict=True):
+            if piece.is_whole:
+                self._report.differences += _check_stated(piece, rows, quarantined)
+            try:
+                self._check_piece(piece, rows + quarantined)
+            except OffsetsGoneError:
+                self._report.unseen.append((piece.stated.partition, _range(piece)))
+
+    def _check_piece(self, piece: Piece, count: int) -> None:
+        """Raises `OffsetsGoneError` for what is not, or no longer, in the log."""
+        wanted = _range(piece)
+        place = TopicPartition(self._topic, piece.stated.partition)
+        offered = self._offered[place.partition]
+        if not _is_there(wanted, offered):
+            raise OffsetsGoneError(place, wanted.from_offset, offered.start_offset)
+        is_compared = piece.stated.batches is not None and piece.is_whole
+        expected = self._log.count_records(place, wanted)
+        found = self._log.roll_up(place, wanted) if is_compared else None
+        self._check_count(piece, count, expected)
+        self._check_batches(piece, found)
+
+    def _check_count(self, piece: Piece, count: int, expected: int | None) -> None:
+        partition = piece.stated.partition
+        if expected is not None and expected != count:
+            self._report.differences.append(
+                Difference(
+                    kind="count",
+                    text=f"{_place(piece)}: the log has {expected} records, the table {count} rows",
+                    partition=partition,
+                    offset=piece.from_offset,
+                )
+            )
+        self._report.rows_counted += count if expected is not None else 0
+
+    def _check_batches(self, piece: Piece, found: BatchRollUp | None) -> None:
+        stated = piece.stated.batches
+        if found is None or stated is None:
+            return
+        if found != stated:
+            self._report.differences.append(
+                Difference(
+                    kind="batches",
+                    text=f"{_place(piece)}: the log's batches are not those that were read: "
+                    f"{_roll_up_text(found)} now, {_roll_up_text(stated)} then",
+                    partition=piece.stated.partition,
+                    offset=piece.from_offset,
+                )
+            )
+        self._report.batches_matched += found.batch_count if found == stated else 0
+
+    def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
+        """Rows of files whose offsets interleave; the records in quarantine are none of them.
+
+        What retention takes while they are compared is left out.
+        """
+        partition, compared = group[0].partition, self._report.rows_compared
+        while True:
+            start = self._offered[partition].start_offset
+            try:
+                self._compare_rows(group, aside)
+                return
+            except OffsetsGoneError:
+                self._report.rows_compared = compared
+                self._offered = {one.partition: one for one in self._log.partitions()}
+                if self._offered[partition].start_offset <= start:
+                    raise
+
+    def _compare_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
+        partition = group[0].partition
+        bounds = self._offered[partition]
+        wanted = OffsetRange(
+            from_offset=max(group[0].first_offset, bounds.start_offset),
+            until_offset=min(max(file.last_offset for file in group) + 1, bounds.end_offset),
+        )
+        if wanted.from_offset >= wanted.until_offset:
+            return
+        stored = stored_rows(self._table.store, group, wanted)
+        try:
+            place = TopicPartition(self._topic, partition)
+            log = log_rows(self._log, place, wanted, stored.column_names)
+        except OffsetsGoneError:
+            raise
+        except UserError as error:
+            raise CorruptionError(group[0].path, 0, str(error)) from error
+        quarantined = [
+            read_offsets(self._table.store, file) for file in aside if _overlaps(file, wanted)
+        ]
+        log = without_offsets(log, quarantined)
+        self._report.rows_compared += stored.num_rows
+        found = first_difference(stored, log)
+        if found is not None:
+            offset, text = found
+            path = next((one for one in group if one.first_offset <= offset), group[0]).path
+            self._report.differences.append(_wrong_row(partition, offset, text, path))
+            return
+        of_group = [file for file in aside if _overlaps(file, wanted)]
+        for file in [*group, *of_group]:
+            for offset, text in wrong_values(self._table, file, self._log, self._topic, wanted):
+                self._report.differences.append(_wrong_row(partition, offset, text, file.path))
+
+
+def _overlaps(file: DataFile, wanted: OffsetRange) -> bool:
+    return file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
+
+
+def _wrong_row(partition: int, offset: int, text: str, path: str) -> Difference:
+    return Difference(
+        kind="row",
+        text=f"partition {partition}, offset {offset}: {text} ({path})",
+        partition=partition,
+        offset=offset,
+        path=path,
+    )
+
+
+def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Difference]:
+    for found, stated, what in (
+        (rows, piece.stated.row_count, "rows"),
+        (quarantined, piece.stated.quarantined_count, "quarantined records"),
+    ):
+        if found != stated:
+            yield Difference(
+                kind="count",
+                text=f"{_place(piece)}: the table has {found} {what}, {stated} are stated",
+                partition=piece.stated.partition,
+                offset=piece.from_offset,
+            )
+
+
+def _stray(file: DataFile) -> Difference:
+    return Difference(
+        kind="overlap",
+        text=f"{file.path}: it holds rows of offsets that no commit read",
+        partition=file.partition,
+        offset=file.first_offset,
+        path=file.path,
+    )
+
+
+def _place(piece: Piece) -> str:
+    return (
+        f"partition {piece.stated.partition}, offsets {piece.from_offset} to "
+        f"{piece.until_offset - 1} (commit {piece.commit_id})"
+    )
+
+
+def _roll_up_text(batches: BatchRollUp) -> str:
+    return (
+        f"{batches.batch_count} of the roll-up {batches.crc:#010x} and the last leader epoch "
+        f"{batches.leader_epoch}"
+    )
+
+
+def _range(piece: Piece) -> OffsetRange:
+    return OffsetRange(from_offset=piece.from_offset, until_offset=piece.until_offset)
+
+
+def _is_there(wanted: OffsetRange, log: LogPartition) -> bool:
+    return log.start_offset <= wanted.from_offset and wanted.until_offset <= log.end_offset
+
+
+def _row_count(files: Sequence[DataFile], role: FileRole) -> int:
+    return sum(file.row_count for file in files if file.role is role)
+
+
+def _of_partition(files: Sequence[DataFile], partition: int) -> list[DataFile]:
+    return [file for file in files if file.partition == partition]
+
+
+def _some(groups: Sequence[_Value], seed: int) -> list[_Value]:
+    if len(groups) <= SAMPLED_FILES:
+        return list(groups)
+    return random.Random(seed).sample(list(groups), SAMPLED_FILES)

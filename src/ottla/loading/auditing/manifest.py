@@ -1,0 +1,206 @@
+"""What can be wrong with a table before its log is asked: its ranges, and its files."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ottla.base.ids import uuid_text
+from ottla.loading.auditing.report import Difference
+from ottla.loading.plan import LogPartition
+from ottla.spark.task_errors import TaskError
+from ottla.tables.coverage import covered
+from ottla.tables.data_files import rows_there_twice
+from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
+from ottla.tables.parquet_files import read_footer
+from ottla.tables.table_directory import TableDirectory
+
+
+def check_tiling(entries: Sequence[ManifestEntry]) -> list[Difference]:
+    """Where a load does not begin at the offset at which the one before it ended.
+
+    Reruns must lie within what was loaded. What a commit adds must be what it says that it read, or
+    the rows that it took from the files it replaces.
+    """
+    found: list[Difference] = []
+    ends: dict[int, int] = {}
+    known: dict[str, DataFile] = {}
+    for number, entry in enumerate(entries):
+        match entry.action:
+            case Action.LOAD:
+                found += _check_load(entry, ends)
+            case Action.RERUN:
+                found += _check_rerun(entries[:number], entry)
+            case Action.COMPACT:
+                found += _check_compaction(entry, known)
+        for loaded in entry.partitions:
+            found += _check_entry_files(entry, loaded)
+        known.update((file.path, file) for file in entry.files)
+    return found
+
+
+def _check_load(entry: ManifestEntry, ends: dict[int, int]) -> Iterator[Difference]:
+    for loaded in entry.partitions:
+        begin = loaded.from_offset if loaded.lost is None else loaded.lost.from_offset
+        expected = ends.get(loaded.partition, begin)
+        if begin != expected:
+            yield _untiled(entry, loaded, begin, expected)
+        ends[loaded.partition] = loaded.until_offset
+
+
+def _check_rerun(before: Sequence[ManifestEntry], entry: ManifestEntry) -> Iterator[Difference]:
+    pieces = covered(before)
+    for read in entry.partitions:
+        next_offset = read.from_offset
+        for piece in pieces.get(read.partition, []):
+            if piece.from_offset <= next_offset < piece.until_offset:
+                next_offset = piece.until_offset
+        if next_offset < read.until_offset:
+            yield Difference(
+                kind="gap",
+                text=f"partition {read.partition}: rerun {entry.commit_id} read offset "
+                f"{next_offset}, which no load had brought",
+                partition=read.partition,
+                offset=next_offset,
+            )
+
+
+def _check_compaction(entry: ManifestEntry, known: Mapping[str, DataFile]) -> Iterator[Difference]:
+    taken = [known[path] for path in entry.replaces if path in known]
+    places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
+    for partition, role in sorted(places):
+        before, after = (
+            sum(
+                file.row_count
+                for file in files
+                if (file.partition, file.role.value) == (partition, role)
+            )
+            for files in (taken, entry.files)
+        )
+        if before != after:
+            yield Difference(
+                kind="count",
+                text=f"compaction {entry.commit_id}, partition {partition}: {before} {role} went "
+                f"in, {after} came out",
+                partition=partition,
+            )
+
+
+def _untiled(
+    entry: ManifestEntry, loaded: LoadedPartition, begin: int, expected: int
+) -> Difference:
+    what = "are missing" if begin > expected else "are there twice"
+    first, last = min(begin, expected), max(begin, expected) - 1
+    return Difference(
+        kind="gap" if begin > expected else "overlap",
+        text=f"partition {loaded.partition}: offsets {first} to {last} {what} before load "
+        f"{entry.commit_id}",
+        partition=loaded.partition,
+        offset=first,
+    )
+
+
+def _check_entry_files(entry: ManifestEntry, loaded: LoadedPartition) -> Iterator[Difference]:
+    files = [file for file in entry.files if file.partition == loaded.partition]
+    row_count = sum(file.row_count for file in files)
+    stated = loaded.record_count + loaded.carried_count
+    if row_count != stated:
+        yield Difference(
+            kind="count",
+            text=f"{entry.action.value} {entry.commit_id}, partition {loaded.partition}: its files "
+            f"have {row_count} rows, {stated} are stated",
+            partition=loaded.partition,
+        )
+    for file in files if not loaded.carried_count else ():
+        if not loaded.from_offset <= file.first_offset <= file.last_offset < loaded.until_offset:
+            yield Difference(
+                kind="overlap",
+                text=f"{file.path}: offsets {file.first_offset} to {file.last_offset} are not "
+                f"between {loaded.from_offset} and {loaded.until_offset}",
+                partition=loaded.partition,
+                offset=file.first_offset,
+                path=file.path,
+            )
+
+
+def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
+    """Rows that two files have, or one has twice over; the files must be readable."""
+    found = []
+    by_partition: dict[int, list[DataFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition, []).append(file)
+    for partition, some in by_partition.items():
+        twice = rows_there_twice(table.store, some)
+        if twice is not None:
+            found.append(
+                Difference(
+                    kind="overlap",
+                    text=f"{twice.path}: of its offsets {twice.first_offset} to "
+                    f"{twice.last_offset} some are there twice",
+                    partition=partition,
+                    offset=twice.first_offset,
+                    path=twice.path,
+                )
+            )
+    return found
+
+
+def check_topic(
+    entries: Iterable[ManifestEntry], topic: str, offered: Mapping[int, LogPartition]
+) -> list[Difference]:
+    """Partitions that were loaded from another topic, or from one that was made anew since."""
+    found: dict[tuple[int, str], Difference] = {}
+    for entry in entries:
+        for loaded in entry.partitions:
+            reason = _stranger(loaded, topic, offered.get(loaded.partition))
+            if reason is not None:
+                key = loaded.partition, reason
+                text = f"partition {loaded.partition}: {reason}"
+                found.setdefault(
+                    key, Difference(kind="topic", text=text, partition=loaded.partition)
+                )
+    return list(found.values())
+
+
+def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> str | None:
+    if loaded.topic != topic:
+        return f"it was loaded from topic {loaded.topic}"
+    if log is None:
+        return "the log has no such partition"
+    if None not in (loaded.topic_id, log.topic_id) and loaded.topic_id != log.topic_id:
+        assert loaded.topic_id is not None
+        return f"it was loaded from a topic of the id {uuid_text(loaded.topic_id)}, now gone"
+    return None
+
+
+def check_files(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
+    """Files that are missing or are others than the manifest names, by size and footer."""
+    found = []
+    for file in files:
+        reason = _wrong_file(table, file)
+        if reason is not None:
+            text = f"{file.path}: {reason}"
+            found.append(
+                Difference(kind="file", text=text, partition=file.partition, path=file.path)
+            )
+    return found
+
+
+def _wrong_file(table: TableDirectory, file: DataFile) -> str | None:
+    from pyarrow import ArrowException
+
+    try:
+        found = read_footer(table.store, file.path)
+    except FileNotFoundError:
+        return "it is missing"
+    except (ArrowException, OSError, TaskError) as error:
+        return f"it cannot be read: {error}"
+    if found is None:
+        return "it has no rows"
+    if found.size != file.size:
+        return f"it has {found.size} bytes, {file.size} are stated"
+    if replace(found, role=file.role, values=file.values) != file:
+        return (
+            f"it holds {found.row_count} rows of partition {found.partition}, offsets "
+            f"{found.first_offset} to {found.last_offset}; the manifest says {file.row_count}, "
+            f"{file.partition}, {file.first_offset} to {file.last_offset}"
+        )
+    return None

@@ -1,0 +1,41 @@
+"""What an audit found: differences, and how much was compared."""
+
+from dataclasses import dataclass, field
+
+from ottla.tables.manifest import OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that is not as it should be; `text` names it for people."""
+
+    kind: str
+    text: str
+    partition: int | None = None
+    offset: int | None = None
+    path: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditReport:
+    """What was compared, and what differs. `unseen` ranges are no longer in the log."""
+
+    topic: str
+    table: str
+    differences: list[Difference] = field(default_factory=list)
+    loads: int = 0
+    reruns: int = 0
+    compactions: int = 0
+    files: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    rows_counted: int = 0
+    """Rows and quarantined records of which the log was found to have as many."""
+    batches_matched: int = 0
+    """Batches of the log that came to what was noted when they were loaded."""
+    rows_compared: int = 0
+    unseen: list[tuple[int, OffsetRange]] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.differences

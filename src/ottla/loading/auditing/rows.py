@@ -1,0 +1,114 @@
+"""Rows of a table beside the records of its log, in the same columns and types."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.loading.plan import TopicPartition
+from ottla.record.columns import COLUMNS
+from ottla.sources.log_source import LogSource
+from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.tables.parquet_files import open_parquet
+from ottla.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
+    """The rows of some files as `record.columns` has them, in order of offset.
+
+    A column that not all of the files have as the log has it, such as a decoded value, is left out.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [_as_decoded(store, file.path) for file in files]
+    shared = [name for name in COLUMNS if all(name in part.column_names for part in parts)]
+    rows = pa.concat_tables(part.select(shared) for part in parts).sort_by("offset")
+    offsets = rows["offset"]
+    is_wanted = pc.and_(
+        pc.greater_equal(offsets, wanted.from_offset), pc.less(offsets, wanted.until_offset)
+    )
+    return rows.filter(is_wanted)
+
+
+def log_rows(
+    log: LogSource, place: TopicPartition, wanted: OffsetRange, columns: Sequence[str]
+) -> "pa.Table":
+    """The committed records of a range, in columns of `record.columns`, in order of offset."""
+    import pyarrow as pa
+
+    from ottla.record.columns import schema
+
+    batches = [batch for split in log.splits({place: wanted}) for batch in log.read(split, columns)]
+    return pa.Table.from_batches(batches, schema(columns))
+
+
+def without_offsets(rows: "pa.Table", offsets: "Sequence[np.ndarray[Any, Any]]") -> "pa.Table":
+    """The rows but those of some offsets."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not offsets:
+        return rows
+    return rows.filter(pa.array(~np.isin(rows["offset"].to_numpy(), np.concatenate(offsets))))
+
+
+def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
+    """Only keys and values may have become something else than bytes."""
+    import pyarrow as pa
+
+    return name not in ("key", "value") or schema.field(name).type == pa.binary()
+
+
+def _as_decoded(store: TableStore, path: str) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ottla.record.columns import schema
+
+    with open_parquet(store, path) as opened:
+        there = [
+            name
+            for name in (*COLUMNS, "timestamp")
+            if name in opened.schema_arrow.names and _is_as_in_the_log(opened.schema_arrow, name)
+        ]
+        rows = opened.read(columns=there)
+    columns = {name: rows[name] for name in there if name != "timestamp"}
+    if "timestamp" in there:
+        times = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", "UTC")), pa.int64())
+        # Spark has no time where the log has none.
+        columns["timestamp_ms"] = pc.fill_null(times, -1)
+    return pa.table(
+        {name: columns[name].cast(schema().field(name).type) for name in COLUMNS if name in columns}
+    )
+
+
+def first_difference(stored: "pa.Table", log: "pa.Table") -> tuple[int, str] | None:
+    """The offset of the first row that differs, and how."""
+    if stored.num_rows == log.num_rows and _same(stored, log):
+        return None
+    low, high = 0, min(stored.num_rows, log.num_rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _same(stored.slice(0, middle), log.slice(0, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    if low == stored.num_rows:
+        return int(log["offset"][low].as_py()), "the table lacks this record"
+    ours = stored.slice(low, 1).to_pylist()[0]
+    if low == log.num_rows:
+        return int(ours["offset"]), "the log has no such record"
+    theirs = log.slice(low, 1).to_pylist()[0]
+    if ours["offset"] != theirs["offset"]:
+        return min(ours["offset"], theirs["offset"]), "only one of table and log has this record"
+    names = [name for name in stored.column_names if ours[name] != theirs[name]]
+    return int(ours["offset"]), "; ".join(
+        f"{name} is {ours[name]!r:.60}, in the log {theirs[name]!r:.60}" for name in names
+    )
+
+
+def _same(one: "pa.Table", other: "pa.Table") -> bool:
+    return all(one[name].equals(other[name]) for name in one.column_names)

@@ -1,0 +1,95 @@
+"""Loads without an end: each table gets what is new when that is enough, or old enough.
+
+Small commits make small files, rare ones late rows: so a commit waits until it would fill a file
+of the target's size, or until the oldest record seen has waited `max_age_s`. Whoever stops it gets
+a last commit of all that is there.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.loading.load import LoadReport, TableLoad
+from ottla.loading.plan import PlannedRange
+from ottla.loading.sizing import TARGET_SIZE, offset_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRule:
+    """When to look, and when to commit; times in seconds, the size in bytes of Parquet."""
+
+    interval_s: float = 1.0
+    max_age_s: float = 60.0
+    target_size: int = TARGET_SIZE
+
+    def is_due(self, size: float, waited_s: float) -> bool:
+        return size >= self.target_size or waited_s >= self.max_age_s
+
+
+class Stop(Protocol):
+    """How a follower is asked to end."""
+
+    def is_set(self) -> bool:
+        """Whether it shall end."""
+
+    def wait(self, seconds: float) -> None:
+        """Returns when it shall end, or the time is over."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A table, and since when records have waited for it (by the monotonic clock)."""
+
+    load: TableLoad
+    waiting_since: float | None = None
+
+    def due(self, rule: FollowRule, now: float) -> tuple[PlannedRange, ...] | None:
+        """What to load now, if it is time."""
+        plan = self.load.plan()
+        if not offset_count(plan):
+            self.waiting_since = None
+            # Nothing new may still be news: a gap that is allowed, an hour that is over.
+            return plan
+        if self.waiting_since is None:
+            self.waiting_since = now
+        waited_s = now - self.waiting_since
+        return plan if rule.is_due(self.load.size_of(plan), waited_s) else None
+
+
+def follow(
+    loads: Sequence[TableLoad],
+    rule: FollowRule,
+    stop: Stop,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[LoadReport]:
+    """Claims the tables and gives each commit as it is made, until `stop` is set.
+
+    What is there at the beginning is loaded at once. Raises as `load` does.
+    """
+    with ExitStack() as stack:
+        followed = []
+        for one in loads:
+            stack.enter_context(one.claimed())
+            followed.append(_Followed(one))
+        yield from _load_all(followed)
+        while not stop.is_set():
+            stop.wait(rule.interval_s)
+            for table in followed:
+                plan = table.due(rule, clock())
+                if plan is not None:
+                    yield from _committed(table.load.load_plan(plan))
+                    table.waiting_since = None
+        yield from _load_all(followed)
+
+
+def _load_all(followed: Sequence[_Followed]) -> Iterator[LoadReport]:
+    for table in followed:
+        yield from _committed(table.load.load_new())
+        table.waiting_since = None
+
+
+def _committed(report: LoadReport) -> Iterator[LoadReport]:
+    if not report.nothing_new:
+        yield report

@@ -1,0 +1,158 @@
+"""Which offsets a load reads: a function of what the table has and what the log holds.
+
+Nothing is guessed. A log that cannot continue the table (another topic, a topic made anew, a log
+that was cut, records that retention removed first) is refused, with the partition and the offsets.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.base.errors import UserError
+from ottla.base.ids import Uuid, uuid_text
+from ottla.tables.manifest import LoadedPartition, OffsetRange
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """Which partition; as text it is named as its directory is."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPartition:
+    """What a log offers of one partition now.
+
+    `end_offset` is where the records end that may be read, and never below `start_offset`: an open
+    transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
+    one, `None` where none is known; `first_segment_offset` where its files begin, which only who
+    reads them knows: a log that starts behind that was cut by DeleteRecords, not by retention.
+    """
+
+    topic: str
+    topic_id: Uuid | None
+    partition: int
+    start_offset: int
+    end_offset: int
+    log_end_offset: int | None = None
+    """Where the log ends, open transactions included; `None` when nobody said."""
+    leader_epoch: int | None = None
+    first_segment_offset: int | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRange:
+    """What a load reads of one partition; empty when both offsets are the same."""
+
+    topic: str
+    topic_id: Uuid | None
+    partition: int
+    from_offset: int
+    until_offset: int
+    log_end_offset: int | None = None
+    lost: OffsetRange | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.from_offset == self.until_offset
+
+
+def plan_load(
+    loaded: Mapping[int, LoadedPartition],
+    log: Sequence[LogPartition],
+    *,
+    allow_gaps: bool = False,
+) -> tuple[PlannedRange, ...]:
+    """One range per partition of the log, in order; raises `UserError` when the log does not fit.
+
+    A table's first load takes whatever the log still has. From then on `allow_gaps` must be given
+    for every record that retention removed before a load could read it.
+    """
+    offered = {partition.partition: partition for partition in log}
+    for before in loaded.values():
+        check_same_topic(before, log)
+    for number, before in loaded.items():
+        _check_continues(before, offered.get(number))
+    return tuple(
+        _planned(partition, _next_offset(partition, loaded), allow_gaps)
+        for partition in sorted(log, key=lambda partition: partition.partition)
+    )
+
+
+def _next_offset(partition: LogPartition, loaded: Mapping[int, LoadedPartition]) -> int:
+    """A partition that the topic grew after the first load has been the table's from its start."""
+    before = loaded.get(partition.partition)
+    if before is not None:
+        return before.until_offset
+    return 0 if loaded else partition.start_offset
+
+
+def _planned(partition: LogPartition, next_offset: int, allow_gaps: bool) -> PlannedRange:
+    lost = None
+    if partition.start_offset > next_offset:
+        lost = OffsetRange(from_offset=next_offset, until_offset=partition.start_offset)
+        if not allow_gaps:
+            raise UserError(
+                f"{_place(partition)}: the table has offsets below {next_offset}, but the log "
+                f"starts at {partition.start_offset}; what lies between was removed unread "
+                f"(--allow-gaps loads the rest and records the gap)"
+            )
+    from_offset = max(partition.start_offset, next_offset)
+    return PlannedRange(
+        topic=partition.topic,
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        from_offset=from_offset,
+        until_offset=partition.end_offset,
+        log_end_offset=partition.log_end_offset,
+        lost=lost,
+    )
+
+
+def check_same_topic(before: LoadedPartition, log: Sequence[LogPartition]) -> None:
+    """Raises `UserError` when the table was loaded from another topic, or an earlier one."""
+    for now in log:
+        if now.topic != before.topic:
+            raise UserError(
+                f"the table holds topic {before.topic}, not {now.topic}; "
+                f"load into another directory"
+            )
+        if None not in (before.topic_id, now.topic_id) and before.topic_id != now.topic_id:
+            raise UserError(
+                f"topic {now.topic} was made anew since the table was loaded: its id is "
+                f"{_id_text(now.topic_id)}, the table's is {_id_text(before.topic_id)}; "
+                f"load into another directory"
+            )
+
+
+def _check_continues(before: LoadedPartition, now: LogPartition | None) -> None:
+    if now is None:
+        raise UserError(
+            f"the table has {_place(before)} up to offset {before.until_offset}, "
+            f"but the log has no such partition"
+        )
+    if now.end_offset < before.until_offset:
+        raise UserError(
+            f"{_place(now)}: the table has offsets below {before.until_offset}, but the log ends "
+            f"at {now.end_offset}; it was cut, or is another log"
+        )
+
+
+def _place(partition: LogPartition | LoadedPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def _id_text(topic_id: Uuid | None) -> str:
+    return "unknown" if topic_id is None else uuid_text(topic_id)

@@ -1,0 +1,109 @@
+"""Which offsets a rerun reads again, and which files it puts others in the place of.
+
+A function of what the table has and what the log holds. A range that the log cannot give whole is
+refused: a rerun must never leave the table with less than it had.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.base.errors import UserError
+from ottla.loading.plan import LogPartition, PlannedRange
+from ottla.tables.coverage import Piece
+from ottla.tables.manifest import DataFile, OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtTime:
+    """The first offset whose record has this time, or a later one."""
+
+    timestamp_ms: int
+
+
+Bound = AtTime | int | Mapping[int, int] | None
+"""A time, an offset for every partition or for some, or the table's own end (`None`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunRange:
+    """What is to be read again. Partitions for which either end names no offset are left alone."""
+
+    begin: Bound = None
+    end: Bound = None
+
+    def names(self, partition: int) -> bool:
+        maps = [bound for bound in (self.begin, self.end) if isinstance(bound, Mapping)]
+        return all(partition in bound for bound in maps)
+
+
+def plan_rerun(
+    wanted: Mapping[int, OffsetRange],
+    pieces: Mapping[int, Sequence[Piece]],
+    log: Sequence[LogPartition],
+) -> tuple[PlannedRange, ...]:
+    """One range per partition of the log, most of them empty; raises `UserError`.
+
+    What is wanted beyond the table's own offsets is the next load's, and left out.
+    """
+    plan = tuple(
+        _planned(one, wanted.get(one.partition), pieces.get(one.partition, ()))
+        for one in sorted(log, key=lambda one: one.partition)
+    )
+    if all(one.is_empty for one in plan):
+        raise UserError("the table has no offsets in that range; there is nothing to read again")
+    return plan
+
+
+def touched_files(files: Iterable[DataFile], plan: Iterable[PlannedRange]) -> list[DataFile]:
+    """The files that may have rows of the planned ranges."""
+    ranges = {one.partition: one for one in plan if not one.is_empty}
+    return [
+        file
+        for file in files
+        if (one := ranges.get(file.partition)) is not None
+        and file.first_offset < one.until_offset
+        and one.from_offset <= file.last_offset
+    ]
+
+
+def _planned(
+    log: LogPartition, wanted: OffsetRange | None, pieces: Sequence[Piece]
+) -> PlannedRange:
+    from_offset = until_offset = log.start_offset
+    if wanted is not None and pieces:
+        begin = max(wanted.from_offset, pieces[0].from_offset)
+        end = min(wanted.until_offset, pieces[-1].until_offset)
+        if begin < end:
+            from_offset, until_offset = begin, end
+            _check_range(log, OffsetRange(from_offset=begin, until_offset=end), pieces)
+    return PlannedRange(
+        topic=log.topic,
+        topic_id=log.topic_id,
+        partition=log.partition,
+        from_offset=from_offset,
+        until_offset=until_offset,
+        log_end_offset=log.log_end_offset,
+    )
+
+
+def _check_range(log: LogPartition, wanted: OffsetRange, pieces: Sequence[Piece]) -> None:
+    place = f"{log.topic}-{log.partition}"
+    if wanted.from_offset < log.start_offset:
+        raise UserError(
+            f"{place}: the log starts at {log.start_offset}, so offsets from "
+            f"{wanted.from_offset} cannot be read again; rerun from {log.start_offset}"
+        )
+    if wanted.until_offset > log.end_offset:
+        raise UserError(
+            f"{place}: the table has offsets below {wanted.until_offset}, but the log ends at "
+            f"{log.end_offset}; it was cut, or is another log"
+        )
+    next_offset = wanted.from_offset
+    for piece in pieces:
+        if piece.from_offset <= next_offset < piece.until_offset:
+            next_offset = piece.until_offset
+    if next_offset < wanted.until_offset:
+        raise UserError(
+            f"{place}: offset {next_offset} was never loaded; rerun up to there, and from behind "
+            f"the gap"
+        )

@@ -1,0 +1,77 @@
+"""What a look at the first records tells: how large rows are, and which schema JSON values have."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ottla.loading.plan import PlannedRange
+from ottla.record.columns import COLUMNS
+from ottla.sources.log_source import LogSource
+from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
+from ottla.tables.manifest import FileRole, ManifestEntry, OffsetRange
+from ottla.tables.values.decoder import CONFLUENT_PREFIX, Decoding
+from ottla.tables.values.inference import infer_schema
+from ottla.tables.values.schema import schema_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAMPLED_ROWS = 2000
+"""Of each partition, from the first offset that is to be loaded."""
+
+SAMPLED_PARTITIONS = 16
+
+
+def sample_of(log: LogSource, plan: Sequence[PlannedRange]) -> "pa.Table":
+    """The first records of what is planned, in the columns of `record.columns`."""
+    import pyarrow as pa
+
+    from ottla.record.columns import schema
+
+    batches: list[pa.RecordBatch] = []
+    for one in [one for one in plan if not one.is_empty][:SAMPLED_PARTITIONS]:
+        until_offset = min(one.until_offset, one.from_offset + SAMPLED_ROWS)
+        wanted = OffsetRange(from_offset=one.from_offset, until_offset=until_offset)
+        for split in log.splits({one.place: wanted}):
+            batches += log.read(split, COLUMNS)
+    return pa.Table.from_batches(batches, schema(COLUMNS))
+
+
+def parquet_row_size(sample: "pa.Table") -> float:
+    """Bytes that a row takes in Parquet, about; 0 where there is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not sample.num_rows:
+        return 0.0
+    sink = pa.BufferOutputStream()
+    pq.write_table(sample, sink, compression="zstd")
+    return float(sink.tell() / sample.num_rows)
+
+
+def row_size_of(entries: Iterable[ManifestEntry]) -> float | None:
+    """Bytes of Parquet to a row, by the last commit that has rows."""
+    found = None
+    for entry in entries:
+        files = [file for file in entry.files if file.role is FileRole.ROWS]
+        if files:
+            found = sum(file.size for file in files) / sum(file.row_count for file in files)
+    return found
+
+
+def with_inferred_schema(layout: TableLayout, sample: "pa.Table") -> TableLayout:
+    """The layout with the schema of the sample's values; raises `UserError` when there is none."""
+    (pinned,) = layout.decodings
+    values = _bare(sample["value"].to_pylist(), pinned.decoding)
+    decoding = replace(pinned.decoding, schema=schema_text(infer_schema(values)))
+    found = replace(
+        layout, decodings=(PinnedDecoding(since_commit=pinned.since_commit, decoding=decoding),)
+    )
+    check_partitioning(found)
+    return found
+
+
+def _bare(values: list[bytes | None], decoding: Decoding) -> Iterable[bytes | None]:
+    if not decoding.confluent:
+        return values
+    return [None if value is None else value[CONFLUENT_PREFIX.size :] for value in values]

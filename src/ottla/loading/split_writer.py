@@ -1,0 +1,185 @@
+"""What a task of a load does: it reads a part of the log, decodes values, writes the table's files.
+
+Records never cross over to Java, and what cannot be decoded is set aside on the spot.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+from ottla.base.files import join
+from ottla.loading.plan import TopicPartition
+from ottla.loading.quarantine import QUARANTINE_DIRECTORY, OnError
+from ottla.loading.task import LoadTask
+from ottla.loading.task_files import TaskFiles
+from ottla.sources.log_source import LogSource, Split, open_log
+from ottla.sources.options import parse_options
+from ottla.sources.rows import RowMaker, decoded_columns
+from ottla.sources.splits import TaskWishes
+from ottla.tables.columns import aside_columns, row_columns
+from ottla.tables.manifest import OffsetRange
+from ottla.tables.store import open_store
+from ottla.tables.values.decoder import ValueDecoder, open_decoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SOURCE_NAMES = {"timestamp_type": "timestampType"}
+"""A table's columns under other names than in Spark's own Kafka source."""
+
+
+def write_split(task: LoadTask, split: Split) -> list[str]:
+    """Returns the paths of the files, relative to the table."""
+    log = open_log(parse_options(task.read_options))
+    store = open_store(task.table)
+    name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
+    quarantine = join(task.directory, QUARANTINE_DIRECTORY)
+    with (
+        TaskFiles(
+            store,
+            task.directory,
+            name,
+            compression=task.compression,
+            partitioning=task.partitioning,
+        ) as files,
+        TaskFiles(store, quarantine, name, compression=task.compression) as aside,
+    ):
+        for rows in SplitRows(task, split, aside).read(log):
+            files.write(rows)
+    return files.paths + aside.paths
+
+
+class SplitRows:
+    """The rows of one split, in the columns of a table."""
+
+    def __init__(self, task: LoadTask, split: Split, aside: TaskFiles) -> None:
+        self._task = task
+        self._split = split
+        self._decoder: ValueDecoder | None = None
+        if task.decoding is not None:
+            self._decoder = open_decoder(task.decoding)
+        self._schema = row_columns(None if self._decoder is None else self._decoder.type)
+        self._maker = RowMaker(task.topic, split.place.partition, _source_schema(self._schema))
+        self._aside = _Aside(task, split, aside)
+
+    def read(self, log: LogSource) -> "Iterator[pa.RecordBatch]":
+        wanted = decoded_columns(_source_schema(self._schema).names)
+        for decoded in log.read(self._split, wanted):
+            yield self._rows(decoded if self._decoder is None else self._sound(decoded))
+
+    def _sound(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The records whose values can be decoded, with these in place of the bytes."""
+        import numpy as np
+        import pyarrow as pa
+
+        assert self._decoder is not None
+        index = decoded.schema.get_field_index("value")
+        found = self._decoder.decode(decoded.column(index))
+        rows = decoded.set_column(index, "value", found.rows)
+        if not found.faults:
+            return rows
+        self._aside.put(decoded, found.faults)
+        is_sound = np.ones(decoded.num_rows, dtype=bool)
+        is_sound[list(found.faults)] = False
+        return rows.filter(pa.array(is_sound))
+
+    def _rows(self, decoded: "pa.RecordBatch") -> "pa.RecordBatch":
+        rows = self._maker.rows(decoded)
+        return _with_commit(self._schema, rows, self._task.commit_id, {})
+
+
+class _Aside:
+    """What becomes of the records of a split that cannot be decoded."""
+
+    def __init__(self, task: LoadTask, split: Split, files: TaskFiles) -> None:
+        self._task = task
+        self._split = split
+        self._files = files
+        self._schema = aside_columns(with_bytes=task.on_error is OnError.QUARANTINE)
+
+    def put(self, decoded: "pa.RecordBatch", faults: Mapping[int, str]) -> None:
+        import pyarrow as pa
+
+        indices = sorted(faults)
+        if self._task.on_error is OnError.FAIL:
+            offset = decoded.column("offset")[indices[0]].as_py()
+            raise UserError(
+                f"{self._split.place}, offset {offset}: the value cannot be "
+                f"decoded: {faults[indices[0]]} (--on-error quarantine sets such records aside)"
+            )
+        maker = RowMaker(
+            self._task.topic, self._split.place.partition, _source_schema(self._schema)
+        )
+        rows = maker.rows(decoded.take(pa.array(indices, pa.int64())))
+        reasons = pa.array([faults[index] for index in indices], pa.string())
+        self._files.write(
+            _with_commit(self._schema, rows, self._task.commit_id, {"reason": reasons})
+        )
+
+
+def task_splits(
+    log: LogSource, ranges: Mapping[TopicPartition, OffsetRange], rows_per_task: int
+) -> list[Split]:
+    """Ranges in pieces of about the same count of offsets, `rows_per_task` at the most.
+
+    The log's own splits are by what is best to read, these by what is best to write.
+    """
+    given = log.splits(ranges, TaskWishes(min_count=1))
+    return [
+        split
+        for place in ranges
+        if (of_place := [one for one in given if one.place == place])
+        for split in _pieces(of_place, rows_per_task)
+    ]
+
+
+def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
+    """Splits of one partition, each beginning where the one before it ends, cut anew."""
+    aborted = tuple(dict.fromkeys(one for split in given for one in split.aborted))
+    first_offset = given[0].from_offset
+    span = given[-1].until_offset - first_offset
+    count = -(-span // rows_per_task)
+    for number in range(count):
+        from_offset = first_offset + span * number // count
+        until_offset = first_offset + span * (number + 1) // count
+        yield replace(
+            given[0],
+            from_offset=from_offset,
+            until_offset=until_offset,
+            aborted=tuple(
+                one
+                for one in aborted
+                if one.first_offset < until_offset and one.last_offset >= from_offset
+            ),
+        )
+
+
+def _with_commit(
+    schema: Any, rows: "pa.RecordBatch", commit_id: int, more: Mapping[str, Any]
+) -> "pa.RecordBatch":
+    """Rows of Spark's columns as a table's, with what is no part of a record."""
+    import pyarrow as pa
+
+    ids = pa.repeat(pa.scalar(commit_id, pa.int64()), rows.num_rows)
+    given = {"commit_id": ids, **more}
+    columns = [
+        given[field.name]
+        if field.name in given
+        else rows.column(_SOURCE_NAMES.get(field.name, field.name))
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _source_schema(schema: Any) -> Any:
+    """The columns that are a record's own, under the names of Spark's Kafka source."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            field.with_name(_SOURCE_NAMES.get(field.name, field.name))
+            for field in schema
+            if field.name not in ("commit_id", "reason")
+        ]
+    )

@@ -1,0 +1,341 @@
+"""Topics read from the segment files of data directories, beside a live broker too.
+
+Records are offered up to the high watermark. A directory of Ottla's is never replicated, so there
+that is the log's end; of Apache Kafka's own it is what the broker last wrote down, unless it was
+stopped cleanly (`ReadOnlyLog.high_watermark`).
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ApiError, UserError
+from ottla.base.files import FileSystem, join
+from ottla.base.ids import Uuid, uuid_text
+from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
+from ottla.loading.batch_roll_up import count_in, roll_up
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.record.batch import InvalidBatchError, kept_runs
+from ottla.record.columns import iter_columns, scan_limits
+from ottla.sources.log_source import ANY_TASKS, OffsetsGoneError, Split
+from ottla.sources.options import Isolation
+from ottla.sources.splits import Stretch, TaskWishes, split_ranges
+from ottla.sources.topic_choice import TopicChoice
+from ottla.storage.files.index_marks import index_marks
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.reading.locating import locate
+from ottla.storage.reading.overtaking import ask_log
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.time_search import first_offset_at
+from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.tables.manifest import BatchRollUp, OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.storage.segment.segment_reader import Region, SegmentFiles
+
+logger = logging.getLogger(__name__)
+
+MIN_TASK_SIZE = 4 * 1024 * 1024
+"""Bytes of the log below which a task of its own costs more than it saves."""
+
+MAX_TASK_SIZE = 128 * 1024 * 1024
+"""Bytes of the log that a task reads at the most, about, and so what goes into a Parquet file."""
+
+MIN_MARKED_SIZE = 64 * 1024
+"""A smaller segment is one stretch: it is never shared out."""
+
+MARK_COUNT = 64
+"""Into how many stretches a segment is seen, so that tasks are cut by bytes and not by offsets."""
+
+
+class LogFiles:
+    """See `LogSource`. A partition is in one of the directories; where, is looked up each time."""
+
+    looks_by_reading = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        choice: TopicChoice,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        *,
+        file_system: FileSystem | None = None,
+        skip_damaged: bool = False,
+    ) -> None:
+        """With `skip_damaged` reads step over damage, and log each."""
+        self._paths = tuple(paths)
+        self._file_system = file_system
+        self._choice = choice
+        self._on_damage = _log_skipped if skip_damaged else None
+        self._is_committed = isolation is Isolation.READ_COMMITTED
+        self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
+        self._listed: dict[TopicPartition, ReadOnlyLog] = {}
+
+    @cached_property
+    def _directories(self) -> list[ReadOnlyLogDirectory]:
+        return [
+            open_for_reading(path, self._file_system, on_damage=self._on_damage)
+            for path in self._paths
+        ]
+
+    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+        there = self._places()
+        if not may_lack:
+            self._check_there(there)
+        offered = []
+        self._listed = {}
+        for place in sorted(there):
+            try:
+                log, found = ask_log(
+                    partial(self._directory_log, there[place], place),
+                    lambda log: (log, self._offered(log)),
+                )
+                offered.append(found)
+                self._listed[place] = log
+            except UserError:
+                # Deleted, or moved to another directory, since it was listed.
+                if not may_lack:
+                    raise
+        return offered
+
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        return {
+            place: ask_log(
+                partial(self._log, place), partial(first_offset_at, timestamp_ms=timestamp_ms)
+            )
+            for place, timestamp_ms in wanted.items()
+        }
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        log = self._log(place)
+        found = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+        return found[1] if found is not None and found[1] < position else None
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+    ) -> list[Split]:
+        rule = wishes.rule(min_size=MIN_TASK_SIZE, max_size=MAX_TASK_SIZE)
+        logs = {place: self._reaching(place, ranges[place]) for place in ranges}
+        stretches = {place: _stretches(logs[place], ranges[place]) for place in ranges}
+        return [
+            Split(
+                place=place,
+                from_offset=part.from_offset,
+                until_offset=part.until_offset,
+                topic_id=logs[place].topic_id,
+                aborted=tuple(self._aborted(logs[place], part)),
+            )
+            for place, part in split_ranges(stretches, rule)
+        ]
+
+    def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        log = self._log(split.place)
+        _check_same_topic(split, log)
+        aborted = AbortedRanges(split.aborted)
+        offset = split.from_offset
+        try:
+            for region in log.regions(offset, split.until_offset, size=scan_limits().size):
+                yield from _decoded(log, region, split, columns, aborted)
+                offset = region.next_offset
+        except ApiError as error:
+            again = self._log(split.place)
+            _check_same_topic(split, again)
+            if again.log_start_offset <= offset:
+                raise UserError(
+                    f"{split.place}: the log was cut at {again.log_end_offset}, below "
+                    f"offsets that were to be read; run it again"
+                ) from error
+            raise OffsetsGoneError(split.place, offset, again.log_start_offset) from error
+
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
+        """From the batches' headers; only where a range cuts a batch are records looked at."""
+        log = self._log(place)
+        try:
+            aborted = AbortedRanges(self._aborted(log, wanted))
+            return sum(
+                count_in(batch, wanted)
+                for batch in log.batches(wanted.from_offset, wanted.until_offset)
+                if not batch.is_control and not aborted.covers(batch)
+            )
+        except ApiError as error:
+            raise self._gone(place, wanted) from error
+
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
+        """From the batches' headers: that their CRCs are right is for those to see who read."""
+        try:
+            return roll_up(self._log(place).headers(wanted.from_offset, wanted.until_offset))
+        except ApiError as error:
+            raise self._gone(place, wanted) from error
+
+    def _gone(self, place: TopicPartition, wanted: OffsetRange) -> OffsetsGoneError:
+        return OffsetsGoneError(place, wanted.from_offset, self._log(place).log_start_offset)
+
+    def _places(self) -> dict[TopicPartition, ReadOnlyLogDirectory]:
+        """The chosen partitions that are there, and in which directory."""
+        located = locate(
+            self._directories, lambda *place: self._choice.takes(TopicPartition(*place))
+        )
+        return {
+            TopicPartition(topic, number): directory
+            for topic, here in located.items()
+            for number, directory in here.items()
+        }
+
+    def _check_there(self, there: Mapping[TopicPartition, ReadOnlyLogDirectory]) -> None:
+        topics = {place.topic for place in there}
+        for topic in self._choice.named or ():
+            if topic not in topics:
+                raise self._unknown(TopicPartition(topic, 0))
+        for place in self._choice.assigned:
+            if place not in there:
+                raise self._unknown(place)
+        if not there:
+            raise UserError(f"{', '.join(self._paths)}: no topic fits subscribePattern")
+
+    def _log(self, place: TopicPartition) -> ReadOnlyLog:
+        for directory in self._directories:
+            try:
+                return self._directory_log(directory, place)
+            except UserError:
+                continue
+        raise self._unknown(place)
+
+    def _reaching(self, place: TopicPartition, wanted: OffsetRange) -> ReadOnlyLog:
+        """The log as it was listed last, if it had the range already; looking again takes a while.
+
+        Tasks open the log anew: what is known here is only where it is, and how it is shared out.
+        """
+        listed = self._listed.get(place)
+        if listed is not None and listed.log_end_offset >= wanted.until_offset:
+            return listed
+        return self._log(place)
+
+    def _unknown(self, place: TopicPartition) -> UserError:
+        """The error that names the topics there are."""
+        faults = []
+        for directory in self._directories:
+            try:
+                directory.partition(place.topic, place.partition)
+            except UserError as error:
+                faults.append(str(error))
+        return UserError("; ".join(faults) or f"{place} has just been made; run it again")
+
+    def _directory_log(self, directory: ReadOnlyLogDirectory, place: TopicPartition) -> ReadOnlyLog:
+        return directory.partition(place.topic, place.partition)
+
+    def _offered(self, log: ReadOnlyLog) -> LogPartition:
+        return LogPartition(
+            topic=log.topic,
+            topic_id=log.topic_id,
+            partition=log.partition,
+            start_offset=log.log_start_offset,
+            end_offset=max(log.log_start_offset, self._end(log)),
+            log_end_offset=log.log_end_offset,
+            leader_epoch=log.leader_epochs.latest_epoch,
+            first_segment_offset=log.segments[0].base_offset if log.segments else None,
+        )
+
+    def _end(self, log: ReadOnlyLog) -> int:
+        end = log.log_end_offset if _is_never_replicated(log) else log.high_watermark
+        return min(end, self._last_stable_offset(log)) if self._is_committed else end
+
+    def _last_stable_offset(self, log: ReadOnlyLog) -> int:
+        """Looked for again when the log has grown: markers are appended, as all else is.
+
+        Finding it takes a walk over the batches behind the recovery point, and a stream asks often.
+        """
+        place = TopicPartition(log.topic, log.partition)
+        known = self._stable.get(place)
+        if known is None or known[:2] != (log.topic_id, log.log_end_offset):
+            known = (log.topic_id, log.log_end_offset, log.last_stable_offset)
+            self._stable[place] = known
+        return known[2]
+
+    def _aborted(self, log: ReadOnlyLog, part: OffsetRange) -> list[AbortedTransaction]:
+        if not self._is_committed:
+            return []
+        wanted = part.from_offset, part.until_offset
+        try:
+            return log.aborted_transactions(*wanted)
+        except ApiError:
+            find = partial(self._log, TopicPartition(log.topic, log.partition))
+            return ask_log(find, lambda now: now.aborted_transactions(*wanted))
+
+
+def _log_skipped(damage: Damage) -> None:
+    logger.warning("skipped: %s", damage)
+
+
+def _is_never_replicated(log: ReadOnlyLog) -> bool:
+    """Ottla's brokers have no followers, and mark their directories with a file of their own."""
+    directory = log.directory
+    return directory.file_system.status(join(directory.path, TOPIC_FILE_NAME)) is not None
+
+
+def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:
+    if None not in (split.topic_id, log.topic_id) and split.topic_id != log.topic_id:
+        assert split.topic_id is not None
+        raise UserError(
+            f"{split.place}: the topic was made anew since the read was planned (its id was "
+            f"{uuid_text(split.topic_id)}); run it again"
+        )
+
+
+def _stretches(log: ReadOnlyLog, wanted: OffsetRange) -> list[Stretch]:
+    """The parts of a range with their bytes. Its ends are kept, whatever the files hold.
+
+    So what was deleted since the range was planned is a task's too, which says that it is gone.
+    """
+    segments = log.segments
+    bounds = [*(segment.base_offset for segment in segments), log.log_end_offset]
+    whole = [
+        stretch
+        for number, segment in enumerate(segments)
+        if bounds[number + 1] > wanted.from_offset and bounds[number] < wanted.until_offset
+        for stretch in _segment_stretches(log, segment, bounds[number + 1])
+    ]
+    parts = [part for stretch in whole if (part := stretch.within(wanted)) is not None]
+    gone_until = parts[0].from_offset if parts else wanted.until_offset
+    if wanted.from_offset < gone_until:
+        gone = Stretch(from_offset=wanted.from_offset, until_offset=gone_until, size=1)
+        return [gone, *parts]
+    return parts
+
+
+def _segment_stretches(
+    log: ReadOnlyLog, segment: "SegmentFiles", until_offset: int
+) -> Iterator[Stretch]:
+    """A segment in stretches, of which the offset index knows where they begin."""
+    offset, position = segment.base_offset, 0
+    is_short = segment.size < MIN_MARKED_SIZE
+    marks = [] if is_short else index_marks(log.directory.file_system, segment, MARK_COUNT)
+    for next_offset, next_position in [*marks, (until_offset, segment.size)]:
+        if offset < next_offset <= until_offset and next_position > position:
+            size = next_position - position
+            yield Stretch(from_offset=offset, until_offset=next_offset, size=size)
+            offset, position = next_offset, next_position
+    if offset < until_offset:
+        yield Stretch(from_offset=offset, until_offset=until_offset, size=1)
+
+
+def _decoded(
+    log: ReadOnlyLog,
+    region: "Region",
+    split: Split,
+    columns: Sequence[str],
+    aborted: AbortedRanges,
+) -> "Iterator[pa.RecordBatch]":
+    try:
+        for data in kept_runs(region.data, aborted.covers) if split.aborted else [region.data]:
+            yield from iter_columns(data, columns, split.from_offset, split.until_offset)
+    except InvalidBatchError as error:
+        # Of all these batches only a look at each says which one it is.
+        for _ in log.checked_batches(region):
+            pass
+        raise log.damage_at(region.path, region.position, str(error)) from error

@@ -1,0 +1,117 @@
+"""Where records come from: the one seam behind which segment files and a broker's wire are alike.
+
+A `LogSource` is made twice: where a read is planned, and again in each task. So everything that a
+task needs to know stands in its `Split`.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.base.errors import UserError
+from ottla.base.ids import Uuid
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.sources.client_options import BOOTSTRAP_OPTION
+from ottla.sources.options import ReadOptions
+from ottla.sources.splits import TaskWishes
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.tables.manifest import BatchRollUp, OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
+
+ANY_TASKS = TaskWishes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """What one task reads. `aborted` are the transactions whose records it must leave out.
+
+    With a `topic_id` a task refuses a topic that was made anew since the read was planned.
+    """
+
+    place: TopicPartition
+    from_offset: int
+    until_offset: int
+    topic_id: Uuid | None = None
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+class OffsetsGoneError(UserError):
+    """Offsets of a split are no longer in the log; it goes on at `start_offset`."""
+
+    def __init__(self, place: TopicPartition, offset: int, start_offset: int) -> None:
+        super().__init__(
+            f"{place}: offsets {offset} to {start_offset - 1} were removed while they were read; "
+            f"run it again"
+        )
+        self.start_offset = start_offset
+
+
+class LogSource(Protocol):
+    """The partitions that were chosen. Raises `UserError` when they cannot be had."""
+
+    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+        """Ids and offsets as they are now; a topic that is named must be there, or `may_lack`."""
+
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset whose record is of that time (in ms) or later; `None` without one."""
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        """Where the log parts from what it was in a leader epoch, if that is before `position`.
+
+        `None` when all up to there is as it was, as far as the log can tell (KIP-320).
+        """
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+    ) -> list[Split]:
+        """Tasks for these ranges."""
+
+    def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        """The split's records, in columns named as `ottla.record.columns` names them.
+
+        Raises `OffsetsGoneError` for those that are removed before they are read.
+        """
+
+    @property
+    def looks_by_reading(self) -> bool:
+        """Whether to count or roll up is to fetch all of a range, records and all."""
+
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
+        """How many records a range has; `None` when only decoding it would tell."""
+
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
+        """What the batches of a range come to; `None` where no batches can be seen."""
+
+
+def open_log(options: ReadOptions) -> LogSource:
+    """The source that the options name."""
+    if options.paths:
+        from ottla.sources.log_files import LogFiles
+
+        return LogFiles(
+            options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
+        )
+    from ottla.sources.wire.wire_client import open_client
+    from ottla.sources.wire.wire_source import BrokerLog
+
+    return BrokerLog(open_client(options), options.choice, options.isolation)
+
+
+def source_options(source: str) -> dict[str, str]:
+    """The data source's option for a data directory or a broker's address, as a person writes it.
+
+    A directory that is there is one, whatever it is called. Raises `UserError` for anything else.
+    """
+    if os.path.isdir(source):
+        return {"path": os.path.abspath(source)}
+    if all(_ADDRESS.fullmatch(address) for address in source.split(",")):
+        return {BOOTSTRAP_OPTION: source}
+    raise UserError(f"{source} is neither a directory that exists nor HOST:PORT of a broker")

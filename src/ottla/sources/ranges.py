@@ -1,0 +1,97 @@
+"""Which offsets a read is of: what the options ask for, held against what the log has.
+
+Nothing is guessed: partitions that the options pass over, or that the log lacks, and offsets
+outside the log are errors that name them.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ottla.base.errors import UserError
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind, NoMatch
+from ottla.sources.log_source import LogSource
+from ottla.sources.options import ReadOptions
+from ottla.sources.stream.continuity import Position, continued, report
+from ottla.tables.manifest import OffsetRange
+
+
+def resolve_ranges(
+    options: ReadOptions, log: LogSource, there: Sequence[LogPartition]
+) -> dict[TopicPartition, OffsetRange]:
+    """The offsets that a batch read is of; raises `UserError` for any that the log lacks."""
+    starting, ending = options.batch_bounds
+    starts = resolve_bound(starting, log, there, options.no_match)
+    ends = resolve_bound(ending, log, there, NoMatch.LATEST)
+    return {one.place: _checked(options, one, starts[one.place], ends[one.place]) for one in there}
+
+
+def resolve_bound(
+    bound: Bound, log: LogSource, there: Sequence[LogPartition], no_match: NoMatch
+) -> dict[TopicPartition, int]:
+    """One offset for each partition; raises `UserError` when the two do not fit."""
+    _check_partitions(bound, [one.place for one in there])
+    if bound.kind is BoundKind.TIMES:
+        return _resolve_times(bound, log, there, no_match)
+    return {one.place: _resolve_offset(bound.of(one.place), one) for one in there}
+
+
+def _resolve_offset(offset: int, partition: LogPartition) -> int:
+    match offset:
+        case -2:
+            return partition.start_offset
+        case -1:
+            return partition.end_offset
+        case _:
+            return offset
+
+
+assert (EARLIEST, LATEST) == (-2, -1), "as matched above"
+
+
+def _resolve_times(
+    bound: Bound, log: LogSource, there: Sequence[LogPartition], no_match: NoMatch
+) -> dict[TopicPartition, int]:
+    found = log.offsets_for_times({one.place: bound.of(one.place) for one in there})
+    resolved = {}
+    for one in there:
+        offset = found[one.place]
+        if offset is not None and offset < one.end_offset:
+            resolved[one.place] = offset
+        elif no_match is NoMatch.LATEST:
+            resolved[one.place] = one.end_offset
+        else:
+            raise UserError(
+                f"{one.place}: {bound.option} asks for {bound.of(one.place)}, but no record is as "
+                f"late; startingOffsetsByTimestampStrategy=latest would begin at the end"
+            )
+    return resolved
+
+
+def _check_partitions(bound: Bound, there: Iterable[TopicPartition]) -> None:
+    if bound.for_each is None:
+        return
+    places = set(there)
+    for fault, found in (
+        ("says nothing about", places.difference(bound.for_each)),
+        ("names what is not read:", set(bound.for_each) - places),
+    ):
+        if found:
+            raise UserError(f"{bound.option} {fault} {', '.join(map(str, sorted(found)))}")
+
+
+def _checked(
+    options: ReadOptions, partition: LogPartition, from_offset: int, until_offset: int
+) -> OffsetRange:
+    """Records that were removed are a loss, offsets that never were are a mistake."""
+    place = partition.place
+    if until_offset > partition.end_offset:
+        raise UserError(
+            f"{place}: endingOffsets asks for {until_offset}, but the records that may be read "
+            f"end at {partition.end_offset}"
+        )
+    if until_offset < from_offset:
+        raise UserError(f"{place}: the read would end at {until_offset}, before {from_offset}")
+    found = continued(place, Position(offset=from_offset), partition)
+    report([found.loss] if found.loss else [], fail=options.fail_on_data_loss)
+    assert found.offset is not None
+    return OffsetRange(from_offset=found.offset, until_offset=max(found.offset, until_offset))

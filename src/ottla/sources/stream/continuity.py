@@ -1,0 +1,128 @@
+"""Whether a log still goes on from where a reader was, and if not, what exactly was lost.
+
+A function of what the reader knew (offset, topic id, leader epoch) and what the log has now. What
+compaction takes, and what control records and aborted transactions leave out, is no loss: offsets
+without a record inside the log are passed over. Kafka's counterpart: the checks of KIP-320, which
+Spark's own source does not make.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.base.errors import UserError
+from ottla.base.ids import Uuid
+from ottla.loading.plan import LogPartition, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class LossKind(Enum):
+    """What took the records. A broker does not tell the first two apart, the files do."""
+
+    RETENTION = "retention removed them"
+    DELETE_RECORDS = "DeleteRecords removed them"
+    REMOVED = "retention or DeleteRecords removed them"
+    TRUNCATED = "the log was truncated, and may hold other records there"
+    RECREATED = "the topic was deleted and made anew"
+    GONE = "the partition is no longer there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a reader is: the next offset, and what it knew of the log when it came there."""
+
+    offset: int
+    topic_id: Uuid | None = None
+    leader_epoch: int | None = None
+    """The log's latest epoch then, at or above that of the record before `offset`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Offsets that can no longer be read; `until_offset` is `None` where no log tells the end.
+
+    `continues_at` is where the partition is read on, `None` where there is none.
+    """
+
+    place: TopicPartition
+    kind: LossKind
+    from_offset: int
+    until_offset: int | None
+    continues_at: int | None
+
+    def __str__(self) -> str:
+        lost = (
+            f"offsets from {self.from_offset} on"
+            if self.until_offset is None
+            else f"offsets {self.from_offset} to {self.until_offset - 1}"
+        )
+        return f"{self.place}: {lost} are lost, {self.kind.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Where to go on (`None`: nowhere), and what was lost on the way."""
+
+    offset: int | None
+    loss: Loss | None = None
+
+
+def continued(
+    place: TopicPartition, before: Position, now: LogPartition | None, parts_at: int | None = None
+) -> Continuation:
+    """`parts_at` is where the log parts from the one that the reader knew, if below its offset."""
+
+    def lost(kind: LossKind, until: int | None, at: int | None, *, begin: int) -> Continuation:
+        loss = Loss(place=place, kind=kind, from_offset=begin, until_offset=until, continues_at=at)
+        return Continuation(offset=at, loss=loss)
+
+    offset = before.offset
+    if now is None:
+        return lost(LossKind.GONE, None, None, begin=offset)
+    if is_recreated(before.topic_id, now.topic_id):
+        return lost(LossKind.RECREATED, None, now.start_offset, begin=offset)
+    end = now.end_offset if now.log_end_offset is None else now.log_end_offset
+    parted = end if parts_at is None else min(parts_at, end)
+    if parts_at is not None or offset > end:
+        at = max(parted, now.start_offset)
+        return lost(LossKind.TRUNCATED, offset, at, begin=parted)
+    if now.start_offset > offset:
+        return lost(_remover(now), now.start_offset, now.start_offset, begin=offset)
+    return Continuation(offset=offset)
+
+
+def is_recreated(before: Uuid | None, now: Uuid | None) -> bool:
+    """Whether both ids are known and differ."""
+    return before is not None and now is not None and before != now
+
+
+def report(losses: Iterable[Loss], *, fail: bool) -> None:
+    """Raises `UserError` that names every loss, or logs a line for each."""
+    found = list(losses)
+    if found and fail:
+        text = "; ".join(map(str, found))
+        raise UserError(f"{text} (failOnDataLoss=false reads on{_where(found)})")
+    for loss in found:
+        logger.warning("%s; %s", loss, _goes_on(loss))
+
+
+def _where(losses: list[Loss]) -> str:
+    if len(losses) > 1 or losses[0].continues_at is None:
+        return " with what is there"
+    return f" at offset {losses[0].continues_at}"
+
+
+def _goes_on(loss: Loss) -> str:
+    if loss.continues_at is None:
+        return "nothing more is read of it"
+    return f"reading goes on at offset {loss.continues_at}"
+
+
+def _remover(now: LogPartition) -> LossKind:
+    if now.first_segment_offset is None:
+        return LossKind.REMOVED
+    if now.start_offset > now.first_segment_offset:
+        return LossKind.DELETE_RECORDS
+    return LossKind.RETENTION

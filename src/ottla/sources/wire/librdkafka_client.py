@@ -1,0 +1,314 @@
+"""librdkafka behind a topic on the wire: for clusters with security, and settings only it knows.
+
+Needs `confluent-kafka`. Each task has a consumer that joins no group and hands over message by
+message, several times slower than batches in our own client.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.client.reading import EARLIEST, LATEST, ListedOffset
+from ottla.loading.plan import TopicPartition
+from ottla.record.columns import schema as decoded_schema
+from ottla.sources.client_options import CLIENT_PREFIX
+from ottla.sources.log_source import OffsetsGoneError, Split
+from ottla.sources.options import Isolation
+from ottla.sources.stream.continuity import Position
+from ottla.sources.wire.wire_client import ANSWER_SECONDS, GroupHasMembersError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_PER_BATCH = 10_000
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.1
+
+_NOT_THERE = (-140, -139, 1)
+"""No offset to go on from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
+
+_TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
+"""The client tells where a log parts from what it was, but only in its words."""
+_NO_TIMESTAMP = -1
+
+_CONSUMER_SETTINGS = {
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    "allow.auto.create.topics": False,
+}
+_DEFAULT_GROUP = "ottla"
+"""The client wants a name of a group even where it joins none."""
+
+
+class LibrdkafkaClient:
+    """See `WireClient`. `silence_ms` is how long a broker may send nothing when there is more."""
+
+    def __init__(
+        self, client: Mapping[str, str], isolation: Isolation, silence_ms: int, reason: str
+    ) -> None:
+        """`reason` is the setting for which our own client will not do."""
+        self.address = client["bootstrap.servers"]
+        self._settings = dict(client)
+        self._isolation = isolation
+        self._silence_s = silence_ms / 1000
+        self._reason = reason
+
+    def topics(self) -> Collection[str]:
+        with self._asking() as admin:
+            return list(admin.list_topics(timeout=ANSWER_SECONDS).topics)
+
+    def partitions_of(self, topics: Collection[str]) -> dict[TopicPartition, Uuid | None]:
+        if not topics:
+            return {}
+        found: dict[TopicPartition, Uuid | None] = {}
+        with self._asking() as admin:
+            wanted = self._module.TopicCollection(list(topics))
+            futures = admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+            for topic, future in futures.items():
+                try:
+                    told = future.result()
+                except self._module.KafkaException as error:
+                    if error.args[0].code() != self._module.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+                else:
+                    topic_id = _uuid(told.topic_id)
+                    places = (TopicPartition(topic, one.id) for one in told.partitions)
+                    found.update(dict.fromkeys(places, topic_id))
+        return found
+
+    def offsets(
+        self, wanted: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> dict[TopicPartition, ListedOffset]:
+        if not wanted:
+            return {}
+        client = self._module
+        with self._asking() as admin:
+            futures = admin.list_offsets(
+                {
+                    client.TopicPartition(place.topic, place.partition): _spec(timestamp)
+                    for place, timestamp in wanted.items()
+                },
+                isolation_level=client.IsolationLevel[isolation.name],
+                request_timeout=ANSWER_SECONDS,
+            )
+            found = {one: future.result() for one, future in futures.items()}
+        return {
+            TopicPartition(one.topic, one.partition): ListedOffset(
+                offset=told.offset, leader_epoch=told.leader_epoch
+            )
+            for one, told in found.items()
+        }
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        """Found by the client itself, which asks the leader before it fetches (KIP-320)."""
+        client = self._module
+        with self._reading(place) as consumer:
+            wanted = client.TopicPartition(
+                place.topic, place.partition, position, leader_epoch=epoch
+            )
+            consumer.assign([wanted])
+            return _parted(consumer, client, time.monotonic() + ANSWER_SECONDS)
+
+    def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        client = self._module
+        with self._reading(split.place) as consumer:
+            consumer.assign(
+                [client.TopicPartition(split.place.topic, split.place.partition, split.from_offset)]
+            )
+            for messages in _batches(consumer, client, split, self._silence_s):
+                yield _decoded(messages, columns)
+
+    def batches(self, split: Split) -> None:
+        """Messages come one by one, and nothing of the batches that they were in."""
+
+    def commit(self, group: str, positions: Mapping[TopicPartition, Position]) -> None:
+        client = self._module
+        offsets = [
+            client.TopicPartition(
+                place.topic,
+                place.partition,
+                one.offset,
+                leader_epoch=-1 if one.leader_epoch is None else one.leader_epoch,
+            )
+            for place, one in positions.items()
+        ]
+        wanted = client.ConsumerGroupTopicPartitions(group, offsets)
+        with self._told(f"{self.address}, group {group}"):
+            (future,) = self._admin.alter_consumer_group_offsets(
+                [wanted], request_timeout=ANSWER_SECONDS
+            ).values()
+            for done in future.result().topic_partitions:
+                if done.error is None:
+                    continue
+                if done.error.code() == client.KafkaError.UNKNOWN_MEMBER_ID:
+                    raise GroupHasMembersError(group)
+                raise client.KafkaException(done.error)
+
+    @cached_property
+    def _module(self) -> Any:
+        try:
+            import confluent_kafka
+        except ImportError as error:
+            raise UserError(
+                f"option {CLIENT_PREFIX}{self._reason} needs another client than our own; run: "
+                f"pip install confluent-kafka"
+            ) from error
+        return confluent_kafka
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        with self._told(self.address):
+            yield self._admin
+
+    @cached_property
+    def _admin(self) -> Any:
+        from confluent_kafka import admin
+
+        settings = {name: value for name, value in self._settings.items() if name != "group.id"}
+        with self._told(self.address):
+            return admin.AdminClient({**settings, "logger": logger})
+
+    @contextmanager
+    def _reading(self, place: TopicPartition) -> Iterator[Any]:
+        with self._told(f"{self.address}/{place}"):
+            consumer = self._module.Consumer(
+                {
+                    "group.id": _DEFAULT_GROUP,
+                    **self._settings,
+                    **_CONSUMER_SETTINGS,
+                    "isolation.level": self._isolation.value,
+                    "logger": logger,
+                }
+            )
+            with closing(consumer):
+                yield consumer
+
+    @contextmanager
+    def _told(self, place: str) -> Iterator[None]:
+        """What goes wrong, told of a place in words for a person."""
+        client = self._module
+        try:
+            yield
+        except client.KafkaException as error:
+            fault = error.args[0]
+            if fault.code() in (client.KafkaError._TIMED_OUT, client.KafkaError._TRANSPORT):
+                raise UserError(f"{place}: no broker answers; is it running there?") from error
+            raise UserError(f"{place}: {fault.str()}") from error
+
+
+def _spec(timestamp: int) -> Any:
+    from confluent_kafka.admin import OffsetSpec
+
+    if timestamp == EARLIEST:
+        return OffsetSpec.earliest()
+    if timestamp == LATEST:
+        return OffsetSpec.latest()
+    return OffsetSpec.for_timestamp(timestamp)
+
+
+def _batches(consumer: Any, client: Any, split: Split, silence_s: float) -> Iterator[list[Any]]:
+    """The split's messages, some thousands at a time.
+
+    The end shows as a message behind it, or as the broker's word that there are no more: markers
+    and compaction leave gaps, so the last offset itself may never come.
+    """
+    wanted: list[Any] = []
+    heard = time.monotonic()
+    next_offset = split.from_offset
+    while next_offset < split.until_offset:
+        # No more than there are: the client waits until it has as many, or the time is over.
+        count = min(ROWS_PER_BATCH - len(wanted), split.until_offset - next_offset)
+        for message in consumer.consume(count, timeout=_POLL_SECONDS):
+            heard = time.monotonic()
+            _check_error(message, consumer, client, split, next_offset)
+            next_offset = message.offset()
+            if message.error() is None:
+                next_offset += 1
+                if next_offset <= split.until_offset:
+                    wanted.append(message)
+        if len(wanted) >= ROWS_PER_BATCH:
+            yield wanted
+            wanted = []
+        if time.monotonic() - heard > silence_s:
+            raise UserError(f"{split.place}: the broker sent nothing for {silence_s:g} seconds")
+    if wanted:
+        yield wanted
+
+
+def _check_error(message: Any, consumer: Any, client: Any, split: Split, next_offset: int) -> None:
+    error = message.error()
+    if error is None or error.code() == client.KafkaError._PARTITION_EOF:
+        return
+    if error.code() in _NOT_THERE:
+        place = client.TopicPartition(split.place.topic, split.place.partition)
+        start, _ = consumer.get_watermark_offsets(place, ANSWER_SECONDS)
+        if start > next_offset:
+            raise OffsetsGoneError(split.place, next_offset, start)
+    raise client.KafkaException(error)
+
+
+def _parted(consumer: Any, client: Any, deadline: float) -> int | None:
+    """Waits for the first message, or the news that the log is another one from some offset on."""
+    while time.monotonic() < deadline:
+        message = consumer.poll(_POLL_SECONDS)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None or error.code() == client.KafkaError._PARTITION_EOF:
+            return None
+        if error.code() not in _NOT_THERE:
+            raise client.KafkaException(error)
+        if (told := _TRUNCATION.search(error.str())) is not None:
+            return int(told[1])
+        if "truncation" in error.str():
+            raise client.KafkaException(error)
+        return None  # Below the log's start, or above its end: both show in its offsets.
+    return None
+
+
+def _decoded(messages: list[Any], columns: Sequence[str]) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    schema = decoded_schema(columns)
+    arrays = [
+        pa.array([_VALUES[field.name](message) for message in messages], field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _timestamp_ms(message: Any) -> int:
+    kind, timestamp_ms = message.timestamp()
+    return int(timestamp_ms) if kind else _NO_TIMESTAMP
+
+
+def _headers(message: Any) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value} for name, value in message.headers() or ()]
+
+
+_VALUES = {
+    "offset": lambda message: message.offset(),
+    "key": lambda message: message.key(),
+    "value": lambda message: message.value(),
+    "timestamp_ms": _timestamp_ms,
+    # The client counts from "not available"; Kafka's own numbers are one less.
+    "timestamp_type": lambda message: message.timestamp()[0] - 1,
+    "headers": _headers,
+}
+
+
+def _uuid(told: Any) -> Uuid | None:
+    """The client's two signed halves as Kafka's 16 bytes; brokers before 2.8 tell no id."""
+    halves = (told.get_most_significant_bits(), told.get_least_significant_bits())
+    uuid = Uuid(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
+    return None if uuid == ZERO_UUID else uuid

@@ -1,0 +1,83 @@
+"""What a job says of its client, as our own takes it; what that does not know is for librdkafka.
+
+Our own speaks PLAINTEXT. Nothing is passed over: one setting that it has no place for, of security
+or of anything else, and librdkafka gets them all. docs/spark.md lists them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.client.connection import CLIENT_ID
+from ottla.config.listeners import Address
+from ottla.sources.client_options import (
+    CLIENT_PREFIX,
+    parse_addresses,
+    parse_count,
+    parse_seconds,
+)
+
+FETCH_SIZE = 4 << 20
+"""Bytes of an answer at the most: enough for the work on it to hide the way there and back."""
+
+_PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireSettings:
+    """Where our own client reads, and how much at once."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str = CLIENT_ID
+    request_timeout_s: float = 30.0
+    fetch_size: int = FETCH_SIZE
+    partition_fetch_size: int = FETCH_SIZE
+    min_size: int = 1
+    max_wait_ms: int = 500
+
+    @property
+    def answer_size(self) -> int:
+        """Each request is for one partition, so both limits hold for it."""
+        return min(FETCH_SIZE, self.fetch_size, self.partition_fetch_size)
+
+
+def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
+    """Of settings that are all known here; raises `UserError` for a value that cannot be."""
+    fields = {
+        field: read(name, client[name]) for name, (field, read) in _KNOWN.items() if name in client
+    }
+    return WireSettings(**fields)
+
+
+def foreign_setting(client: Mapping[str, str]) -> str | None:
+    """The first setting that asks for librdkafka; `None` when our own client knows them all."""
+    if client.get("security.protocol", _PLAINTEXT).upper() != _PLAINTEXT:
+        return "security.protocol"
+    for name in sorted(client):
+        if name not in _KNOWN and name not in _ELSEWHERE:
+            return name
+    return None
+
+
+def _int32(name: str, text: str) -> int:
+    if parse_count(name, text) > _MAX_INT:
+        raise UserError(f"option {CLIENT_PREFIX}{name} takes at most {_MAX_INT}, not {text}")
+    return int(text)
+
+
+_MAX_INT = 2**31 - 1
+
+_ELSEWHERE = frozenset({"security.protocol", "group.id"})
+"""Seen to before, or by who commits: reading joins no group."""
+
+_KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "bootstrap.servers": ("bootstrap", parse_addresses),
+    "client.id": ("client_id", lambda _, text: text),
+    "socket.timeout.ms": ("request_timeout_s", parse_seconds),
+    "fetch.max.bytes": ("fetch_size", _int32),
+    "max.partition.fetch.bytes": ("partition_fetch_size", _int32),
+    "fetch.min.bytes": ("min_size", _int32),
+    "fetch.wait.max.ms": ("max_wait_ms", _int32),
+}
+"""Settings -> fields of `WireSettings`, and what reads them."""

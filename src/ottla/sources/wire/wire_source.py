@@ -1,0 +1,149 @@
+"""Topics read from a broker, any Kafka broker, through one of the clients of `wire_client.py`.
+
+Rows come out as from the files: no control records, checksums verified, read committed unless
+asked otherwise.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import UserError
+from ottla.base.ids import Uuid, uuid_text
+from ottla.client.reading import EARLIEST, LATEST
+from ottla.client.refusals import RefusedError
+from ottla.loading.batch_roll_up import Survey, survey
+from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.sources.log_source import ANY_TASKS, OffsetsGoneError, Split
+from ottla.sources.options import Isolation
+from ottla.sources.splits import Stretch, TaskWishes, split_ranges
+from ottla.sources.topic_choice import TopicChoice
+from ottla.sources.wire.wire_client import WireClient
+from ottla.tables.manifest import BatchRollUp, OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MIN_TASK_OFFSETS = 50_000
+MAX_TASK_OFFSETS = 2_000_000
+"""Over the wire nobody tells sizes, so work is shared out by offsets."""
+
+
+class BrokerLog:
+    """See `LogSource`."""
+
+    looks_by_reading = True
+
+    def __init__(
+        self,
+        client: WireClient,
+        choice: TopicChoice,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+    ) -> None:
+        self._client = client
+        self._choice = choice
+        self._isolation = isolation
+        self._surveyed: tuple[tuple[TopicPartition, OffsetRange] | None, Survey | None] = None, None
+
+    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+        ids = self._chosen(may_lack=may_lack)
+        starts = self._client.offsets(dict.fromkeys(ids, EARLIEST), self._isolation)
+        ends = self._client.offsets(dict.fromkeys(ids, LATEST), self._isolation)
+        log_ends = self._client.offsets(dict.fromkeys(ids, LATEST), Isolation.READ_UNCOMMITTED)
+        return [
+            LogPartition(
+                topic=place.topic,
+                topic_id=ids[place],
+                partition=place.partition,
+                start_offset=starts[place].offset,
+                end_offset=max(starts[place].offset, ends[place].offset),
+                log_end_offset=log_ends[place].offset,
+                leader_epoch=ends[place].leader_epoch,
+            )
+            for place in sorted(ids)
+        ]
+
+    def offsets_for_times(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        listed = self._client.offsets(wanted, self._isolation)
+        return {place: one.offset if one.offset >= 0 else None for place, one in listed.items()}
+
+    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        return self._client.parting_offset(place, epoch, position)
+
+    def splits(
+        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+    ) -> list[Split]:
+        rule = wishes.rule(min_size=MIN_TASK_OFFSETS, max_size=MAX_TASK_OFFSETS)
+        stretches = {place: _stretches(wanted) for place, wanted in ranges.items()}
+        ids = self._client.partitions_of({place.topic for place in ranges})
+        return [
+            Split(
+                place=place,
+                from_offset=part.from_offset,
+                until_offset=part.until_offset,
+                topic_id=ids.get(place),
+            )
+            for place, part in split_ranges(stretches, rule)
+        ]
+
+    def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        try:
+            yield from self._client.read(split, columns)
+        except (OffsetsGoneError, RefusedError):
+            self._check_same_topic(split)
+            raise
+        self._check_same_topic(split)
+
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
+        found = self._survey(place, wanted)
+        return None if found is None else found.record_count
+
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
+        found = self._survey(place, wanted)
+        return None if found is None else found.batches
+
+    def _survey(self, place: TopicPartition, wanted: OffsetRange) -> Survey | None:
+        """Over the wire headers come with their records only; the last range is remembered."""
+        if (place, wanted) != self._surveyed[0]:
+            start, end = wanted.from_offset, wanted.until_offset
+            batches = self._client.batches(Split(place=place, from_offset=start, until_offset=end))
+            found = None if batches is None else survey(batches, wanted)
+            self._surveyed = (place, wanted), found
+        return self._surveyed[1]
+
+    def _check_same_topic(self, split: Split) -> None:
+        """Asked at the end: had the topic been made anew before, its id would be another one."""
+        if split.topic_id is None:
+            return
+        there = self._client.partitions_of([split.place.topic])
+        if split.topic_id != there.get(split.place):
+            raise UserError(
+                f"{split.place}: the topic was deleted, or made anew, since the read was planned "
+                f"(its id was {uuid_text(split.topic_id)}); run it again"
+            )
+
+    def _chosen(self, *, may_lack: bool) -> dict[TopicPartition, Uuid | None]:
+        """The chosen partitions, and the ids of their topics."""
+        address = self._client.address
+        names = self._choice.named
+        if names is None:
+            names = tuple(self._choice.topics(self._client.topics()))
+            if not names and not may_lack:
+                raise UserError(f"{address}: no topic fits subscribePattern")
+        there = self._client.partitions_of(names)
+        if not may_lack:
+            for topic in sorted(set(names) - {place.topic for place in there}):
+                raise UserError(f"{address} has no topic {topic}; create it, or name another one")
+        found = {place: there[place] for place in there if self._choice.takes(place)}
+        for place in self._choice.assigned:
+            if place not in found and not may_lack:
+                raise UserError(f"{address} has no partition {place}")
+        return found
+
+
+def _stretches(wanted: OffsetRange) -> list[Stretch]:
+    count = wanted.until_offset - wanted.from_offset
+    if not count:
+        return []
+    return [Stretch(from_offset=wanted.from_offset, until_offset=wanted.until_offset, size=count)]

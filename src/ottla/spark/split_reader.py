@@ -1,0 +1,91 @@
+"""One task's work: a split's records as rows for Spark, over what is lost on the way."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from ottla.base.errors import UserError
+from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
+from ottla.sources.options import COLUMN_TYPES, ReadOptions
+from ottla.sources.rows import RowMaker, arrow_schema, decoded_columns
+from ottla.sources.splits import TaskWishes
+from ottla.sources.stream.continuity import Loss, LossKind, report
+from ottla.spark.worker import exempt_imports
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class SplitPartition(InputPartition):  # type: ignore[misc]
+    """A split, as Spark hands it to a task."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(None)
+        self.split = split
+
+
+def task_wishes(options: ReadOptions) -> TaskWishes:
+    return TaskWishes(min_count=options.min_partitions, max_offsets=options.max_records)
+
+
+def read_partition(
+    options: ReadOptions, partition: InputPartition, schema: "StructType"
+) -> "Iterator[pa.RecordBatch]":
+    """What a task of a batch or a stream does."""
+    # Spark makes a plain partition of its own where there are none.
+    if isinstance(partition, SplitPartition):
+        log = open_log(options)
+        fail = options.fail_on_data_loss
+        yield from read_rows(log, partition.split, schema, fail_on_data_loss=fail)
+        exempt_imports()
+
+
+def check_schema(schema: "StructType") -> None:
+    """A user's own `.schema(...)` may leave columns out and reorder them, but not change them."""
+    for field in schema.fields:
+        offered = COLUMN_TYPES.get(field.name)
+        if offered is None:
+            names = ", ".join(COLUMN_TYPES)
+            raise UserError(f"there is no column {field.name!r}; there are {names}")
+        if field.dataType.simpleString() != offered.replace(" ", ""):
+            wanted: Any = field.dataType.simpleString()
+            raise UserError(f"column {field.name} is {offered}, and cannot be read as {wanted}")
+
+
+def read_rows(
+    log: LogSource, split: Split, spark_schema: Any, *, fail_on_data_loss: bool
+) -> "Iterator[pa.RecordBatch]":
+    """Rows of the schema; raises `UserError` for offsets that are removed before they are read.
+
+    Without `fail_on_data_loss` these are logged, and reading goes on where the log begins then.
+    """
+    schema = arrow_schema(spark_schema)
+    maker = RowMaker(split.place.topic, split.place.partition, schema)
+    columns = decoded_columns(schema.names)
+    offset = split.from_offset
+    while offset < split.until_offset:
+        try:
+            for decoded in log.read(replace(split, from_offset=offset), columns):
+                if decoded.num_rows:
+                    yield maker.rows(decoded)
+                    offset = decoded.column("offset")[-1].as_py() + 1
+            return
+        except OffsetsGoneError as error:
+            if fail_on_data_loss or error.start_offset <= offset:
+                raise
+            begin = min(error.start_offset, split.until_offset)
+            report([_removed(split, offset, begin)], fail=False)
+            offset = begin
+
+
+def _removed(split: Split, offset: int, begin: int) -> Loss:
+    return Loss(
+        place=split.place,
+        kind=LossKind.REMOVED,
+        from_offset=offset,
+        until_offset=begin,
+        continues_at=begin,
+    )

@@ -1,1 +1,0 @@
-"""What a table is on the disk: manifest, files, and what keeps them few."""

@@ -1,0 +1,88 @@
+"""Which hours a table is complete for: everything appended to the log in them is in the table.
+
+A load notes when it asked the log where it ends, and the answer. What was appended before that
+moment lies below those ends; once loads have come up to all of them, the hours that were over at
+that moment are complete. An open transaction holds its hour back until it ends. It is the time of
+appending, by the clock of whoever loads, that counts: a producer may give records any time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ottla.tables.manifest import Action, ManifestEntry
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteHour:
+    """The hour that begins at `start_ms`; its records all lie below `until_offsets`."""
+
+    start_ms: int
+    until_offsets: Mapping[int, int]
+    commit_id: int
+    """The load that completed it."""
+
+    @property
+    def name(self) -> str:
+        """`2026-11-21T13`, in UTC."""
+        return f"{datetime.fromtimestamp(self.start_ms / 1000, UTC):%Y-%m-%dT%H}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Where the log ended at one moment."""
+
+    at_ms: int
+    ends: Mapping[int, int]
+
+    def is_reached(self, loaded: Mapping[int, int]) -> bool:
+        return all(loaded.get(number, 0) >= end for number, end in self.ends.items())
+
+
+def complete_hours(entries: Iterable[ManifestEntry]) -> list[CompleteHour]:
+    """In order, from the last hour before the first load on; all earlier ones are complete too."""
+    found: list[CompleteHour] = []
+    loaded: dict[int, int] = {}
+    waiting: list[_Asked] = []
+    for entry in entries:
+        if entry.action is not Action.LOAD:
+            continue
+        loaded |= {one.partition: one.until_offset for one in entry.partitions}
+        waiting += _asked(entry)
+        reached = [one for one in waiting if one.is_reached(loaded)]
+        if reached:
+            newest = max(reached, key=lambda one: one.at_ms)
+            waiting = [one for one in waiting if one.at_ms > newest.at_ms]
+            last_ms = found[-1].start_ms if found else None
+            found += _completed(newest, last_ms, entry.commit_id)
+    return found
+
+
+def _asked(entry: ManifestEntry) -> Iterator[_Asked]:
+    ends = {
+        one.partition: one.log_end_offset
+        for one in entry.partitions
+        if one.log_end_offset is not None
+    }
+    if entry.asked_ms is not None and len(ends) == len(entry.partitions):
+        yield _Asked(at_ms=entry.asked_ms, ends=ends)
+
+
+def _completed(asked: _Asked, last_ms: int | None, commit_id: int) -> Iterator[CompleteHour]:
+    """The hours between the last complete one and the moment at which the log was asked."""
+    end_ms = asked.at_ms - asked.at_ms % HOUR_MS
+    first_ms = end_ms - HOUR_MS if last_ms is None else last_ms + HOUR_MS
+    for start_ms in range(first_ms, end_ms, HOUR_MS):
+        yield CompleteHour(start_ms=start_ms, until_offsets=asked.ends, commit_id=commit_id)
+
+
+def last_asked_ms(entries: Iterable[ManifestEntry]) -> int | None:
+    """When a load last asked the log where it ends; `None` before the first load."""
+    return max((one.asked_ms for one in entries if one.asked_ms is not None), default=None)
+
+
+def begins_a_new_hour(before_ms: int | None, asked_ms: int) -> bool:
+    """Whether an hour has ended since a load last asked the log; not before the first load."""
+    return before_ms is not None and asked_ms // HOUR_MS > before_ms // HOUR_MS

@@ -1,0 +1,59 @@
+"""Which commit answers for which offsets, after reruns have taken ranges over from loads."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ottla.tables.manifest import LoadedPartition, ManifestEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Offsets of one partition for which one commit answers; `stated` is all that it read there."""
+
+    from_offset: int
+    until_offset: int
+    stated: LoadedPartition
+    commit_id: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no rerun has taken part of what was read."""
+        read = self.stated.from_offset, self.stated.until_offset
+        return (self.from_offset, self.until_offset) == read
+
+
+def covered(entries: Iterable[ManifestEntry]) -> dict[int, list[Piece]]:
+    """By partition, in order of offsets; offsets that nobody read lie between pieces."""
+    pieces: dict[int, list[Piece]] = {}
+    for entry in entries:
+        for stated in entry.partitions:
+            kept = pieces.setdefault(stated.partition, [])
+            if stated.from_offset < stated.until_offset:
+                pieces[stated.partition] = _with(kept, _piece(entry, stated))
+    return pieces
+
+
+def _piece(entry: ManifestEntry, stated: LoadedPartition) -> Piece:
+    return Piece(
+        from_offset=stated.from_offset,
+        until_offset=stated.until_offset,
+        stated=stated,
+        commit_id=entry.commit_id,
+    )
+
+
+def _with(pieces: Sequence[Piece], new: Piece) -> list[Piece]:
+    if not pieces or pieces[-1].until_offset <= new.from_offset:
+        return [*pieces, new]
+    left = [rest for piece in pieces for rest in _without(piece, new)]
+    return sorted([*left, new], key=lambda piece: piece.from_offset)
+
+
+def _without(piece: Piece, taken: Piece) -> Iterator[Piece]:
+    """What is left of a piece: before the offsets taken, behind them, or both."""
+    before = min(piece.until_offset, taken.from_offset)
+    behind = max(piece.from_offset, taken.until_offset)
+    if piece.from_offset < before:
+        yield replace(piece, until_offset=before)
+    if behind < piece.until_offset:
+        yield replace(piece, from_offset=behind)

@@ -1,0 +1,90 @@
+"""The offsets in data files: what their footers leave open, read from one column."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import CorruptionError
+from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.tables.parquet_files import open_parquet
+from ottla.tables.store import TableStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+def read_offsets(store: TableStore, file: DataFile) -> "np.ndarray[Any, Any]":
+    """The offset of each row, in the file's order; no other column is read."""
+    with open_parquet(store, file.path) as opened:
+        return opened.read(columns=["offset"])["offset"].to_numpy()  # type: ignore[no-any-return]
+
+
+def read_columns(store: TableStore, file: DataFile) -> "pa.Schema":
+    """A file's columns; raises `CorruptionError` when it is missing, or is no Parquet."""
+    import pyarrow as pa
+
+    try:
+        with open_parquet(store, file.path) as opened:
+            return opened.schema_arrow.remove_metadata()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptionError(f"{store.address}/{file.path}", 0, str(error)) from error
+
+
+def rows_there_twice(store: TableStore, files: Iterable[DataFile]) -> DataFile | None:
+    """The first file of one partition that has an offset which it, or one before it, has too.
+
+    Files whose offsets keep clear of each other are believed; others are read.
+    """
+    import numpy as np
+
+    for group in interleaved(files):
+        if len(group) == 1:
+            (file,) = group
+            if file.row_count > file.last_offset - file.first_offset + 1:
+                return file
+            continue
+        seen = np.empty(0, np.int64)
+        for file in group:
+            merged = np.unique(np.concatenate([seen, read_offsets(store, file)]))
+            if len(merged) < len(seen) + file.row_count:
+                return file
+            seen = merged
+    return None
+
+
+def interleaved(files: Iterable[DataFile]) -> list[Sequence[DataFile]]:
+    """Files of one partition in groups that share no offsets' range, each in order."""
+    groups: list[list[DataFile]] = []
+    end = -1
+    for file in sorted(files, key=lambda file: (file.first_offset, file.last_offset)):
+        if file.first_offset > end:
+            groups.append([])
+        groups[-1].append(file)
+        end = max(end, file.last_offset)
+    return list(groups)
+
+
+def count_in_ranges(
+    store: TableStore, files: Iterable[DataFile], ranges: Sequence[OffsetRange]
+) -> tuple[list[int], DataFile | None]:
+    """How many rows of one partition each range has, and the first file with rows in none of them.
+
+    Ranges are in order and do not overlap. Only files that lie in several have offsets read.
+    """
+    import numpy as np
+
+    starts = np.array([one.from_offset for one in ranges], np.int64)
+    ends = np.array([one.until_offset for one in ranges], np.int64)
+    counts = np.zeros(len(ranges), np.int64)
+    stray = None
+    for file in files:
+        first, last = np.searchsorted(starts, [file.first_offset, file.last_offset], "right") - 1
+        if first == last >= 0 and file.last_offset < ends[last]:
+            counts[last] += file.row_count
+            continue
+        offsets = np.sort(read_offsets(store, file))
+        found = np.searchsorted(offsets, ends) - np.searchsorted(offsets, starts)
+        counts += found
+        if found.sum() < file.row_count and stray is None:
+            stray = file
+    return counts.tolist(), stray

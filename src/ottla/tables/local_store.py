@@ -1,0 +1,167 @@
+"""A table in a directory of this machine, or of a disk that several machines share.
+
+A crash leaves a small file with its old content or its new one, and perhaps a `.tmp` beside it,
+which the next of the same name uses again; a task that is killed leaves a file with a dot before
+its name, which `TableDirectory.remove_leftovers` removes.
+"""
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.base.files import (
+    FileSystem,
+    OsFileSystem,
+    join,
+    parent_directory,
+    read_file,
+    remove_if_present,
+    replace_file,
+    sync_file,
+)
+from ottla.tables.store import StoredFile
+
+LOCK = "_ottla/lock"
+
+
+class LocalStore:
+    """Implements `TableStore`."""
+
+    is_shared = False
+
+    def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
+        self.address = os.path.abspath(path)
+        self.file_system = file_system or OsFileSystem()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """The lock ends with the process that holds it, however that ends."""
+        self.make_directories([parent_directory(LOCK)])
+        lock = self.file_system.lock(self._at(LOCK))
+        if lock is None:
+            raise UserError(f"{self.address}: another load into this table is running")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def make_directories(self, directories: Sequence[str]) -> None:
+        for one in directories:
+            self._make_directory(self._at(one))
+
+    def names(self, directory: str) -> list[str]:
+        path = self._at(directory)
+        status = self.file_system.status(path)
+        if status is not None and not status.is_directory:
+            raise UserError(f"{path} is a file; a table needs a directory")
+        return [] if status is None else self.file_system.list(path)
+
+    def find(self, directory: str) -> list[StoredFile]:
+        return [
+            StoredFile(path=path, size=status.size)
+            for path in self._below(directory)
+            if (status := self.file_system.status(self._at(path)))
+        ]
+
+    def has(self, path: str) -> bool:
+        return self.file_system.status(self._at(path)) is not None
+
+    def read(self, path: str) -> bytes:
+        return read_file(self.file_system, self._at(path))
+
+    def read_all(self, paths: Sequence[str]) -> list[bytes]:
+        return [self.read(path) for path in paths]
+
+    def create(self, path: str, content: bytes) -> None:
+        if self.has(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._at(path))
+        self.replace(path, content)
+
+    def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
+        replace_file(self.file_system, self._at(path), content, durably=durably)
+
+    def remove(self, path: str) -> None:
+        remove_if_present(self.file_system, self._at(path))
+
+    def remove_empty(self, directory: str) -> None:
+        for name in self.names(directory):
+            self._remove_if_empty(join(self._at(directory), name))
+
+    def modified_ms(self, path: str) -> int:
+        status = self.file_system.status(self._at(path))
+        return 0 if status is None else status.modified_ms
+
+    def sync(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            sync_file(self.file_system, self._at(path))
+        for directory in sorted(_directories(paths)):
+            self.file_system.sync_directory(self._at(directory))
+
+    def arrow(self) -> Any:
+        import pyarrow.fs
+
+        return pyarrow.fs.LocalFileSystem()
+
+    def arrow_path(self, path: str) -> str:
+        return self._at(path)
+
+    @contextmanager
+    def output(self, path: str) -> Iterator[Any]:
+        directory, name = os.path.split(self._at(path))
+        os.makedirs(directory, exist_ok=True)
+        hidden = join(directory, f".{name}")
+        try:
+            with open(hidden, "wb") as file:
+                yield file
+            os.replace(hidden, join(directory, name))
+        except BaseException:
+            remove_if_present(self.file_system, hidden)
+            raise
+
+    def _at(self, path: str) -> str:
+        return join(self.address, path) if path else self.address
+
+    def _below(self, directory: str) -> Iterator[str]:
+        for name in self.names(directory):
+            path = join(directory, name)
+            status = self.file_system.status(self._at(path))
+            if status is not None and status.is_directory:
+                yield from self._below(path)
+            elif status is not None:
+                yield path
+
+    def _make_directory(self, path: str) -> None:
+        """Makes a directory, and its parents where they are missing, so that it lasts."""
+        is_missing = self.file_system.status(path) is None
+        if is_missing:
+            self._make_directory(parent_directory(path))
+            self.file_system.make_directory(path)
+        if is_missing or path.startswith(self.address):
+            # Also when it is there: who made it may have been killed before this.
+            self.file_system.sync_directory(parent_directory(path))
+
+    def _remove_if_empty(self, path: str) -> None:
+        status = self.file_system.status(path)
+        if status is None or not status.is_directory:
+            return
+        try:
+            for name in self.file_system.list(path):
+                self._remove_if_empty(join(path, name))
+            if not self.file_system.list(path):
+                self.file_system.remove_directory(path)
+        except OSError as error:
+            # The tasks of a load that was just killed are still at it: the next load's work.
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise
+
+
+def _directories(paths: Sequence[str]) -> set[str]:
+    """All directories between the table and its files, relative to it, itself (`""`) included."""
+    found = {"", "data"}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in found:
+            found.add(path)
+    return found

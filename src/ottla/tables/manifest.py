@@ -1,0 +1,348 @@
+"""What was committed to a table: one JSON file per commit, the only word on which rows there are.
+
+Format page: docs/format/load-manifest.md. An entry appears whole or not at all (temporary file,
+fsync, rename, fsync of the directory), so a crash leaves the table as it was, plus data files that
+no entry names; the next load removes those. Kafka has no counterpart: this is the table's side of
+exactly once, as a consumer group's committed offsets are the broker's.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from ottla.base.errors import CorruptionError
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
+
+FORMAT_NAME = "ottla load manifest"
+FORMAT_VERSION = 2
+READ_VERSIONS = (1, 2)
+"""An entry of version 1 is a load, and lacks what version 2 added."""
+
+MANIFEST_DIRECTORY = "_ottla/manifest"
+
+_ENTRY_NAME = re.compile(r"(\d{20})\.json")
+_Value = TypeVar("_Value")
+
+
+class Action(Enum):
+    """What a commit did to the table."""
+
+    LOAD = "load"
+    """Took what was new in the log."""
+    RERUN = "rerun"
+    """Read ranges again that the table had, and put them in the place of their rows."""
+    COMPACT = "compact"
+    """Put the same rows into fewer files."""
+
+
+class FileRole(Enum):
+    """What the rows of a file are."""
+
+    ROWS = "rows"
+    QUARANTINE = "quarantine"
+    """Records that could not be made into rows: none of the table's, yet accounted for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Offsets from `from_offset` up to, and without, `until_offset`."""
+
+    from_offset: int
+    until_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRollUp:
+    """The batches that overlap with a range, boiled down (`ottla.loading.batch_roll_up`)."""
+
+    batch_count: int
+    crc: int
+    leader_epoch: int
+    """The epoch of the last batch's leader; -1 when it tells none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One Parquet file; `path` is relative to the table, `size` in bytes."""
+
+    path: str
+    size: int
+    row_count: int
+    partition: int
+    first_offset: int
+    last_offset: int
+    role: FileRole = FileRole.ROWS
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the directory's name holds instead of the file (`day=2026-01-31`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPartition:
+    """A range of one partition that was read; after a load, the next starts at `until_offset`."""
+
+    topic: str
+    topic_id: Uuid | None
+    partition: int
+    from_offset: int
+    until_offset: int
+    row_count: int
+    quarantined_count: int = 0
+    """Records that went into files of `FileRole.QUARANTINE`; `row_count` leaves them out."""
+    carried_count: int = 0
+    """Rows of other offsets, in either role, that a rerun copied out of the files it replaces."""
+    log_end_offset: int | None = None
+    """Where the log ended when it was asked (`ManifestEntry.asked_ms`), open transactions too."""
+    batches: BatchRollUp | None = None
+    """`None` where nothing was read, and from a broker, of which it would be fetched twice."""
+    lost: OffsetRange | None = None
+    """Offsets that retention removed before any load read them, and the caller let go."""
+
+    @property
+    def record_count(self) -> int:
+        """The log's committed records in the range."""
+        return self.row_count + self.quarantined_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """One commit."""
+
+    commit_id: int
+    committed_ms: int
+    source: str
+    """Where the records came from, for people."""
+    partitions: tuple[LoadedPartition, ...]
+    """What was read of the log; empty for `Action.COMPACT`."""
+    files: tuple[DataFile, ...]
+    action: Action = Action.LOAD
+    replaces: tuple[str, ...] = ()
+    """Paths of files of earlier commits that are the table's no longer."""
+    asked_ms: int | None = None
+    """When the log was asked where it ends."""
+    schema: str | None = None
+    """The columns of `files`, in Spark's words; `None`: those of `layout.table_schema()`."""
+    layout: Mapping[str, Any] | None = None
+    """What rows look like from this commit on (`layout.layout_fields`), if it changes that.
+
+    Only in a table that several may write at once; elsewhere the marker has it.
+    """
+
+    @property
+    def row_count(self) -> int:
+        return sum(partition.row_count for partition in self.partitions)
+
+
+def entry_file_name(commit_id: int) -> str:
+    """Twenty digits, as Kafka names its segments, so that names sort as numbers do."""
+    return f"{commit_id:020d}.json"
+
+
+def entry_path(commit_id: int) -> str:
+    """Where an entry lies, relative to the table."""
+    return f"{MANIFEST_DIRECTORY}/{entry_file_name(commit_id)}"
+
+
+def parse_entry_file_name(name: str) -> int | None:
+    found = _ENTRY_NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def loaded_partitions(entries: Iterable[ManifestEntry]) -> dict[int, LoadedPartition]:
+    """How far loads have come in each partition, from entries in the order of their commits."""
+    return {
+        loaded.partition: loaded
+        for entry in entries
+        if entry.action is Action.LOAD
+        for loaded in entry.partitions
+    }
+
+
+def current_files(entries: Iterable[ManifestEntry]) -> list[DataFile]:
+    """The files that are the table, in either role, in the order in which they came.
+
+    Raises `ValueError` for an entry that replaces what is not there, or adds what is.
+    """
+    current: dict[str, DataFile] = {}
+    for entry in entries:
+        for path in entry.replaces:
+            if current.pop(path, None) is None:
+                raise ValueError(f"commit {entry.commit_id} replaces {path}, which is not there")
+        for file in entry.files:
+            if file.path in current:
+                raise ValueError(f"commit {entry.commit_id} adds {file.path}, which is there")
+            current[file.path] = file
+    return list(current.values())
+
+
+def format_entry(entry: ManifestEntry) -> bytes:
+    """The bytes of an entry's file."""
+    content = {
+        "format": FORMAT_NAME,
+        "version": FORMAT_VERSION,
+        "commit_id": entry.commit_id,
+        "committed_ms": entry.committed_ms,
+        "action": entry.action.value,
+        "source": entry.source,
+        "asked_ms": entry.asked_ms,
+        "schema": entry.schema,
+        "partitions": [_partition_fields(partition) for partition in entry.partitions],
+        "replaces": list(entry.replaces),
+        "files": [_file_fields(file) for file in entry.files],
+    }
+    if entry.layout is not None:
+        content["layout"] = dict(entry.layout)
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def parse_entry(path: str, content: bytes) -> ManifestEntry:
+    """The inverse of `format_entry`; raises `CorruptionError` for anything else."""
+    try:
+        fields = json.loads(content)
+        _require(isinstance(fields, dict), "it holds no JSON object")
+        _require(fields.get("format") == FORMAT_NAME, "it is no load manifest")
+        known = " and ".join(str(version) for version in READ_VERSIONS)
+        _require(
+            fields.get("version") in READ_VERSIONS,
+            f"its version is {fields.get('version')!r}, and only {known} are known",
+        )
+        return ManifestEntry(
+            commit_id=_count(fields, "commit_id"),
+            committed_ms=_typed(fields, "committed_ms", int),
+            source=_typed(fields, "source", str),
+            partitions=_each(fields, "partitions", _parse_partition),
+            files=_each(fields, "files", _parse_file),
+            action=Action(fields.get("action", Action.LOAD.value)),
+            replaces=tuple(_inside(path) for path in fields.get("replaces", ())),
+            asked_ms=_optional(fields, "asked_ms", int),
+            schema=_optional(fields, "schema", str),
+            layout=_optional(fields, "layout", dict),
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CorruptionError(path, 0, str(error)) from error
+
+
+def _partition_fields(partition: LoadedPartition) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "topic": partition.topic,
+        "topic_id": None if partition.topic_id is None else uuid_text(partition.topic_id),
+        "partition": partition.partition,
+        "from_offset": partition.from_offset,
+        "until_offset": partition.until_offset,
+        "row_count": partition.row_count,
+        "quarantined_count": partition.quarantined_count,
+        "log_end_offset": partition.log_end_offset,
+        "batches": None if partition.batches is None else asdict(partition.batches),
+    }
+    if partition.carried_count:
+        fields["carried_count"] = partition.carried_count
+    if partition.lost is not None:
+        fields["lost"] = asdict(partition.lost)
+    return fields
+
+
+def _file_fields(file: DataFile) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "path": file.path,
+        "size": file.size,
+        "row_count": file.row_count,
+        "partition": file.partition,
+        "first_offset": file.first_offset,
+        "last_offset": file.last_offset,
+    }
+    if file.role is not FileRole.ROWS:
+        fields["role"] = file.role.value
+    if file.values:
+        fields["values"] = dict(file.values)
+    return fields
+
+
+def _parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
+    topic_id = fields.get("topic_id")
+    lost, batches = _optional(fields, "lost", dict), _optional(fields, "batches", dict)
+    return LoadedPartition(
+        topic=_typed(fields, "topic", str),
+        topic_id=None if topic_id is None else parse_uuid(_typed(fields, "topic_id", str)),
+        partition=_count(fields, "partition"),
+        row_count=_count(fields, "row_count"),
+        quarantined_count=_count_or_0(fields, "quarantined_count"),
+        carried_count=_count_or_0(fields, "carried_count"),
+        log_end_offset=_optional(fields, "log_end_offset", int),
+        batches=None if batches is None else _parse_batches(batches),
+        lost=None if lost is None else OffsetRange(**_range(lost)),
+        **_range(fields),
+    )
+
+
+def _parse_batches(fields: Mapping[str, Any]) -> BatchRollUp:
+    return BatchRollUp(
+        batch_count=_count(fields, "batch_count"),
+        crc=_count(fields, "crc"),
+        leader_epoch=_typed(fields, "leader_epoch", int),
+    )
+
+
+def _parse_file(fields: Mapping[str, Any]) -> DataFile:
+    values = fields.get("values", {})
+    is_named = isinstance(values, dict) and all(isinstance(one, str) for one in values.values())
+    _require(is_named, f"values is {values!r}")
+    return DataFile(
+        path=_inside(fields.get("path")),
+        size=_count(fields, "size"),
+        row_count=_count(fields, "row_count"),
+        partition=_count(fields, "partition"),
+        first_offset=_count(fields, "first_offset"),
+        last_offset=_count(fields, "last_offset"),
+        role=FileRole(fields.get("role", FileRole.ROWS.value)),
+        values=values,
+    )
+
+
+def _inside(path: object) -> str:
+    if not isinstance(path, str):
+        raise ValueError(f"path is {path!r}")
+    leads_out = path.startswith("/") or ".." in path.split("/")
+    _require(not leads_out, f"{path!r} leads out of the table")
+    return path
+
+
+def _range(fields: Mapping[str, Any]) -> dict[str, int]:
+    from_offset, until_offset = _count(fields, "from_offset"), _count(fields, "until_offset")
+    _require(from_offset <= until_offset, f"offsets run from {from_offset} to {until_offset}")
+    return {"from_offset": from_offset, "until_offset": until_offset}
+
+
+def _each(
+    fields: Mapping[str, Any], name: str, parse: Callable[[Mapping[str, Any]], _Value]
+) -> tuple[_Value, ...]:
+    parts = _typed(fields, name, list)
+    _require(all(isinstance(part, dict) for part in parts), f"{name} holds no JSON objects")
+    return tuple(parse(part) for part in parts)
+
+
+def _count(fields: Mapping[str, Any], name: str) -> int:
+    value = _typed(fields, name, int)
+    _require(value >= 0, f"{name} is {value}")
+    return value
+
+
+def _count_or_0(fields: Mapping[str, Any], name: str) -> int:
+    return _count(fields, name) if name in fields else 0
+
+
+def _optional(fields: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value | None:
+    return None if fields.get(name) is None else _typed(fields, name, kind)
+
+
+def _typed(fields: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
+    value = fields.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _require(holds: bool, reason: str) -> None:
+    if not holds:
+        raise ValueError(reason)

@@ -1,0 +1,197 @@
+"""Avro values as columns, by fastavro: one binary datum to a value, and nothing behind it."""
+
+import json
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.tables.values.decoder import Decoded, require
+from ottla.tables.values.schema import struct_type
+
+_LOGICAL = frozenset({"date", "timestamp-millis", "timestamp-micros", "decimal"})
+"""Logical types that become types of their own; the others are read as what they are made of, as
+Avro has it for a logical type that a reader does not know."""
+
+# What fastavro and Arrow raise for bytes that are not of the schema.
+_BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
+
+
+class AvroDecoder:
+    """See `ValueDecoder`; `schema` is Avro's JSON, whose outermost type is a record."""
+
+    def __init__(self, schema: str) -> None:
+        fastavro = _fastavro()
+        content = _without_other_logical_types(_parse_json(schema))
+        try:
+            self._schema = fastavro.parse_schema(content)
+        except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+            raise UserError(f"this is no Avro schema: {error}") from error
+        self._type = _Types().of(content, "value")
+        is_record = isinstance(content, dict) and content.get("type") == "record"
+        require(is_record, "the Avro schema's outermost type must be a record")
+        self._read: Callable[[BytesIO, Any], Any] = fastavro.schemaless_reader
+
+    @property
+    def type(self) -> Any:
+        return self._type
+
+    def decode(self, values: Any) -> Decoded:
+        import pyarrow as pa
+
+        faults: dict[int, str] = {}
+        rows: list[Any] = []
+        for index, value in enumerate(values.to_pylist()):
+            row, fault = (None, None) if value is None else self._one(value)
+            if fault is not None:
+                faults[index] = fault
+            rows.append(row)
+        try:
+            return Decoded(pa.array(rows, self._type), faults)
+        except (pa.ArrowException, *_BROKEN):
+            return Decoded(self._one_by_one(rows, faults), faults)
+
+    def _one(self, value: bytes) -> tuple[Any, str | None]:
+        stream = BytesIO(value)
+        try:
+            row = self._read(stream, self._schema)
+        except _BROKEN as error:
+            return None, f"it is not of the Avro schema: {_words(error)}"
+        if stream.tell() != len(value):
+            return None, f"behind its Avro datum stand {len(value) - stream.tell()} bytes more"
+        return row, None
+
+    def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> Any:
+        """Rows of which one cannot be said in Arrow's types, such as a date of the year 10000."""
+        import pyarrow as pa
+
+        sound = []
+        for index, row in enumerate(rows):
+            try:
+                pa.array([row], self._type)
+                sound.append(row)
+            except (pa.ArrowException, *_BROKEN) as error:
+                faults[index] = f"it cannot be stored: {_words(error)}"
+                sound.append(None)
+        return pa.array(sound, self._type)
+
+
+class _Types:
+    """Arrow's types for Avro's, with the names that a schema defines as it goes on."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Any] = {}
+        self._open: set[str] = set()
+
+    def of(self, schema: Any, place: str) -> Any:
+        import pyarrow as pa
+
+        match schema:
+            case str():
+                return self._name(schema, place)
+            case list():
+                kinds = [one for one in schema if one != "null"]
+                require(len(kinds) == 1, f"{place}: only unions of null and one type can be loaded")
+                return self.of(kinds[0], place)
+            case {"logicalType": logical, **rest}:
+                return _logical(logical, rest, place)
+            case {"type": "record", "name": name, "fields": fields}:
+                return self._record(name, fields, place)
+            case {"type": "array", "items": items}:
+                return pa.list_(self.of(items, f"{place}[]"))
+            case {"type": "map", "values": values}:
+                return pa.map_(pa.string(), self.of(values, f"{place}{{}}"))
+            case {"type": "enum", "name": name}:
+                return self._named.setdefault(name, pa.string())
+            case {"type": "fixed", "name": name}:
+                return self._named.setdefault(name, pa.binary())
+            case {"type": inner}:
+                return self.of(inner, place)
+        raise UserError(f"{place}: {schema!r:.80} is no Avro type")
+
+    def _record(self, name: str, fields: Any, place: str) -> Any:
+        require(bool(fields), f"{place}: a record without fields cannot be stored")
+        self._open.add(name)
+        kind = struct_type(
+            (one["name"], self.of(one["type"], f"{place}.{one['name']}")) for one in fields
+        )
+        self._open.discard(name)
+        self._named[name] = kind
+        return kind
+
+    def _name(self, name: str, place: str) -> Any:
+        kinds = _primitive_types()
+        short = name.rpartition(".")[2]
+        require(
+            name not in self._open and short not in self._open,
+            f"{place}: {name} contains itself, and a column cannot",
+        )
+        kind = kinds.get(name) or self._named.get(name) or self._named.get(short)
+        if kind is None:
+            raise UserError(f"{place}: a column of Avro's {name} cannot be stored")
+        return kind
+
+
+def _primitive_types() -> Mapping[str, Any]:
+    import pyarrow as pa
+
+    return {
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "bytes": pa.binary(),
+    }
+
+
+def _logical(logical: str, schema: Mapping[Any, Any], place: str) -> Any:
+    import pyarrow as pa
+
+    match logical:
+        case "date":
+            return pa.date32()
+        case "timestamp-millis" | "timestamp-micros":
+            return pa.timestamp("us", "UTC")
+        case _:
+            precision, scale = schema.get("precision", 0), schema.get("scale", 0)
+            require(
+                1 <= precision <= 38 and 0 <= scale <= precision,
+                f"{place}: decimal({precision},{scale}) cannot be stored",
+            )
+            return pa.decimal128(precision, scale)
+
+
+def _without_other_logical_types(schema: Any) -> Any:
+    match schema:
+        case list():
+            return [_without_other_logical_types(one) for one in schema]
+        case dict():
+            return {
+                name: _without_other_logical_types(one)
+                for name, one in schema.items()
+                if name != "logicalType" or one in _LOGICAL
+            }
+    return schema
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the Avro schema is not JSON: {error}") from error
+
+
+def _words(error: BaseException) -> str:
+    """An error's words, without the addresses of Python's objects in them."""
+    return (str(error) or type(error).__name__).partition(" from <")[0]
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro
+        import fastavro.schema
+    except ImportError as error:
+        raise UserError("Avro needs fastavro; run: pip install 'ottla[avro]'") from error
+    return fastavro

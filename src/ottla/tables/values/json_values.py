@@ -1,0 +1,159 @@
+"""JSON values as columns, by Arrow's parser: strict RFC 8259, each value one object.
+
+A whole batch is parsed at once, its values joined by line ends. That this finds every broken value
+rests on two facts. Each value begins with `{` and ends with `}`, so a value that leaves something
+open meets `}`, line end, `{`, which no JSON text has inside it; and a raw line end is not allowed
+in a string. So a batch that parses is a row of whole objects, and if there are as many as values,
+each value is one. Of a batch that fails, what `json_faults` finds is taken out, and the rest is
+halved until the broken ones stand alone.
+"""
+
+import re
+from typing import Any
+
+from ottla.tables.values.decoder import Decoded, merged, require
+from ottla.tables.values.json_faults import check_of, is_json, json_fault
+from ottla.tables.values.schema import parse_schema, type_text
+
+_SPACE = " \t\n\r"
+# Arrow 26 dies of a null between two objects, and takes NaN and Infinity for numbers. In sound JSON
+# such characters stand within strings only.
+_SUSPICIOUS = r"\}[ \t\n\r]*null|[:,\[][ \t\n\r]*-?(?:NaN|Inf)"
+_ROW_NUMBER = re.compile(r" in row \d+$")
+_NOT_AN_OBJECT = "it is not a JSON object"
+_NOT_ONE_OBJECT = "it is not one JSON object"
+_NOT_UTF8 = "it is not UTF-8"
+
+
+class JsonDecoder:
+    """See `ValueDecoder`. Fields that the schema does not name are left out; those that it names
+    and a value lacks are null. Nothing is converted: `"1"` is no number, 1 no string, 1.0 no int.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._type = parse_schema(schema)
+        _check_types(self._type, "value")
+        self._check = check_of(self._type)
+
+    @property
+    def type(self) -> Any:
+        return self._type
+
+    def decode(self, values: Any) -> Decoded:
+        import pyarrow as pa
+
+        faults: dict[int, str] = {}
+        texts, places = self._texts(values, faults)
+        rows, _ = self._parse(texts) if places else (pa.nulls(0, self._type), "")
+        if rows is None:
+            rows, places = self._parse_some(texts, places, faults)
+        return Decoded(merged(len(values), rows, places, self._type), faults)
+
+    def _parse_some(
+        self, texts: Any, places: list[int], faults: dict[int, str]
+    ) -> tuple[Any, list[int]]:
+        """The sound ones of texts that are not all sound, and their places."""
+        import pyarrow as pa
+
+        listed = [json_fault(text, self._check) for text in texts.to_pylist()]
+        faults.update(
+            {place: fault for place, fault in zip(places, listed, strict=True) if fault is not None}
+        )
+        left = [index for index, fault in enumerate(listed) if fault is None]
+        texts, places = texts.take(pa.array(left, pa.int64())), [places[index] for index in left]
+        found: list[Any] = []
+        good: list[int] = []
+        # Ranges still to be parsed, the first one on top.
+        ranges = [(0, len(left))] if left else []
+        while ranges:
+            start, end = ranges.pop()
+            rows, reason = self._parse(texts.slice(start, end - start))
+            if rows is not None:
+                found.append(rows)
+                good += places[start:end]
+            elif end - start == 1:
+                faults[places[start]] = reason
+            else:
+                middle = (start + end) // 2
+                ranges += [(middle, end), (start, middle)]
+        return pa.concat_arrays(found) if found else pa.nulls(0, self._type), good
+
+    def _texts(self, values: Any, faults: dict[int, str]) -> tuple[Any, list[int]]:
+        """The values that may be objects, and where they stand; the others become faults."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = _only_utf8(values, faults)
+        texts = pc.utf8_trim(texts, _SPACE)
+        is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+        if texts.null_count == 0 and pc.all(is_object).as_py():
+            return texts, list(range(len(texts)))
+        for index in np.flatnonzero(~pc.fill_null(is_object, True).to_numpy(False)).tolist():
+            faults[index] = _NOT_AN_OBJECT
+        places = np.flatnonzero(pc.fill_null(is_object, False).to_numpy(False))
+        return texts.take(pa.array(places)), places.tolist()
+
+    def _parse(self, texts: Any) -> tuple[Any | None, str]:
+        """One struct for each text; `None`, and why, when not every one is a sound object."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.json as arrow_json
+
+        is_suspicious = pc.any(pc.match_substring_regex(texts, _SUSPICIOUS)).as_py()
+        # Only of one text alone can Python's parser say whether it is sound.
+        if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
+            return None, _NOT_ONE_OBJECT
+        lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        joined = pc.binary_join(lists, "\n").cast(pa.binary())[0].as_buffer()
+        try:
+            table = arrow_json.read_json(
+                pa.BufferReader(joined),
+                arrow_json.ReadOptions(use_threads=False, block_size=joined.size + 1),
+                arrow_json.ParseOptions(
+                    explicit_schema=pa.schema(list(self._type)),
+                    newlines_in_values=True,
+                    unexpected_field_behavior="ignore",
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            return None, _ROW_NUMBER.sub("", str(error))
+        if table.num_rows != len(texts):
+            return None, _NOT_ONE_OBJECT
+        columns = [table.column(field.name).combine_chunks() for field in self._type]
+        return pa.StructArray.from_arrays(columns, fields=list(self._type)), ""
+
+
+def _only_utf8(values: Any, faults: dict[int, str]) -> Any:
+    """The values that are UTF-8, as text; the others become faults, and null."""
+    import pyarrow as pa
+
+    texts: list[str | None] = []
+    for index, value in enumerate(values.to_pylist()):
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError:
+            faults[index] = _NOT_UTF8
+            texts.append(None)
+    return pa.array(texts, pa.string())
+
+
+def _check_types(kind: Any, place: str) -> None:
+    """Raises `UserError` for types that JSON has no exact form of."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        require(kind.num_fields > 0, f"{place}: a struct without fields cannot be stored")
+        for field in kind:
+            _check_types(field.type, f"{place}.{field.name}")
+    elif types.is_list(kind):
+        _check_types(kind.value_type, f"{place}[]")
+    else:
+        is_offered = not (types.is_map(kind) or types.is_binary(kind) or types.is_date(kind))
+        require(
+            is_offered,
+            f"{place}: {type_text(kind)} cannot be checked in JSON; take string, or a struct",
+        )

@@ -1,0 +1,86 @@
+"""A topic on the wire when the broker, or what it sends, is not as it should be."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UserError
+from ottla.loading.plan import TopicPartition
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
+from ottla.sources.options import parse_options
+from tests.support.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
+from tests.unit.client.test_fetching import batch, log
+
+SPLIT = Split(place=TopicPartition("t", 0), from_offset=5, until_offset=25, topic_id=TOPIC_ID)
+
+
+def opened(address: str, **options: str) -> LogSource:
+    place = {"kafka.bootstrap.servers": address, "subscribe": "t"}
+    return open_log(parse_options({**place, **options}))
+
+
+def offsets(broker: ScriptedBroker, split: Split = SPLIT, **options: str) -> list[int]:
+    found = opened(broker.address, **options).read(split, ["offset"])
+    return [offset for batch in found for offset in batch.column("offset").to_pylist()]
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with scripted(log) as broker:
+        yield broker
+
+
+def test_a_split_is_read_to_its_offset(broker: ScriptedBroker) -> None:
+    assert offsets(broker) == list(range(5, 25))
+    assert broker.asked == [5, 10, 20]
+
+
+def test_a_damaged_batch_is_told_with_its_place(broker: ScriptedBroker) -> None:
+    def damaged(offset: int) -> PartitionData:
+        return records_of(batch(10)[:-1] + b"x") if offset == 10 else log(offset)
+
+    broker.on_fetch = damaged
+    words = "/t-0: a damaged batch, at offset 10 or behind it: CRC .* is stated"
+    with pytest.raises(UserError, match=words):
+        offsets(broker)
+
+
+def test_a_broker_that_has_no_more_although_it_should_is_told(broker: ScriptedBroker) -> None:
+    broker.on_fetch = lambda offset: records_of() if offset == 20 else log(offset)
+    with pytest.raises(UserError, match=r"t-0: the broker sent nothing for 0\.05 seconds"):
+        offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
+
+
+def test_a_start_that_has_moved_is_told_apart_from_a_log_that_was_cut(
+    broker: ScriptedBroker,
+) -> None:
+    broker.on_fetch = lambda _: records_of(error=ErrorCode.OFFSET_OUT_OF_RANGE)
+    broker.start_offset = 12
+    with pytest.raises(OffsetsGoneError, match="t-0: offsets 5 to 11 were removed"):
+        offsets(broker)
+    broker.start_offset = 3
+    with pytest.raises(UserError, match=r"/t-0: OFFSET_OUT_OF_RANGE: offset 5 .* ends at 3 now"):
+        offsets(broker)
+
+
+def test_nobody_at_an_address_is_told_once_the_patience_is_over() -> None:
+    with scripted(log) as broker:
+        pass
+    with pytest.raises(UserError, match=f"{broker.address}/t-0: no broker answers; is it runn"):
+        offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
+
+
+def test_without_security_no_other_client_is_needed(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    assert offsets(broker) == list(range(5, 25))
+    words = "option kafka.security.protocol needs another client than our own; run: pip install"
+    with pytest.raises(UserError, match=words):
+        offsets(broker, **{"kafka.security.protocol": "SSL"})

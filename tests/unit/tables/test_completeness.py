@@ -1,0 +1,103 @@
+"""Which hours are complete, and how those are told who read no manifest."""
+
+import json
+
+from ottla.base.files import join, read_file
+from ottla.tables.announcements import announce
+from ottla.tables.completeness import (
+    HOUR_MS,
+    begins_a_new_hour,
+    complete_hours,
+    last_asked_ms,
+)
+from ottla.tables.local_store import LocalStore
+from ottla.tables.manifest import Action, DataFile, FileRole, LoadedPartition, ManifestEntry
+from ottla.testing import FakeFileSystem
+
+NOON = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+MINUTE = 60_000
+
+
+def entry(
+    number: int,
+    asked_ms: int | None,
+    *until_and_end: tuple[int, int | None],
+    action: Action = Action.LOAD,
+) -> ManifestEntry:
+    return ManifestEntry(
+        commit_id=number,
+        committed_ms=0,
+        source="",
+        partitions=tuple(
+            LoadedPartition(
+                topic="orders",
+                topic_id=None,
+                partition=partition,
+                from_offset=0,
+                until_offset=until,
+                row_count=0,
+                log_end_offset=end,
+            )
+            for partition, (until, end) in enumerate(until_and_end)
+        ),
+        files=(),
+        action=action,
+        asked_ms=asked_ms,
+    )
+
+
+def told(*entries: ManifestEntry) -> list[tuple[int, dict[int, int], int]]:
+    return [
+        ((hour.start_ms - NOON) // HOUR_MS, dict(hour.until_offsets), hour.commit_id)
+        for hour in complete_hours(entries)
+    ]
+
+
+def test_a_load_completes_the_hours_that_were_over_when_it_asked() -> None:
+    first = entry(0, NOON + MINUTE, (5, 5), (7, 7))
+    assert told(first) == [(-1, {0: 5, 1: 7}, 0)]
+    same_hour = entry(1, NOON + 59 * MINUTE, (9, 9), (7, 7))
+    assert told(first, same_hour) == told(first)
+    later = entry(2, NOON + 3 * HOUR_MS + MINUTE, (12, 12), (8, 8))
+    assert told(first, same_hour, later)[1:] == [(n, {0: 12, 1: 8}, 2) for n in (0, 1, 2)]
+
+
+def test_an_open_transaction_holds_its_hour_back_until_it_is_loaded() -> None:
+    held = entry(0, NOON + MINUTE, (5, 6), (7, 7))
+    assert told(held) == []
+    still = entry(1, NOON + 2 * HOUR_MS, (5, 9), (9, 9))
+    assert told(held, still) == []
+    ended = entry(2, NOON + 2 * HOUR_MS + MINUTE, (8, 10), (9, 9))
+    assert told(held, still, ended) == [(-1, {0: 6, 1: 7}, 2)]
+
+
+def test_reruns_and_loads_that_knew_no_end_complete_nothing() -> None:
+    assert told(entry(0, NOON, (5, 5), action=Action.RERUN)) == []
+    assert told(entry(0, None, (5, 5))) == []
+    assert told(entry(0, NOON, (5, None))) == []
+
+
+def test_an_hour_is_news_once() -> None:
+    entries = [entry(0, NOON + MINUTE, (5, 5))]
+    assert not begins_a_new_hour(last_asked_ms([]), NOON)
+    assert not begins_a_new_hour(last_asked_ms(entries), NOON + 59 * MINUTE)
+    assert begins_a_new_hour(last_asked_ms(entries), NOON + 60 * MINUTE)
+
+
+def data_file(path: str, role: FileRole = FileRole.ROWS) -> DataFile:
+    return DataFile(
+        path=path, size=1, row_count=1, partition=0, first_offset=0, last_offset=0, role=role
+    )
+
+
+def test_the_list_has_the_files_with_rows_and_each_hour_a_marker() -> None:
+    file_system = FakeFileSystem()
+    file_system.make_directory("/t/_ottla")
+    files = [data_file("data/b"), data_file("data/a"), data_file("data/q", FileRole.QUARANTINE)]
+    announce(LocalStore("/t", file_system), [entry(3, NOON + MINUTE, (5, 5))], files)
+    assert read_file(file_system, "/t/_ottla/current.txt") == b"data/b\ndata/a\n"
+    (name,) = file_system.list("/t/_ottla/hours")
+    assert name == "2023-11-14T21.json"
+    marker = json.loads(read_file(file_system, join("/t/_ottla/hours", name)))
+    assert marker["hour"] == "2023-11-14T21:00:00Z"
+    assert (marker["until_offsets"], marker["commit_id"]) == ({"0": 5}, 3)

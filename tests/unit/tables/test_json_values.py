@@ -1,0 +1,276 @@
+"""JSON values as columns: what is decoded, and that every broken value is found, alone."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.base.errors import UserError
+
+pa = pytest.importorskip("pyarrow")
+
+from ottla.tables.values.decoder import Decoded, Decoding, ValueFormat, open_decoder  # noqa: E402
+from ottla.tables.values.inference import infer_schema  # noqa: E402
+from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
+from ottla.tables.values.schema import check_evolution, parse_schema, schema_text  # noqa: E402
+
+SCHEMA = (
+    "id bigint, small int, price double, exact decimal(5,2), name string, ok boolean, "
+    "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
+)
+SOUND = (
+    b'{"id": 1, "name": "a", "tags": ["x", null], "who": {"x": 2}, "at": "2024-01-01T00:00:00Z"}'
+)
+
+NO_JSON = {
+    "empty": b"",
+    "spaces only": b" \n\t ",
+    "not JSON at all": b"\x00\x01binary",
+    "cut in the middle": b'{"id": 1, "name": "a',
+    "cut before the end": b'{"id": 1',
+    "cut, with a brace inside": b'{"who": {"x": 1}',
+    "an open string that ends in a brace": b'{"name": "}',
+    "a word behind it": b'{"id": 1} x',
+    "a brace too many": b'{"id": 1}}',
+    "a bracket too many": b'{"id": 1}]',
+    "two objects": b'{"id": 1}{"id": 2}',
+    "two objects on two lines": b'{"id": 1}\n{"id": 2}',
+    "two objects with a comma": b'{"id": 1},{"id": 2}',
+    "a null between objects": b'{"id": 1}null{"id": 2}',
+    "a null between objects, apart": b'{"id": 1} \n null {"id": 2}',
+    "a number between objects": b'{"id": 1} 7 {"id": 2}',
+    "null": b"null",
+    "a number": b"17",
+    "a string": b'"text"',
+    "an array": b'[{"id": 1}]',
+    "single quotes": b"{'id': 1}",
+    "a bare name": b"{id: 1}",
+    "a comma at the end": b'{"id": 1,}',
+    "a comma missing": b'{"id": 1 "small": 2}',
+    "a comment": b'{"id": 1 /* one */}',
+    "a leading zero": b'{"id": 01}',
+    "a plus sign": b'{"id": +1}',
+    "a bare fraction": b'{"price": .5}',
+    "an open fraction": b'{"price": 1.}',
+    "NaN": b'{"price": NaN}',
+    "Infinity": b'{"price": -Infinity}',
+    "NaN where nobody looks": b'{"other": [1, NaN]}',
+    "Inf": b'{"other": [Inf]}',
+    "half a word": b'{"ok": tru}',
+    "a raw line end in a string": b'{"name": "a\nb"}',
+    "a raw tab in a string": b'{"name": "a\tb"}',
+    "a zero byte": b'{"id": \x001}',
+    "a zero byte behind it": b'{"id": 1}\x00',
+    "a wrong escape": b'{"name": "\\x41"}',
+    "half a surrogate pair": b'{"name": "\\ud800"}',
+    "the other half": b'{"name": "\\udc00"}',
+    "not UTF-8": b'{"name": "\xff"}',
+    "not UTF-8, where nobody looks": b'{"other": "\xff"}',
+    "a surrogate as bytes": b'{"name": "\xed\xa0\x80"}',
+    "UTF-16": '{"id": 1}'.encode("utf-16"),
+    "a name twice": b'{"id": 1, "id": 2}',
+}
+WRONG_TYPE = {
+    "a string for a number": b'{"id": "1"}',
+    "a fraction for a whole number": b'{"id": 1.0}',
+    "an exponent for a whole number": b'{"id": 1e3}',
+    "too large for bigint": b'{"id": 9223372036854775808}',
+    "too large for int": b'{"small": 2147483648}',
+    "too large for double": b'{"price": 1e999}',
+    "a string for a double": b'{"price": "NaN"}',
+    "too many digits": b'{"exact": 12345.6}',
+    "too fine": b'{"exact": 1.234}',
+    "a number for a string": b'{"name": 1}',
+    "an object for a string": b'{"name": {}}',
+    "a number for a truth": b'{"ok": 1}',
+    "a string for a truth": b'{"ok": "true"}',
+    "no time": b'{"at": "yesterday"}',
+    "a number for a time": b'{"at": 1700000000}',
+    "a string for an array": b'{"tags": "x"}',
+    "a number in an array of strings": b'{"tags": ["x", 1]}',
+    "an array for an object": b'{"who": []}',
+    "a wrong type within": b'{"who": {"x": "1"}}',
+}
+BROKEN = {**NO_JSON, **WRONG_TYPE}
+
+
+def decoded(*values: bytes | None, schema: str = SCHEMA) -> Decoded:
+    return JsonDecoder(schema).decode(pa.array(values, pa.binary()))
+
+
+def test_values_become_columns_of_the_schemas_types() -> None:
+    found = decoded(SOUND, None, b' {"price": 2, "exact": 1.5, "ok": true, "more": [1]}\r\n')
+    assert found.faults == {}
+    assert found.rows.type == parse_schema(SCHEMA)
+    first, tombstone, third = found.rows.to_pylist()
+    assert (first["id"], first["name"], first["tags"]) == (1, "a", ["x", None])
+    assert first["who"] == {"x": 2, "y": None}
+    assert first["at"].isoformat() == "2024-01-01T00:00:00+00:00"
+    assert tombstone is None
+    assert (third["price"], str(third["exact"]), third["ok"], third["id"]) == (
+        2.0,
+        "1.50",
+        True,
+        None,
+    )
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_value_is_a_fault_with_a_reason(kind: str) -> None:
+    found = decoded(BROKEN[kind])
+    assert list(found.faults) == [0]
+    assert len(found.faults[0]) > 10
+    assert "\n" not in found.faults[0]
+    assert found.rows.to_pylist() == [None]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_value_takes_no_neighbour_with_it(kind: str) -> None:
+    values = [SOUND, b"{}", None, BROKEN[kind], SOUND, BROKEN[kind], b"{}"]
+    found = decoded(*values)
+    assert sorted(found.faults) == [3, 5]
+    ids = [row and row["id"] for row in found.rows.to_pylist()]
+    assert ids == [1, None, None, None, 1, None, None]
+
+
+def test_all_kinds_of_broken_values_at_once_are_told_apart() -> None:
+    values = [one for kind in BROKEN for one in (SOUND, BROKEN[kind], None)]
+    found = decoded(*values)
+    assert sorted(found.faults) == list(range(1, len(values), 3))
+    assert all(row == found.rows[0].as_py() for row in found.rows.to_pylist()[::3])
+
+
+def test_two_broken_values_that_make_a_sound_one_together_are_two_faults() -> None:
+    pairs = [b'{"id": 1', b', "small": 2}', b'{"id": 1}{"id": 2}', b" ", b'{"name": "}', b'{"}']
+    assert sorted(decoded(*pairs).faults) == list(range(len(pairs)))
+
+
+def test_words_that_look_like_a_null_between_objects_are_text_in_a_string() -> None:
+    found = decoded(
+        b'{"name": "{} null"}', b'{"name": "}null{"}', b'{"name": ":NaN"}', schema="name string"
+    )
+    assert found.faults == {}
+    assert [row["name"] for row in found.rows.to_pylist()] == ["{} null", "}null{", ":NaN"]
+
+
+pieces = st.sampled_from([*b'{}[]",:\\ntrue1.-e \n\x00\xff', ord("u"), *b"null", ord("a")]).map(
+    lambda number: bytes([number])
+)
+
+
+@st.composite
+def bent(draw: Any) -> bytes:
+    """A sound value with some bytes taken out, put in or changed."""
+    value = bytearray(draw(st.sampled_from([SOUND, b"{}", b'{"name": "null}", "who": null}'])))
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(value)))
+        end = min(len(value), start + draw(st.integers(0, 4)))
+        value[start:end] = b"".join(draw(st.lists(pieces, max_size=5)))
+    return bytes(value)
+
+
+@settings(deadline=None)
+@given(values=st.lists(bent(), min_size=1, max_size=12))
+def test_what_is_accepted_is_what_another_parser_reads(values: list[bytes]) -> None:
+    found = decoded(*values, schema="id bigint, name string")
+    for index, value in enumerate(values):
+        alone = decoded(value, schema="id bigint, name string")
+        assert (index in found.faults) == (0 in alone.faults)
+        if index not in found.faults:
+            row = json.loads(value)
+            assert found.rows[index].as_py() == {"id": row.get("id"), "name": row.get("name")}
+
+
+def test_a_prefix_of_a_registry_is_taken_off_and_checked() -> None:
+    decoding = Decoding(format=ValueFormat.JSON, schema="id bigint", confluent=True, schema_id=7)
+    values = [
+        b"\0\0\0\0\7" + b'{"id": 3}',
+        b'{"id": 3}',
+        None,
+        b"\0\0\0\0\x08" + b'{"id": 3}',
+        b"\0",
+    ]
+    found = open_decoder(decoding).decode(pa.array(values, pa.binary()))
+    assert found.rows.to_pylist() == [{"id": 3}, None, None, None, None]
+    assert sorted(found.faults) == [1, 3, 4]
+    assert "schema id 8, not 7" in found.faults[3]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("", "a field's name is missing"),
+        ("id", "'its end' is no type"),
+        ("id number", "'number' is no type"),
+        ("id bigint,", "a field's name is missing"),
+        ("id bigint not null", "',' is missing"),
+        ("id decimal(50,2)", r"no decimal\(50,2\)"),
+        ("id bigint, ID string", "names field id twice"),
+        ("who struct<>", "name is missing"),
+        ("at date", "date cannot be checked in JSON"),
+        ("m map<string, int>", "cannot be checked in JSON"),
+        ("id bigint; drop", "mean nothing"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused_with_the_place(schema: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        JsonDecoder(schema)
+
+
+def test_a_schema_has_one_spelling() -> None:
+    assert schema_text(parse_schema(SCHEMA)) == SCHEMA
+    odd = "`a b` long, `c``d` ARRAY<struct<`e:f` integer>>, m map<string,bigint>, d date, b binary"
+    text = schema_text(parse_schema(odd))
+    assert text == (
+        "`a b` bigint, `c``d` array<struct<`e:f`: int>>, m map<string, bigint>, d date, b binary"
+    )
+    assert parse_schema(text) == parse_schema(odd)
+
+
+def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
+    values = [
+        b'{"id": 1, "x": 1, "at": "2024-01-01", "who": {"n": null, "ok": true}, "none": null}',
+        b"broken",
+        None,
+        b"[1]",
+        b'{"id": 2, "x": 1.5, "lines": [{"a": 1}, {"b": "t"}], "empty": []}',
+        b'{"big": 9223372036854775808}',
+    ]
+    assert schema_text(infer_schema(values)) == (
+        "id bigint, x double, at string, who struct<ok: boolean>, "
+        "lines array<struct<a: bigint, b: string>>, big double"
+    )
+    for wrong, words in (
+        ([b'{"id": 1}', b'{"id": "1"}'], "value.id is bigint in some values and string in others"),
+        ([b'{"a": [1, {}]}'], r"value\[\] is bigint in some values and an object"),
+        ([b"x", None], "none of the first values is a JSON object"),
+        ([b"{}"], "none of the first values is a JSON object with something in it"),
+    ):
+        with pytest.raises(UserError, match=words):
+            infer_schema(wrong)
+
+
+def test_a_schema_may_grow_and_nothing_else() -> None:
+    before = parse_schema("id int, who struct<x: bigint>, tags array<struct<a: int>>")
+    check_evolution(
+        before,
+        parse_schema(
+            "new string, id bigint, who struct<y: int, x: bigint>, tags array<struct<a: bigint>>"
+        ),
+    )
+    for text, words in (
+        ("id int, who struct<x: bigint>", "value.tags is gone"),
+        (
+            "id string, who struct<x: bigint>, tags array<struct<a: int>>",
+            "value.id was int and would be string",
+        ),
+        ("id int, who struct<x: int>, tags array<struct<a: int>>", "value.who.x was bigint"),
+        (
+            "id int, who struct<x: bigint>, tags array<struct<a: string>>",
+            r"value.tags\[\].a was int",
+        ),
+    ):
+        with pytest.raises(UserError, match=words):
+            check_evolution(before, parse_schema(text))
