@@ -21,7 +21,7 @@ from benchmarks.requests import one_by_one
 from benchmarks.wire import Producing
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsFileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.topics import NewTopic
@@ -132,7 +132,7 @@ def _batches(size: int) -> Iterator[bytearray]:
 
 
 def _task(broker: Broker) -> CleaningTask:
-    moment = Moment(now_ms=now_ms(), monotonic_ms=0)
+    moment = Timestamps(now_ms=now_ms(), monotonic_ms=0)
     task = broker.cleaner.task_for((TOPIC, 0), moment)
     assert task is not None
     broker.cleaner.forget(task.key)

@@ -32,9 +32,9 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Peer
+from ottla.server.request_context import ClientAddress
 
-PEER = Peer(("127.0.0.1", 9092), "127.0.0.1")
+PEER = ClientAddress(("127.0.0.1", 9092), "127.0.0.1")
 TOPIC = "bench"
 VALUE_SIZE = 100
 SLICE_SIZE = 1 << 20

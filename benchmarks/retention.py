@@ -9,7 +9,7 @@ from benchmarks.logs import now_ms
 from benchmarks.measuring import Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.clock import SystemClock
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.command import keep_out_of_collections
@@ -48,7 +48,7 @@ def _many_segments(scale: Scale) -> Report:
             with scale.data_directory() as directory:
                 broker = _with_segments(directory, segments, overrides)
                 keep_out_of_collections()
-                taken = _slices(broker, Moment(now_ms=now_ms() + 2 * HOUR_MS, monotonic_ms=0.0))
+                taken = _slices(broker, Timestamps(now_ms=now_ms() + 2 * HOUR_MS, monotonic_ms=0.0))
                 assert len(broker.topics.partition("t", 0).log.segments) == 1
                 passes.append(sum(taken))
                 slices.append(max(taken) * 1000)
@@ -60,7 +60,7 @@ def _many_segments(scale: Scale) -> Report:
     return report
 
 
-def _slices(broker: Broker, at: Moment) -> list[float]:
+def _slices(broker: Broker, at: Timestamps) -> list[float]:
     """How long each slice of a pass takes."""
     taken: list[float] = []
     has_more = [True]

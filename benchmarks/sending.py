@@ -16,7 +16,7 @@ from benchmarks.measuring import Samples, Scale, figure, touch_file
 from benchmarks.report import Report
 from ottla.base.files import File, FileSlice, OsFileSystem
 from ottla.server.connection import SocketSink
-from ottla.server.send_queue import INLINE_SIZE, Outbox
+from ottla.server.send_queue import INLINE_SIZE, SendQueue
 
 SIZES = (1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 HEADER = bytes(80)
@@ -83,13 +83,13 @@ def _slices(file: File, size: int) -> list[FileSlice]:
 
 
 def _cpu_each(count: int, slices: list[FileSlice], peer: socket.socket, inline_size: int) -> float:
-    """What an answer with one slice takes, from the outbox to the socket."""
-    outbox, sink = Outbox(inline_size), SocketSink(peer)
+    """What an answer with one slice takes, from the send queue to the socket."""
+    queue, sink = SendQueue(inline_size), SocketSink(peer)
     started = process_time()
     for number in range(count):
         slice_ = slices[number % len(slices)]
-        outbox.add(bytearray(HEADER), [(len(HEADER), slice_)])
-        while not outbox.send(sink):
+        queue.add(bytearray(HEADER), [(len(HEADER), slice_)])
+        while not queue.send(sink):
             pass
     return (process_time() - started) / count
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from ottla.base.clock import SystemClock, read_clock
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.coordinator.consumer.requests import (
@@ -221,7 +221,7 @@ def test_heartbeats_come_as_often_as_the_group_is_told(
     times: list[float] = []
     take_in = home.broker.groups.consumer_heartbeat
 
-    def note(request: HeartbeatRequest, at: Moment) -> HeartbeatAnswer:
+    def note(request: HeartbeatRequest, at: Timestamps) -> HeartbeatAnswer:
         times.append(at.monotonic_ms)
         return take_in(request, at)
 

@@ -18,7 +18,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from ottla.base.clock import SystemClock
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from tests.integration.cli.support import serving as serving_process
@@ -185,7 +185,7 @@ class Home:
         return read(self.address, TARGET, [0, 1], isolation)
 
     def state(self) -> str:
-        now = Moment(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
+        now = Timestamps(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
         found = self.broker.transactions.describe("tx", now)
         assert found is not None
         return found.state

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ottla.base.files import OsFileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.codec.compression import Compression
@@ -234,7 +234,7 @@ def _commit(writer: _Writer, base: int) -> None:
     for number, group in enumerate(GROUPS):
         offset = NewOffset(offset=base + number, leader_epoch=-1, metadata="")
         request = CommitRequest(claim=MemberClaim(group_id=group), offsets={("plain", 0): offset})
-        broker.groups.commit(request, Moment(now_ms=NOW_MS, monotonic_ms=0))
+        broker.groups.commit(request, Timestamps(now_ms=NOW_MS, monotonic_ms=0))
         broker.write_out()
         writer.original.committed[group] = base + number
     assert broker.topics.find(CONSUMER_OFFSETS) is not None

@@ -141,7 +141,7 @@ class Served:
             later = None
         broker.write_out()
         if later is not None:
-            broker.cancel(later.ticket)
+            broker.cancel(later.pending_id)
 
 
 def few_partitions() -> Any:

@@ -14,7 +14,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import uuid_text
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
@@ -54,7 +54,7 @@ def wait_a_year(broker: Broker) -> None:
     monotonic_ms = 1.0
     for _ in range(12):
         monotonic_ms += 400_000.0
-        broker.run_due_jobs(Moment(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms))
+        broker.run_due_jobs(Timestamps(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms))
 
 
 def broker_now() -> int:
@@ -216,7 +216,7 @@ def test_a_damaged_metadata_log_deletes_nothing_and_says_why(
     before = offsets(broker)
     wait_a_year(broker)
     assert offsets(broker) == before
-    assert broker.cleaner.next_task(Moment(now_ms=broker_now(), monotonic_ms=0)) is None
+    assert broker.cleaner.next_task(Timestamps(now_ms=broker_now(), monotonic_ms=0)) is None
     broker.close()
     assert str(log) in caplog.text
     assert "ottla adopt" in caplog.text

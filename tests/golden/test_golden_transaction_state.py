@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.markers import Marker
 from ottla.config.transaction import TransactionConfig
@@ -50,7 +50,7 @@ def ask(machine: TransactionMachine, key: str, wanted: TransactionLogValue) -> D
     """The request that made Kafka write a record."""
     after = Transaction(transactional_id=key)
     after.take(wanted)
-    at = Moment(now_ms=after.update_ms, monotonic_ms=0)
+    at = Timestamps(now_ms=after.update_ms, monotonic_ms=0)
     claim = ProducerClaim(transactional_id=key, producer_id=after.producer_id, epoch=after.epoch)
     match after.state:
         case TransactionState.EMPTY:
@@ -103,12 +103,12 @@ def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) 
     shutil.copytree(SHARED / "golden/transaction-state/logdir", data)
     (data / "recovery-point-offset-checkpoint").unlink()  # names partitions that were not recorded
     broker = serving_broker(data)
-    broker.transactions.load(Moment(now_ms=STOPPED_MS, monotonic_ms=0))
+    broker.transactions.load(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
     states = {key: known.state for key, known in broker.transactions.machine.transactions.items()}
     open_ids = [key for key, state in states.items() if state is TransactionState.ONGOING]
     assert len(states) == 4
     assert open_ids == ["tx-E"]
-    broker.run_due_jobs(Moment(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
+    broker.run_due_jobs(Timestamps(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
     broker.write_out()
     (ended,) = (broker.transactions.machine.transactions[key] for key in open_ids)
     assert ended.state is TransactionState.COMPLETE_ABORT

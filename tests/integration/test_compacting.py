@@ -15,7 +15,7 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
@@ -295,9 +295,9 @@ def size_of(broker: Broker, lock: threading.RLock) -> int:
         return broker.topics.partition("t", 0).log.size
 
 
-def now() -> Moment:
+def now() -> Timestamps:
     clock = SystemClock()
-    return Moment(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
+    return Timestamps(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -179,7 +179,7 @@ def test_a_reader_that_takes_nothing_is_not_read_from(server: Server, broker: Br
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         with server._lock:
             assert max(len(one.output.slices) for one in server._connections) <= 200
-            assert max(one._outbox.size for one in server._connections) < 1 << 20
+            assert max(one._send_queue.size for one in server._connections) < 1 << 20
 
 
 def test_metadata_names_the_address_that_the_client_came_to(server: Server) -> None:

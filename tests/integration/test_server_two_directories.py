@@ -13,7 +13,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import OsFileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
 from ottla.protocol.messages.alter_replica_log_dirs import (
@@ -164,7 +164,7 @@ def test_a_directory_that_vanishes_is_offline_from_the_next_checkpoint_on(
     with WireClient(server.address) as client:
         assert produced(client, 0) is produced(client, 1) is ErrorCode.NONE
         shutil.rmtree(paths[1])
-        server._broker._write_checkpoints(Moment(now_ms=0, monotonic_ms=0.0))
+        server._broker._write_checkpoints(Timestamps(now_ms=0, monotonic_ms=0.0))
         check_only_a_is_served(client)
 
 

@@ -71,7 +71,7 @@ class Consumer:
         except ApiError:
             self.start_over()
             return
-        told = context.tell(self.broker.fetch(FetchQuery(context.partitions, max_size)))
+        told = context.respond(self.broker.fetch(FetchQuery(context.partitions, max_size)))
         if is_lost:
             self.start_over()
             return

@@ -123,8 +123,8 @@ class World:
 
     def _deliver(self) -> None:
         """Sends answers that the machine has given since on their way."""
-        for ticket in [one for one in self._waiting if one in self.runner.answers]:
-            self._send_back(self._waiting.pop(ticket), self.runner.answers.pop(ticket))
+        for pending_id in [one for one in self._waiting if one in self.runner.answers]:
+            self._send_back(self._waiting.pop(pending_id), self.runner.answers.pop(pending_id))
 
     def _send_back(self, receive: Callable[[Any], None], answer: Any) -> None:
         if not self.is_lost():
@@ -153,8 +153,8 @@ class World:
             can_skip_assignment=client.can_skip_assignment,
         )
 
-        def decide(ticket: int) -> Any:
-            return self.runner.machine.join(request, ticket, self.runner.at)
+        def decide(pending_id: int) -> Any:
+            return self.runner.machine.join(request, pending_id, self.runner.at)
 
         self._wait(decide, receive)
 
@@ -163,19 +163,19 @@ class World:
     ) -> None:
         request = SyncRequest(claim=claim, assignments=assignments)
 
-        def decide(ticket: int) -> Any:
-            return self.runner.machine.sync(request, ticket, self.runner.at)
+        def decide(pending_id: int) -> Any:
+            return self.runner.machine.sync(request, pending_id, self.runner.at)
 
         self._wait(decide, receive)
 
     def _wait(self, decide: Callable[[Any], Any], receive: Callable[[Any], None]) -> None:
-        ticket = next(self._numbers)
+        pending_id = next(self._numbers)
 
         def arrive() -> None:
-            self._waiting[ticket] = receive
-            answer = self.runner.run(decide(ticket))
+            self._waiting[pending_id] = receive
+            answer = self.runner.run(decide(pending_id))
             if answer is not None:
-                self._send_back(self._waiting.pop(ticket), answer)
+                self._send_back(self._waiting.pop(pending_id), answer)
 
         self._send(arrive)
 

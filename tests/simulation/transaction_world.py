@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
@@ -399,9 +399,9 @@ class TransactionWorld:
         self.broker.run_due_jobs(self._at())
         self.broker.write_out()
 
-    def _at(self) -> Moment:
+    def _at(self) -> Timestamps:
         now_ms = NOW_MS + self.elapsed_ms + self.fast_ms
-        return Moment(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
+        return Timestamps(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
 
     def _begun(self, process: str) -> dict[str, Any]:
         self._ticks += 1

@@ -9,12 +9,12 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Later, Peer
+from ottla.server.request_context import ClientAddress, PendingResponse
 from ottla.testing.clock import FakeClock
 from tests.support.brokers import at
 
 ADDRESS = ("10.0.0.1", 9092)
-PEER = Peer(ADDRESS, "10.0.0.9")
+PEER = ClientAddress(ADDRESS, "10.0.0.9")
 CORRELATION_ID = 77
 
 
@@ -26,7 +26,7 @@ class Asker:
         self.monotonic_ms = 0.0
         self._dispatcher = Dispatcher(broker, clock or FakeClock())
 
-    def send(self, request: Message, version: int) -> tuple[Later | None, Output]:
+    def send(self, request: Message, version: int) -> tuple[PendingResponse | None, Output]:
         """Dispatches a request and writes out what it appended."""
         assert request.API_KEY is not None
         incoming = Output()
@@ -45,8 +45,8 @@ class Asker:
         assert later is None, "the answer has to wait"
         return self.decode(request, version, output)
 
-    def finish(self, later: Later, request: Message, version: int) -> Any:
-        """The response that had to wait, when the broker has handed its ticket back."""
+    def finish(self, later: PendingResponse, request: Message, version: int) -> Any:
+        """The response that had to wait, when the broker has handed its pending_id back."""
         output = Output()
         self._dispatcher.finish(later, output)
         return self.decode(request, version, output)

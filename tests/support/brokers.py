@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import broker_config
@@ -24,9 +24,9 @@ def id_of(number: int) -> Uuid:
     return Uuid(number.to_bytes(16, "big"))
 
 
-def at(monotonic_ms: float) -> Moment:
+def at(monotonic_ms: float) -> Timestamps:
     """A moment at which the wall clock stands still."""
-    return Moment(now_ms=NOW_MS, monotonic_ms=monotonic_ms)
+    return Timestamps(now_ms=NOW_MS, monotonic_ms=monotonic_ms)
 
 
 def disk(*directories: str) -> FakeFileSystem:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.consumer_protocol import (
@@ -84,7 +84,7 @@ class FakeCatalog:
 
 
 class Runner:
-    """`answers` are the replies to tickets; `log` is what a restart reads.
+    """`answers` are the replies to pending ids; `log` is what a restart reads.
 
     With `refuses` set, the log takes no more records. `group_configs` are the settings of groups
     that have some of their own.
@@ -126,9 +126,9 @@ class Runner:
         self.machine = self._boot()
 
     @property
-    def at(self) -> Moment:
+    def at(self) -> Timestamps:
         """The wall clock and the monotonic one have nothing in common but their pace."""
-        return Moment(now_ms=START_MS + self.elapsed_ms, monotonic_ms=float(self.elapsed_ms))
+        return Timestamps(now_ms=START_MS + self.elapsed_ms, monotonic_ms=float(self.elapsed_ms))
 
     def run(self, decision: Decision[AnswerT]) -> AnswerT | None:
         if self.refuses is not None and decision.records:
@@ -143,8 +143,8 @@ class Runner:
 
     def _deliver(self, decision: Decision[Any]) -> None:
         for reply in decision.replies:
-            assert reply.ticket not in self.answers, "answered twice"
-            self.answers[reply.ticket] = reply.answer
+            assert reply.pending_id not in self.answers, "answered twice"
+            self.answers[reply.pending_id] = reply.answer
 
     def advance(self, milliseconds: int) -> None:
         """Lets time pass, stopping at every deadline on the way."""
@@ -163,8 +163,8 @@ class Runner:
 
     # Operations with defaults
 
-    def join(self, ticket: Hashable, member_id: str = "", **options: Any) -> JoinAnswer | None:
-        """The answer, at once or as soon as it has come to the ticket."""
+    def join(self, pending_id: Hashable, member_id: str = "", **options: Any) -> JoinAnswer | None:
+        """The answer, at once or as soon as it has come to the pending_id."""
         request = JoinRequest(
             group_id=options.pop("group_id", GROUP),
             member_id=member_id,
@@ -177,11 +177,11 @@ class Runner:
             requires_member_id=options.pop("requires_member_id", False),
             **options,
         )
-        return self._note(ticket, self.run(self.machine.join(request, ticket, self.at)))
+        return self._note(pending_id, self.run(self.machine.join(request, pending_id, self.at)))
 
     def sync(
         self,
-        ticket: Hashable,
+        pending_id: Hashable,
         joined: JoinAnswer,
         assignments: Mapping[str, bytes] | None = None,
         instance_id: str | None = None,
@@ -189,12 +189,12 @@ class Runner:
     ) -> SyncAnswer | None:
         claim = claim_of(joined, instance_id)
         request = SyncRequest(claim=claim, assignments=assignments or {}, **options)
-        return self._note(ticket, self.run(self.machine.sync(request, ticket, self.at)))
+        return self._note(pending_id, self.run(self.machine.sync(request, pending_id, self.at)))
 
-    def _note(self, ticket: Hashable, answer: AnswerT | None) -> AnswerT | None:
+    def _note(self, pending_id: Hashable, answer: AnswerT | None) -> AnswerT | None:
         if answer is not None:
-            assert ticket not in self.answers, "answered twice"
-            self.answers[ticket] = answer
+            assert pending_id not in self.answers, "answered twice"
+            self.answers[pending_id] = answer
         return answer
 
     def heartbeat(self, joined: JoinAnswer, instance_id: str | None = None) -> ErrorCode:

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from ottla.base.errors import ProtocolError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
@@ -29,7 +29,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.apis import APIS
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Later
+from ottla.server.request_context import PendingResponse
 from tests.support.asking import PEER
 from tests.support.brokers import NOW_MS, batch
 from tests.support.random_messages import RANGES
@@ -119,17 +119,17 @@ class HostileClient:
         request = Filler(self.told, version, chance).fill(request_class(api_key))
         with mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
             self._send(request, version)
-            self.at = Moment(
+            self.at = Timestamps(
                 now_ms=self.at.now_ms, monotonic_ms=self.at.monotonic_ms + chance.choice(STEPS_MS)
             )
             self._settle()
 
     def _begin(self) -> None:
-        self.at = Moment(now_ms=NOW_MS, monotonic_ms=0.0)
+        self.at = Timestamps(now_ms=NOW_MS, monotonic_ms=0.0)
         self._broker = _broker_with_state(self._directory / "data")
         self._dispatcher = Dispatcher(self._broker)
         self._dispatcher.set_time(self.at)
-        self._held: dict[object, tuple[Later, Message, int]] = {}
+        self._held: dict[object, tuple[PendingResponse, Message, int]] = {}
         self.told = Told()
         self.told.texts.append(str(self._directory / "data"))
         self.told.ids += [topic.topic_id for topic in self._broker.topics]
@@ -154,17 +154,19 @@ class HostileClient:
         self._dispatcher.set_time(self.at)
         self._broker.run_due_jobs(self.at)
         self._broker.write_out()
-        for ticket in self._broker.take_answered(self.at.monotonic_ms):
-            if ticket in self._held:
-                later, request, version = self._held.pop(ticket)
+        for pending_id in self._broker.take_answered(self.at.monotonic_ms):
+            if pending_id in self._held:
+                later, request, version = self._held.pop(pending_id)
                 output = Output()
                 self._take(self._dispatcher.finish(later, output), request, version, output)
 
-    def _take(self, later: Later | None, request: Message, version: int, output: Output) -> None:
+    def _take(
+        self, later: PendingResponse | None, request: Message, version: int, output: Output
+    ) -> None:
         if output.data:
             self.told.take(checked_answer(request, version, output.read_all()))
         if later is not None:
-            self._held[later.ticket] = (later, request, version)
+            self._held[later.pending_id] = (later, request, version)
 
 
 def checked_answer(request: Message, version: int, answer: bytes) -> Message:

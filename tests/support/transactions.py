@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.transaction.machine import TransactionMachine
@@ -39,9 +39,9 @@ class TransactionLog:
         self.machine.loaded(self.at)
 
     @property
-    def at(self) -> Moment:
+    def at(self) -> Timestamps:
         now_ms = START_MS + self.elapsed_ms + self.fast_ms
-        return Moment(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
+        return Timestamps(now_ms=now_ms, monotonic_ms=float(self.elapsed_ms))
 
     def restart(self) -> None:
         """A machine that knows only the log."""

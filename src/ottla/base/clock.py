@@ -6,7 +6,7 @@ Everything below the shells takes `now_ms`; a shell holds a `Clock` and hands it
 import time
 from typing import Protocol
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 
 
 class Clock(Protocol):
@@ -29,6 +29,6 @@ class SystemClock:
         return time.monotonic() * 1000.0
 
 
-def read_clock(clock: Clock) -> Moment:
+def read_clock(clock: Clock) -> Timestamps:
     """Both readings at once."""
-    return Moment(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())
+    return Timestamps(now_ms=clock.now_ms(), monotonic_ms=clock.monotonic_ms())

@@ -12,7 +12,7 @@ COME_BACK_MS: Final = 3_600_000
 
 
 @dataclass(slots=True, init=False)
-class Moment:
+class Timestamps:
     """`now_ms` is Kafka's timestamp, `monotonic_ms` the clock that never steps.
 
     Not frozen, since one is made for every round.
@@ -26,7 +26,7 @@ class Moment:
         self.monotonic_ms = monotonic_ms
 
 
-def silent_since_ms(at: Moment, heard_ms: int, limit_ms: int) -> float:
+def silent_since_ms(at: Timestamps, heard_ms: int, limit_ms: int) -> float:
     """When the silence began, on the monotonic clock, of one last heard of before a start.
 
     Only wall time, `heard_ms`, tells that, and it may have been set since, or be a client's. So it

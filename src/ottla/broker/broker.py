@@ -15,7 +15,7 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.adoption.adoption_store import AdoptionStore
@@ -33,7 +33,7 @@ from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.throttled_clients import Pauses
+from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.startup.opening import (
     BrokerOptions,
     OpenedDirectories,
@@ -96,7 +96,7 @@ class Broker:
         self._dirty: list[Partition] = []
         self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
         self.background: Background | None = None
-        self.pauses = Pauses()
+        self.throttled_clients = ThrottledClients()
         self.quotas = ClientQuotas(
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
@@ -408,8 +408,8 @@ class Broker:
         answered = self.groups.take_answered()
         if self.background is not None and self.background.has_done:
             answered += self.background.take_done()
-        if self.pauses.heap:
-            answered += self.pauses.take_over(monotonic_ms)
+        if self.throttled_clients.heap:
+            answered += self.throttled_clients.take_over(monotonic_ms)
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
@@ -487,7 +487,7 @@ class Broker:
             self.groups.next_deadline_ms,
             self.transactions.next_deadline_ms,
             self.next_job_ms,
-            self.pauses.next_deadline_ms,
+            self.throttled_clients.next_deadline_ms,
         ]
         return min((one for one in deadlines if one is not None), default=None)
 
@@ -521,7 +521,7 @@ class Broker:
             due += [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
         return due
 
-    def run_due_jobs(self, at: Moment) -> None:
+    def run_due_jobs(self, at: Timestamps) -> None:
         """Ends the sessions of members and transactions that take too long, removes the files of
         deleted topics and segments, runs the jobs that are due, and moves partitions on."""
         if self.open_files.is_over:
@@ -580,19 +580,19 @@ class Broker:
         with suppress(ApiError):  # nobody waits for what is not served
             self._waiting.wake(self.topics.partition(*key))
 
-    def _write_checkpoints(self, _: Moment) -> None:
+    def _write_checkpoints(self, _: Timestamps) -> None:
         for directory in self.directories:
             if not directory.is_offline:
                 with suppress(StorageError):  # logged where the directory went offline
                     directory.checkpoint()
 
-    def _write_log_starts(self, _: Moment) -> None:
+    def _write_log_starts(self, _: Timestamps) -> None:
         for directory in self.directories:
             if not directory.is_offline:
                 with suppress(StorageError):
                     directory.checkpoint_log_starts()
 
-    def _expire_producers(self, at: Moment) -> None:
+    def _expire_producers(self, at: Timestamps) -> None:
         for directory in self.directories:
             for log in directory.logs.values():
                 log.producers.expire(at, self.config.producer_id_expiration_ms)

@@ -2,7 +2,7 @@
 
 A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
 only the partitions whose offsets moved; its answer names only partitions with records, an error, or
-a high watermark or log start offset that the client has not been told. Whoever finds no free slot
+a high watermark or log start offset that the client does not know. Whoever finds no free slot
 is answered in full, with the session id 0. A machine without clock or chance: both are handed in.
 Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
 """
@@ -30,7 +30,7 @@ KEPT_MS = 120_000
 """How long a session is safe from others when the slots are full, unused or just begun."""
 
 NOT_TOLD = -1
-"""A high watermark that no partition has, so that the next one is told."""
+"""A high watermark that no partition has, so that the next one is answered."""
 
 PartitionKey = tuple[str | Uuid | None, int]
 """A partition as its client names it: by the topic's name, or by its id from version 13 on."""
@@ -53,7 +53,7 @@ class SessionFetch:
 
 
 @dataclass(slots=True)
-class Told:
+class FetchSessionResponse:
     """The answer: the session to go on with, and the partitions to name."""
 
     session_id: int
@@ -61,12 +61,12 @@ class Told:
 
 
 class FetchContext(Protocol):
-    """One fetch at work: `partitions` are to be read, `tell` chooses what of it is answered."""
+    """One fetch at work: `partitions` are to be read, `respond` chooses what of it is answered."""
 
     @property
     def partitions(self) -> Sequence[PartitionQuery]: ...
 
-    def tell(self, result: FetchResult) -> Told:
+    def respond(self, result: FetchResult) -> FetchSessionResponse:
         """Raises `ApiError` when the session has gone on without this fetch."""
 
 
@@ -77,8 +77,8 @@ class SessionPartition(PartitionQuery):
     high_watermark: int = NOT_TOLD
     log_start_offset: int = -1
 
-    def tell(self, data: FetchData | ApiError) -> bool:
-        """Whether the client must hear of this; it then counts as told."""
+    def note(self, data: FetchData | ApiError) -> bool:
+        """Whether the client must hear of this; from now on the client knows it."""
         if isinstance(data, ApiError):
             self.high_watermark = NOT_TOLD
             return True
@@ -153,9 +153,9 @@ class SessionlessFetch:
     def __init__(self, partitions: Sequence[PartitionQuery]) -> None:
         self.partitions = partitions
 
-    def tell(self, result: FetchResult) -> Told:
+    def respond(self, result: FetchResult) -> FetchSessionResponse:
         pairs = list(zip(self.partitions, result.partitions, strict=True))
-        return Told(NO_SESSION, pairs)
+        return FetchSessionResponse(NO_SESSION, pairs)
 
 
 class FullFetch:
@@ -169,12 +169,12 @@ class FullFetch:
         self._now_ms = now_ms
         self.partitions = fetch.partitions
 
-    def tell(self, result: FetchResult) -> Told:
+    def respond(self, result: FetchResult) -> FetchSessionResponse:
         pairs = list(zip(self.partitions, result.partitions, strict=True))
         session_id = self._sessions.create(
             pairs, uses_topic_ids=self._uses_topic_ids, now_ms=self._now_ms
         )
-        return Told(session_id, pairs)
+        return FetchSessionResponse(session_id, pairs)
 
 
 class IncrementalFetch:
@@ -187,19 +187,19 @@ class IncrementalFetch:
         self._epoch = session.epoch
         self.partitions = list(session.partitions.values())
 
-    def tell(self, result: FetchResult) -> Told:
+    def respond(self, result: FetchResult) -> FetchSessionResponse:
         session = self._session
         if session.epoch != self._epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         pairs: list[Pair] = []
         is_in_turn = len(self.partitions) > 1
-        told = zip(self.partitions, result.partitions, strict=True)
-        for partition, data in in_turns(told) if is_in_turn else told:
-            if partition.tell(data):
+        results = zip(self.partitions, result.partitions, strict=True)
+        for partition, data in in_turns(results) if is_in_turn else results:
+            if partition.note(data):
                 pairs.append((partition, data))
                 if is_in_turn and _has_records(data):
                     session.move_to_end(partition)
-        return Told(session.id, pairs)
+        return FetchSessionResponse(session.id, pairs)
 
 
 class FetchSessions:
@@ -276,7 +276,7 @@ class FetchSessions:
         partitions = {}
         for wanted, data in in_turns(pairs):
             partition = _session_partition(wanted)
-            partition.tell(data)
+            partition.note(data)
             partitions[key_of(wanted)] = partition
         if not self._make_room(len(pairs), now_ms):
             return NO_SESSION

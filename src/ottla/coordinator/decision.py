@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
 
 
@@ -34,9 +34,9 @@ class CoordinatorRecord:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request that has waited; the ticket is the one that came with it."""
+    """The answer to a request that has waited; the pending_id is the one that came with it."""
 
-    ticket: Hashable
+    pending_id: Hashable
     answer: Answer
 
 
@@ -47,7 +47,7 @@ Deadlines = Mapping[Hashable, float | None]
 class Decision(NamedTuple, Generic[AnswerT]):
     """`key` chooses the partition of the internal topic: the id of the group or transaction.
 
-    `answer` is for the request at hand; `None` means that it comes later, under its ticket.
+    `answer` is for the request at hand; `None` means that it comes later, under its pending_id.
     `deadlines` and `group`, the group as the decision leaves it, take effect once the records are
     appended. `None` leaves the group as the records do.
     """
@@ -65,7 +65,7 @@ class Draft:
     """A decision in the making, at one moment."""
 
     key: str
-    at: Moment
+    at: Timestamps
     records: list[CoordinatorRecord] = field(default_factory=list)
     replies: dict[Hashable, Answer] = field(default_factory=dict)
     deadlines: dict[Hashable, float | None] = field(default_factory=dict)
@@ -73,10 +73,10 @@ class Draft:
     def record(self, key: Message, value: Message | None) -> None:
         self.records.append(CoordinatorRecord(key, value))
 
-    def reply(self, ticket: Hashable, answer: Answer) -> None:
-        """Answers a ticket; none is answered twice."""
-        assert ticket not in self.replies
-        self.replies[ticket] = answer
+    def reply(self, pending_id: Hashable, answer: Answer) -> None:
+        """Answers a pending_id; none is answered twice."""
+        assert pending_id not in self.replies
+        self.replies[pending_id] = answer
 
     def decide(
         self, answer: AnswerT | None = None, group: object | None = None
@@ -85,7 +85,7 @@ class Draft:
             key=self.key,
             records=tuple(self.records),
             answer=answer,
-            replies=tuple([Reply(ticket, one) for ticket, one in self.replies.items()]),
+            replies=tuple([Reply(pending_id, one) for pending_id, one in self.replies.items()]),
             deadlines=self.deadlines,
             group=group,
         )

@@ -17,7 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.timers import Due, TimerKey, Timers
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup
@@ -73,7 +73,7 @@ RETRY_MS = 500
 
 
 class GroupCoordinatorShard:
-    """`groups` is for looking at; tickets are the caller's, and hashable."""
+    """`groups` is for looking at; pending ids are the caller's, and hashable."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class GroupCoordinatorShard:
         if group.is_removed_by(key, value):
             self._remove(group)
 
-    def loaded(self, at: Moment) -> None:
+    def loaded(self, at: Timestamps) -> None:
         """Everything is replayed: the members have a session from now on to show up."""
         for group in list(self.groups.values()):
             draft = Draft(group.group_id, at)
@@ -192,7 +192,7 @@ class GroupCoordinatorShard:
         del self.groups[group.group_id]
 
     def refused(
-        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
+        self, decision: Decision[AnswerT], code: ErrorCode, at: Timestamps
     ) -> Decision[AnswerT]:
         """The decision in the place of one whose records could not be appended.
 
@@ -200,7 +200,7 @@ class GroupCoordinatorShard:
         """
         draft = Draft(decision.key, at)
         for reply in decision.replies:
-            draft.reply(reply.ticket, reply.answer.refused(code))
+            draft.reply(reply.pending_id, reply.answer.refused(code))
         for key in decision.deadlines:
             deadline_ms = self._timers.deadline(key)
             if deadline_ms is not None and deadline_ms <= at.monotonic_ms:
@@ -208,9 +208,9 @@ class GroupCoordinatorShard:
         group = self.groups.get(decision.key)
         known = waiting(group) if isinstance(group, ClassicGroup) else {}
         if isinstance(decision.group, ClassicGroup):
-            for ticket, blank in waiting(decision.group).items():
-                if ticket not in known:
-                    draft.reply(ticket, blank.refused(code))
+            for pending_id, blank in waiting(decision.group).items():
+                if pending_id not in known:
+                    draft.reply(pending_id, blank.refused(code))
         answer = None if decision.answer is None else decision.answer.refused(code)
         if not isinstance(group, ClassicGroup):
             return draft.decide(answer)
@@ -221,13 +221,15 @@ class GroupCoordinatorShard:
 
     # Members of classic groups
 
-    def join(self, request: JoinRequest, ticket: Hashable, at: Moment) -> Decision[JoinAnswer]:
+    def join(
+        self, request: JoinRequest, pending_id: Hashable, at: Timestamps
+    ) -> Decision[JoinAnswer]:
         """Enters a group, or joins it again; the answer comes when all others have joined."""
         draft = Draft(request.group_id, at)
         try:
             self._check_session(request)
             plan = Rebalance(self._group_to_join(request, draft), draft, self._config)
-            return plan.decide(plan.join(request, ticket, self._new_id))
+            return plan.decide(plan.join(request, pending_id, self._new_id))
         except ApiError as error:
             answer = JoinAnswer(error=error.code, member_id=request.member_id)
             return Draft(request.group_id, at).decide(answer)
@@ -252,16 +254,18 @@ class GroupCoordinatorShard:
             write_tombstones(group, draft)
         return ClassicGroup(request.group_id)
 
-    def sync(self, request: SyncRequest, ticket: Hashable, at: Moment) -> Decision[SyncAnswer]:
+    def sync(
+        self, request: SyncRequest, pending_id: Hashable, at: Timestamps
+    ) -> Decision[SyncAnswer]:
         """Fetches an assignment; the answer comes when the leader has made it."""
         draft = Draft(request.claim.group_id, at)
         try:
             plan = Rebalance(self._classic_group(request.claim.group_id), draft, self._config)
-            return plan.decide(plan.sync(request, ticket))
+            return plan.decide(plan.sync(request, pending_id))
         except ApiError as error:
             return draft.decide(SyncAnswer(error=error.code))
 
-    def heartbeat(self, claim: MemberClaim, at: Moment) -> Decision[Acknowledgement]:
+    def heartbeat(self, claim: MemberClaim, at: Timestamps) -> Decision[Acknowledgement]:
         draft = Draft(claim.group_id, at)
         try:
             plan = Rebalance(self._classic_group(claim.group_id), draft, self._config)
@@ -270,7 +274,7 @@ class GroupCoordinatorShard:
             return draft.decide(Acknowledgement(error=error.code))
 
     def leave(
-        self, group_id: str, leaving: tuple[Leaving, ...], at: Moment
+        self, group_id: str, leaving: tuple[Leaving, ...], at: Timestamps
     ) -> Decision[LeaveAnswer]:
         """Members of a consumer group do not leave in this way: each is unknown."""
         draft = Draft(group_id, at)
@@ -294,7 +298,7 @@ class GroupCoordinatorShard:
     # Members of consumer groups
 
     def consumer_heartbeat(
-        self, request: HeartbeatRequest, at: Moment
+        self, request: HeartbeatRequest, at: Timestamps
     ) -> Decision[HeartbeatAnswer]:
         """Enters, stays in or leaves a group."""
         draft = Draft(request.group_id, at)
@@ -331,7 +335,7 @@ class GroupCoordinatorShard:
 
     # Offsets
 
-    def commit(self, request: CommitRequest, at: Moment) -> Decision[PartitionErrors]:
+    def commit(self, request: CommitRequest, at: Timestamps) -> Decision[PartitionErrors]:
         group_id = request.claim.group_id
         draft = Draft(group_id, at)
         try:
@@ -353,7 +357,7 @@ class GroupCoordinatorShard:
         return self.offsets.fetch(claim.group_id, wanted)
 
     def delete_offsets(
-        self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
+        self, group_id: str, wanted: Iterable[TopicPartition], at: Timestamps
     ) -> Decision[PartitionErrors]:
         draft = Draft(group_id, at)
         try:
@@ -362,7 +366,7 @@ class GroupCoordinatorShard:
             return draft.decide(PartitionErrors(error=error.code))
         return draft.decide(PartitionErrors(partitions=errors))
 
-    def forget_topics(self, topics: Iterable[str], at: Moment) -> list[Decision[Answer]]:
+    def forget_topics(self, topics: Iterable[str], at: Timestamps) -> list[Decision[Answer]]:
         """The topics were deleted, and with them the offsets that any group has committed there."""
         gone = frozenset(topics)
         decisions: list[Decision[Answer]] = []
@@ -399,7 +403,7 @@ class GroupCoordinatorShard:
     def _group_ids(self) -> Iterable[str]:
         return dict.fromkeys((*self.groups, *self.offsets.group_ids()))
 
-    def delete_group(self, group_id: str, at: Moment) -> Decision[Acknowledgement]:
+    def delete_group(self, group_id: str, at: Timestamps) -> Decision[Acknowledgement]:
         draft = Draft(group_id, at)
         group = self.groups.get(group_id)
         try:
@@ -416,7 +420,7 @@ class GroupCoordinatorShard:
         """When `advance` will next have something to do, on the monotonic clock."""
         return self._timers.next_deadline_ms
 
-    def advance(self, at: Moment) -> Decision[Answer] | None:
+    def advance(self, at: Timestamps) -> Decision[Answer] | None:
         """The effect of time on one group; to be called until it returns `None`.
 
         One at a time, since each must be adopted before the next can be decided.
@@ -446,6 +450,6 @@ class GroupCoordinatorShard:
             self._membership.come_due(plan, key)
         return plan.decide()
 
-    def _set_expiry_timer(self, at: Moment) -> None:
+    def _set_expiry_timer(self, at: Timestamps) -> None:
         interval_ms = self._config.offsets_retention_check_interval_ms
         self._timers.set(TimerKey(Due.EXPIRY), at.monotonic_ms + interval_ms)

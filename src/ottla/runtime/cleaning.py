@@ -15,7 +15,7 @@ from functools import partial
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.runtime.interrupts import HeldInterrupts
@@ -165,7 +165,7 @@ class Cleaning:
         else:
             self._end(task, partial(cleaner.finish, task, result))
 
-    def _end(self, task: CleaningTask, ending: Callable[[Moment], None]) -> None:
+    def _end(self, task: CleaningTask, ending: Callable[[Timestamps], None]) -> None:
         with HeldInterrupts(), self._lock:
             self._running.pop(task, None)
             try:

@@ -45,7 +45,7 @@ class HostLimits:
             del self._counts[host]
 
 
-class LostClients:
+class AdvertisedAddressHint:
     """Tells those who found the broker from those who got lost on the way Metadata sent them.
 
     A host is remembered once a client on it has asked more than the first steps, or was told of.

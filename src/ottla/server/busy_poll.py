@@ -11,7 +11,7 @@ from os import sched_yield
 from time import perf_counter
 from typing import Final, Generic, TypeVar
 
-EAGER_S: Final = 100e-6
+BUSY_POLL_S: Final = 100e-6
 """How long to look; and how short a wait must have been for the next one to look."""
 
 PUNCTUAL_S: Final = 0.01
@@ -29,7 +29,7 @@ def sleep_towards(left_s: float) -> float:
     return left_s if left_s <= PUNCTUAL_S else left_s * (1 - LATENESS)
 
 
-class EagerWait(Generic[E]):
+class BusyPoll(Generic[E]):
     """`select` waits as `selectors.BaseSelector.select` does."""
 
     def __init__(
@@ -41,7 +41,7 @@ class EagerWait(Generic[E]):
         self._select = select
         self._now_s = now_s
         self._give_way = give_way
-        self._is_eager = False
+        self._is_busy = False
 
     def wait(self, timeout_s: Callable[[], float | None]) -> Sequence[E]:
         """Events, or none once the timeout is over.
@@ -50,13 +50,13 @@ class EagerWait(Generic[E]):
         """
         now_s, select = self._now_s, self._select
         started_s = now_s()
-        while self._is_eager:
+        while self._is_busy:
             events = select(0)
             if events:
                 return events
             self._give_way()
-            self._is_eager = now_s() - started_s < EAGER_S
+            self._is_busy = now_s() - started_s < BUSY_POLL_S
         started_s = now_s()
         events = select(timeout_s())
-        self._is_eager = bool(events) and now_s() - started_s < EAGER_S
+        self._is_busy = bool(events) and now_s() - started_s < BUSY_POLL_S
         return events

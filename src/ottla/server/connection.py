@@ -14,15 +14,15 @@ from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
-from ottla.server.request_context import Later, Peer
-from ottla.server.send_queue import Outbox
+from ottla.server.request_context import ClientAddress, PendingResponse
+from ottla.server.send_queue import SendQueue
 
 MAX_SEND_FILE_SIZE: Final = 1 << 30
 """What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
 
 
 class SocketSink:
-    """A socket as the outbox writes to it."""
+    """A socket as the send queue writes to it."""
 
     __slots__ = ("_descriptor", "send")
 
@@ -45,7 +45,7 @@ class Connection:
     """
 
     __slots__ = (
-        "_outbox",
+        "_send_queue",
         "_sink",
         "came_to",
         "frames",
@@ -76,11 +76,11 @@ class Connection:
         self.socket = peer
         self.peer_name = peer_name
         self.came_to = _host_and_port(peer.getsockname())
-        self.peer = Peer(advertised or self.came_to, host_of(peer_name))
+        self.peer = ClientAddress(advertised or self.came_to, host_of(peer_name))
         self.reader = FrameReader(max_request_size)
         self.frames: Iterator[memoryview] | None = None
         self.output = Output()
-        self.later: Later | None = None
+        self.later: PendingResponse | None = None
         self.has_metadata = False
         self.has_found_us = False
         self.is_muted = False
@@ -90,12 +90,12 @@ class Connection:
         self.is_touched = False
         self.interest = EVENT_READ
         self.last_active_ms = 0.0
-        self._outbox = Outbox()
+        self._send_queue = SendQueue()
         self._sink = SocketSink(peer)
 
     def advertise(self, advertised: Address | None) -> None:
         """Sends the client elsewhere from now on, or again to where it came."""
-        self.peer = Peer(advertised or self.came_to, self.peer.host)
+        self.peer = ClientAddress(advertised or self.came_to, self.peer.host)
 
     def receive(self) -> bool:
         """Takes in what has come; `False` when the client has hung up."""
@@ -115,10 +115,10 @@ class Connection:
         output = self.output
         if output.data:
             self.output = Output()
-            if not self._outbox and not output.slices:
+            if not self._send_queue and not output.slices:
                 return self._send_at_once(output.data)
-            self._outbox.add(output.data, output.slices)
-        return self._outbox.send(self._sink)
+            self._send_queue.add(output.data, output.slices)
+        return self._send_queue.send(self._sink)
 
     def _send_at_once(self, data: bytearray) -> bool:
         """Small answers to a reader that keeps up need no queue."""
@@ -128,7 +128,7 @@ class Connection:
             sent = 0
         if sent == len(data):
             return True
-        self._outbox.add(data[sent:], [])
+        self._send_queue.add(data[sent:], [])
         return False
 
     @property
@@ -139,7 +139,7 @@ class Connection:
     @property
     def wanted_interest(self) -> int:
         """What to wait for: never for more requests while answers are not taken."""
-        if self._outbox:
+        if self._send_queue:
             return EVENT_WRITE
         if self.is_muted or self.is_starved or (self.frames is not None and self.later is None):
             return 0
@@ -154,7 +154,7 @@ class Connection:
         self.is_closed = True
         self.frames = None
         self.later = None
-        self._outbox.clear()
+        self._send_queue.clear()
         self.socket.close()
 
 

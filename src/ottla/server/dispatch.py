@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
@@ -19,7 +19,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, Api
-from ottla.server.request_context import Call, Handler, Later, Peer
+from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
 from ottla.server.turns import LongAnswer, LongRequests
 
 SHORT_SIZE: Final = 1024
@@ -57,19 +57,21 @@ class Dispatcher:
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
-        self._call = Call(broker)
+        self._call = RequestContext(broker)
         self._call.can_be_long = long_requests is not None
         self._long_requests = long_requests
         self._scout = Scout(MAX_SHORT_ELEMENTS)
 
-    def set_time(self, at: Moment) -> None:
+    def set_time(self, at: Timestamps) -> None:
         """One reading of the clocks serves a whole round."""
         self._call.at = at
         if self._broker.quotas.is_active is not self._is_metering:
             self._is_metering = self._broker.quotas.is_active
             self._routes.clear()
 
-    def dispatch(self, frame: Buffer, peer: Peer, output: Output) -> Later | None:
+    def dispatch(
+        self, frame: Buffer, peer: ClientAddress, output: Output
+    ) -> PendingResponse | None:
         """Answers one request into `output`, or returns what its answer waits for.
 
         Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
@@ -81,11 +83,11 @@ class Dispatcher:
         route = self._routes.get((header.api_key, api_version))
         if route is None:
             route, header = self._find_route(header)
-        call = self._call
-        call.api_version = api_version
-        call.client_id = header.client_id
-        call.client_host = peer.host
-        call.address = peer.address
+        context = self._call
+        context.api_version = api_version
+        context.client_id = header.client_id
+        context.client_host = peer.host
+        context.address = peer.address
         try:
             if len(frame) <= SHORT_SIZE or self._long_requests is None:
                 request, _ = route.read(frame, position)
@@ -94,34 +96,34 @@ class Dispatcher:
                 request, _ = route.read(frame, position, self._scout)
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()  # what a client has sent before, it must be able to read
-            answer = route.handle(request, call)
+            answer = route.handle(request, context)
         except TurnsNeededError:
             return self._answer_in_turns(route, header, frame, position, peer)
         if answer is None:
             return None
-        if isinstance(answer, Later):
+        if isinstance(answer, PendingResponse):
             return self._begin(answer, header, output)
         encode_response(header, answer, output)
         return None
 
     def _answer_in_turns(
-        self, route: Route, header: RequestHeader, frame: Buffer, position: int, peer: Peer
+        self, route: Route, header: RequestHeader, frame: Buffer, position: int, peer: ClientAddress
     ) -> LongAnswer:
         """Begins again with what turned out to be long, as soon as it has its turn."""
         assert self._long_requests is not None
-        call = Call(self._broker)
-        call.api_version = self._call.api_version
-        call.client_id = header.client_id
-        call.client_host = peer.host
-        call.address = peer.address
+        context = RequestContext(self._broker)
+        context.api_version = self._call.api_version
+        context.client_id = header.client_id
+        context.client_host = peer.host
+        context.address = peer.address
 
-        def work(output: Output) -> Later | None:
+        def work(output: Output) -> PendingResponse | None:
             request, _ = route.read(frame, position, output.turn)
-            call.at = self._call.at
+            context.at = self._call.at
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()
-            answer = route.handle(request, call)
-            if isinstance(answer, Later):
+            answer = route.handle(request, context)
+            if isinstance(answer, PendingResponse):
                 return self._begin(answer, header, output)
             if answer is not None:
                 encode_response(header, answer, output)
@@ -129,7 +131,7 @@ class Dispatcher:
 
         return self._long_requests.add(work, len(frame))
 
-    def finish(self, later: Later, output: Output) -> Later | None:
+    def finish(self, later: PendingResponse, output: Output) -> PendingResponse | None:
         """Encodes an answer that had to wait, or returns what it waits for now."""
         if isinstance(later, LongAnswer):
             return later.deliver(output)
@@ -139,13 +141,15 @@ class Dispatcher:
         header = later.header
         assert header is not None
         answer = later.finish()
-        if isinstance(answer, Later):
+        if isinstance(answer, PendingResponse):
             return self._begin(answer, header, output)
         if answer is not None:
             encode_response(header, answer, output)
         return None
 
-    def _begin(self, later: Later, header: RequestHeader, output: Output) -> Later:
+    def _begin(
+        self, later: PendingResponse, header: RequestHeader, output: Output
+    ) -> PendingResponse:
         later.header = header
         if later.response is not None:
             encode_response(header, later.response, output)
@@ -179,8 +183,8 @@ class _UnsupportedApiVersions(Route):
         self.looks_into_logs = False
 
 
-def _answer_unsupported(_: None, call: Call) -> Message:
-    return handler_of(ApiKey.API_VERSIONS)(None, call)  # type: ignore[return-value]
+def _answer_unsupported(_: None, context: RequestContext) -> Message:
+    return handler_of(ApiKey.API_VERSIONS)(None, context)  # type: ignore[return-value]
 
 
 UNSUPPORTED_API_VERSIONS = _UnsupportedApiVersions()

@@ -22,17 +22,17 @@ from time import perf_counter
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
 from ottla.base.open_files import descriptor_limit, max_connections
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
-from ottla.server.arrivals import FIRST_STEPS, HostLimits, LostClients
+from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, HostLimits
 from ottla.server.background import BackgroundThread
-from ottla.server.busy_poll import EagerWait, sleep_towards
+from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection, host_of
 from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Later
+from ottla.server.request_context import PendingResponse
 from ottla.server.request_memory import RequestMemory
 from ottla.server.send_queue import TruncatedFileError
 from ottla.server.turns import LongRequest, LongRequests
@@ -54,7 +54,7 @@ QUIET_MS = 100.0
 
 
 class Server:
-    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call.
+    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may context.
 
     `upkeep`: what the process has to do when no client waits; whether it is due, and how.
     """
@@ -86,7 +86,7 @@ class Server:
         self._connection_share = max_connections()
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._host_limits = HostLimits(broker.config)
-        self._lost_clients = LostClients()
+        self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
         self._holding: dict[object, Connection] = {}
@@ -165,7 +165,7 @@ class Server:
         Everything but the waiting happens under the lock.
         """
         select = self._selector.select
-        waiting = EagerWait(select)
+        waiting = BusyPoll(select)
         try:
             with self._lock:
                 self._round(())  # the clock begins to run for the broker's jobs
@@ -330,11 +330,11 @@ class Server:
         api_key = frame[0] << 8 | frame[1]
         if api_key not in FIRST_STEPS:
             connection.has_found_us = True
-            self._lost_clients.found_us(connection.peer.host)
+            self._address_hint.found_us(connection.peer.host)
         elif api_key == ApiKey.METADATA:
             connection.has_metadata = True
 
-    def _settle(self, at: Moment) -> None:
+    def _settle(self, at: Timestamps) -> None:
         """Makes the round's appends readable, answers those who waited for them, and sends."""
         broker = self._broker
         broker.run_due_jobs(at)
@@ -346,8 +346,8 @@ class Server:
             answered = broker.take_answered(at.monotonic_ms)
             if not answered:
                 break
-            for ticket in answered:
-                self._answer(ticket)
+            for pending_id in answered:
+                self._answer(pending_id)
         for connection in self._take_touched():
             self._flush(connection)
         if self._memory.waiting:
@@ -359,8 +359,8 @@ class Server:
         for connection in self._take_touched():
             self._close(connection)
 
-    def _answer(self, ticket: object) -> None:
-        connection = self._holding.pop(ticket, None)
+    def _answer(self, pending_id: object) -> None:
+        connection = self._holding.pop(pending_id, None)
         if connection is None or connection.later is None:
             return
         over, connection.later = connection.later, None
@@ -376,9 +376,9 @@ class Server:
             return
         self._process(connection)
 
-    def _hold(self, connection: Connection, later: Later) -> None:
+    def _hold(self, connection: Connection, later: PendingResponse) -> None:
         connection.later = later
-        self._holding[later.ticket] = connection
+        self._holding[later.pending_id] = connection
 
     def _flush(self, connection: Connection) -> None:
         if connection.is_closed:
@@ -543,11 +543,11 @@ class Server:
         if connection.interest:
             self._selector.unregister(connection.socket)
         if connection.later is not None:
-            self._holding.pop(connection.later.ticket, None)
-            if isinstance(connection.later.ticket, LongRequest):
-                self._long_requests.remove(connection.later.ticket)
+            self._holding.pop(connection.later.pending_id, None)
+            if isinstance(connection.later.pending_id, LongRequest):
+                self._long_requests.remove(connection.later.pending_id)
             else:
-                self._broker.cancel(connection.later.ticket)
+                self._broker.cancel(connection.later.pending_id)
         connection.close()
         self._memory.forget(connection)
         self._connections.discard(connection)
@@ -559,7 +559,7 @@ class Server:
 
     def _hint_at_address(self, connection: Connection) -> None:
         peer = connection.peer
-        hint = self._lost_clients.hint(peer.host, connection.came_to, peer.address)
+        hint = self._address_hint.hint(peer.host, connection.came_to, peer.address)
         if hint is not None:
             logger.warning("%s", hint)
 

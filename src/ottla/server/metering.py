@@ -10,22 +10,22 @@ Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ClientRequestQuotaManager
 
 from collections.abc import Callable
 
-from ottla.broker.quotas.throttled_clients import Pause
+from ottla.broker.quotas.throttled_clients import ThrottledClient
 from ottla.codec.primitives import records_size
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
-from ottla.server.request_context import Call, Handler, Later
+from ottla.server.request_context import Handler, PendingResponse, RequestContext
 
 MonotonicMs = Callable[[], float]
 
 
-class Held(Later):
+class Held(PendingResponse):
     """An answer that goes now, `None` for none at all; the client's next request waits."""
 
     __slots__ = ("response",)
 
-    def __init__(self, pause: Pause, response: Message | None) -> None:
+    def __init__(self, pause: ThrottledClient, response: Message | None) -> None:
         super().__init__(pause, _nothing)
         self.response = response
 
@@ -33,18 +33,18 @@ class Held(Later):
         """The time is over; all was said before."""
 
 
-class MeteredLater(Later):
+class MeteredResponse(PendingResponse):
     """An answer that comes later and is measured when it does."""
 
     __slots__ = ("_inner", "_meter")
 
-    def __init__(self, inner: Later, meter: "Meter") -> None:
-        super().__init__(inner.ticket, _nothing)
+    def __init__(self, inner: PendingResponse, meter: "Meter") -> None:
+        super().__init__(inner.pending_id, _nothing)
         self.takes_long = inner.takes_long
         self._inner = inner
         self._meter = meter
 
-    def finish(self) -> Message | Later | None:
+    def finish(self) -> Message | PendingResponse | None:
         self._meter.resume()
         return self._meter.answered(self._inner.finish())
 
@@ -52,11 +52,13 @@ class MeteredLater(Later):
 class Meter:
     """Measures one request of a client."""
 
-    __slots__ = ("_busy_ms", "_call", "_client_id", "_clock", "_produced_size", "_started_ms")
+    __slots__ = ("_busy_ms", "_client_id", "_clock", "_context", "_produced_size", "_started_ms")
 
-    def __init__(self, call: Call, clock: MonotonicMs, produced_size: int | None) -> None:
-        self._call = call
-        self._client_id = call.client_id or ""  # the call is soon another one's
+    def __init__(
+        self, context: RequestContext, clock: MonotonicMs, produced_size: int | None
+    ) -> None:
+        self._context = context
+        self._client_id = context.client_id or ""  # the call is soon another one's
         self._clock = clock
         self._produced_size = produced_size
         self._busy_ms = 0.0
@@ -65,21 +67,25 @@ class Meter:
     def resume(self) -> None:
         self._started_ms = self._clock()
 
-    def answered(self, answer: Message | Later | None) -> Message | Later | None:
+    def answered(
+        self, answer: Message | PendingResponse | None
+    ) -> Message | PendingResponse | None:
         """The answer, and what the client has to wait for behind it."""
         self._busy_ms += self._clock() - self._started_ms
-        if isinstance(answer, Later):
-            return MeteredLater(answer, self)
+        if isinstance(answer, PendingResponse):
+            return MeteredResponse(answer, self)
         throttle_ms = self._throttle_ms(answer)
         if throttle_ms <= 0:
             return answer
         if answer is not None and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = throttle_ms
-        call = self._call
-        return Held(call.broker.pauses.add(call.at.monotonic_ms + throttle_ms), answer)
+        context = self._context
+        return Held(
+            context.broker.throttled_clients.add(context.at.monotonic_ms + throttle_ms), answer
+        )
 
     def _throttle_ms(self, answer: Message | None) -> int:
-        quotas, now_ms = self._call.broker.quotas, self._call.at.monotonic_ms
+        quotas, now_ms = self._context.broker.quotas, self._context.at.monotonic_ms
         throttle_ms = quotas.kept_busy(self._client_id, self._busy_ms, now_ms)
         if self._produced_size is not None:
             produced = quotas.produced(self._client_id, self._produced_size, now_ms)
@@ -97,14 +103,14 @@ def _nothing(_: object) -> Message:
 def metered(handle: Handler, clock: MonotonicMs) -> Handler:
     """A handler that does the same, under quotas."""
 
-    def measure(request: Message, call: Call) -> Message | Later | None:
+    def measure(request: Message, context: RequestContext) -> Message | PendingResponse | None:
         size = produced_size(request) if isinstance(request, ProduceRequest) else None
-        meter = Meter(call, clock, size)
+        meter = Meter(context, clock, size)
         if isinstance(request, FetchRequest):
-            max_size = call.broker.quotas.max_fetch_size(call.client_id or "")
+            max_size = context.broker.quotas.max_fetch_size(context.client_id or "")
             if max_size is not None:
                 request.max_bytes = min(request.max_bytes, max_size)
-        return meter.answered(handle(request, call))
+        return meter.answered(handle(request, context))
 
     return measure
 

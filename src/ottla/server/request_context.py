@@ -6,7 +6,7 @@ Kafka's counterpart: `RequestContext`.
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.broker.waiting import Waiting
@@ -16,14 +16,14 @@ from ottla.protocol.headers import RequestHeader
 ResultT = TypeVar("ResultT")
 
 
-class Peer(NamedTuple):
+class ClientAddress(NamedTuple):
     """The two ends of a client's connection: where it is sent back to, and its own host."""
 
     address: tuple[str, int]
     host: str
 
 
-class Call:
+class RequestContext:
     """One request at work. `address` is where this client is sent back to.
 
     `can_be_long`: what would take long may still ask for turns.
@@ -45,7 +45,7 @@ class Call:
         self.api_version = 0
         self.client_host = ""
         self.client_id: str | None = None
-        self.at = Moment(now_ms=0, monotonic_ms=0.0)
+        self.at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self.can_be_long = False
 
     def may_take_long(self) -> None:
@@ -54,39 +54,39 @@ class Call:
             raise TurnsNeededError
 
 
-class Later:
-    """An answer that is not known yet: `ticket` is what the broker will hand back.
+class PendingResponse:
+    """An answer that is not known yet: `pending_id` is what the broker will hand back.
 
     The connection is held until then. `response` is one that goes before that all the same.
-    `takes_long`: what makes the response of the ticket is to have turns.
+    `takes_long`: what makes the response of the pending_id is to have turns.
     """
 
-    __slots__ = ("_respond", "header", "takes_long", "ticket")
+    __slots__ = ("_respond", "header", "pending_id", "takes_long")
 
     response: Message | None = None
 
     def __init__(
-        self, ticket: Waiting[ResultT], respond: Callable[[ResultT], Message | None]
+        self, pending_id: Waiting[ResultT], respond: Callable[[ResultT], Message | None]
     ) -> None:
-        self.ticket: Waiting[Any] = ticket
+        self.pending_id: Waiting[Any] = pending_id
         self._respond: Callable[[Any], Message | None] = respond
         self.header: RequestHeader | None = None
         self.takes_long = False
 
-    def finish(self) -> "Message | Later | None":
-        """What a handler returns, when the ticket has come back."""
-        assert self.ticket.result is not None, "the broker hands back only what is over"
-        return self._respond(self.ticket.result)
+    def finish(self) -> "Message | PendingResponse | None":
+        """What a handler returns, when the pending_id has come back."""
+        assert self.pending_id.result is not None, "the broker hands back only what is over"
+        return self._respond(self.pending_id.result)
 
 
 def respond(
     answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
-) -> Message | Later:
+) -> Message | PendingResponse:
     """The response to an answer, now or when it comes."""
     if isinstance(answer, Waiting):
-        return Later(answer, make_response)
+        return PendingResponse(answer, make_response)
     return make_response(answer)
 
 
-Handler = Callable[[Any, Call], Message | Later | None]
-"""`handle(request, call)`: the response, a promise of one, or none at all (acks=0)."""
+Handler = Callable[[Any, RequestContext], Message | PendingResponse | None]
+"""`handle(request, context)`: the response, a promise of one, or none at all (acks=0)."""

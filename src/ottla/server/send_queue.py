@@ -14,7 +14,7 @@ INLINE_SIZE: Final = 32 * 1024
 
 
 class Sink(Protocol):
-    """A socket as the outbox sees it. Both calls raise `BlockingIOError` when it is full."""
+    """A socket as the send queue sees it. Both calls raise `BlockingIOError` when it is full."""
 
     def send(self, data: memoryview) -> int:
         """Sends some of the bytes; returns how many."""
@@ -27,7 +27,7 @@ class TruncatedFileError(Exception):
     """A file is shorter than the answer that quotes it: the connection cannot go on."""
 
 
-class Outbox:
+class SendQueue:
     """A queue of bytes and file slices; `size` is what it holds in memory."""
 
     __slots__ = ("_chunks", "_inline_size", "_sent", "size")

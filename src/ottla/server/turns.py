@@ -20,7 +20,7 @@ from ottla.base.turns import CURRENT, Turn
 from ottla.broker.waiting import Waiting
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message
-from ottla.server.request_context import Later
+from ottla.server.request_context import PendingResponse
 
 SLICE_S: Final = 0.002
 """How long a request runs before others have their turn."""
@@ -66,7 +66,7 @@ class LongRequest(Waiting[bool]):
 
     def __init__(
         self,
-        work: Callable[[Output], Later | None],
+        work: Callable[[Output], PendingResponse | None],
         frame_size: int,
         now_s: Callable[[], float],
         on_return: Callable[["LongRequest"], None],
@@ -80,12 +80,12 @@ class LongRequest(Waiting[bool]):
         self.turn.come_back = self._come_back
         self.output = Output()
         self.output.turn = self.turn
-        self.later: Later | None = None
+        self.later: PendingResponse | None = None
         self.error: BaseException | None = None
         self.is_over = False
         self.is_away = False
         self._on_return = on_return
-        self._work: Callable[[Output], Later | None] | None = work
+        self._work: Callable[[Output], PendingResponse | None] | None = work
         self._is_begun = False
         self._is_cancelled = False
         self._is_running = False
@@ -169,7 +169,7 @@ class LongRequest(Waiting[bool]):
             raise CancelledError
 
 
-class LongAnswer(Later):
+class LongAnswer(PendingResponse):
     """The answer to a long request, which holds its connection until then."""
 
     __slots__ = ("request",)
@@ -178,7 +178,7 @@ class LongAnswer(Later):
         super().__init__(request, _nothing)
         self.request = request
 
-    def deliver(self, output: Output) -> Later | None:
+    def deliver(self, output: Output) -> PendingResponse | None:
         """Hands the answer over, or what it waits for now; raises what the request has raised."""
         request = self.request
         error, request.error = request.error, None
@@ -212,7 +212,7 @@ class LongRequests:
         self._weight = 0
         self.has_work = False
 
-    def add(self, work: Callable[[Output], Later | None], frame_size: int) -> LongAnswer:
+    def add(self, work: Callable[[Output], PendingResponse | None], frame_size: int) -> LongAnswer:
         request = LongRequest(work, frame_size, self._now_s, self._return)
         self._waiting.append(request)
         self.has_work = True

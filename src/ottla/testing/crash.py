@@ -38,7 +38,7 @@ class CrashMode(Enum):
     """The power fails, and a seed decides what had reached the disk on its own."""
 
 
-class Fate(Enum):
+class StartupAction(Enum):
     """What becomes of one unsynced write."""
 
     WHOLE = auto()
@@ -108,7 +108,9 @@ def _kept_changes(journal: list[EntryChange], random: Random) -> list[EntryChang
 def torn_content(node: FileNode, random: Random) -> bytearray:
     """A file after a power failure: each unsynced write with a fate of its own."""
     content = bytearray(node.durable)
-    fates = random.choice(((Fate.WHOLE,), (Fate.LOST,), tuple(Fate), tuple(Fate)))
+    fates = random.choice(
+        ((StartupAction.WHOLE,), (StartupAction.LOST,), tuple(StartupAction), tuple(StartupAction))
+    )
     resize_is_lost = False
     for change in node.pending:
         if change.standing is Standing.SYNCED:
@@ -117,7 +119,7 @@ def torn_content(node: FileNode, random: Random) -> bytearray:
             # A new size is journalled, and so are the blocks that later writes were given.
             continue
         elif isinstance(change, Resize):
-            resize_is_lost = random.choice(fates) is Fate.LOST
+            resize_is_lost = random.choice(fates) is StartupAction.LOST
             if not resize_is_lost:
                 change.apply(content)
         else:
@@ -125,26 +127,26 @@ def torn_content(node: FileNode, random: Random) -> bytearray:
     return content
 
 
-def tear(content: bytearray, write: Write, fate: Fate, random: Random) -> None:
+def tear(content: bytearray, write: Write, fate: StartupAction, random: Random) -> None:
     """Applies as much of a write as its fate lets reach the disk."""
     size = len(write.data)
     match fate:
-        case Fate.WHOLE:
+        case StartupAction.WHOLE:
             write.apply(content)
-        case Fate.LOST:
+        case StartupAction.LOST:
             pass
-        case Fate.PREFIX:
+        case StartupAction.PREFIX:
             if random.random() < 0.5:
                 _extend(content, write, random)
             overwrite(content, write.position, write.data[: random.randrange(size + 1)])
-        case Fate.HOLES:
+        case StartupAction.HOLES:
             _extend(content, write, random)
             pieces = _sectors(write)
             missing = set(random.sample(pieces, random.randint(1, len(pieces)))) if pieces else ()
             for start, end in pieces:
                 if (start, end) not in missing:
                     overwrite(content, write.position + start, write.data[start:end])
-        case Fate.SIZE_ONLY:
+        case StartupAction.SIZE_ONLY:
             _extend(content, write, random)
 
 

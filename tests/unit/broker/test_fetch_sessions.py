@@ -69,12 +69,12 @@ def begin(sessions: FetchSessions, count: int = 2, now_ms: float = 0) -> int:
     """A session of so many partitions."""
     wanted = [partition(index) for index in range(count)]
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, *wanted), now_ms)
-    return context.tell(quiet(context)).session_id
+    return context.respond(quiet(context)).session_id
 
 
 def go_on(sessions: FetchSessions, session_id: int, epoch: int, now_ms: float = 0) -> None:
     context = sessions.begin(fetch(session_id, epoch), now_ms)
-    context.tell(quiet(context))
+    context.respond(quiet(context))
 
 
 def refused(sessions: FetchSessions, wanted: SessionFetch) -> ErrorCode:
@@ -95,7 +95,7 @@ def test_a_full_fetch_begins_a_session_and_is_told_everything() -> None:
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, partition(0), partition(1)), 0)
     assert isinstance(context, FullFetch)
     assert len(sessions) == 0, "until it has been answered"
-    told = context.tell(quiet(context))
+    told = context.respond(quiet(context))
     assert told.session_id == 100
     assert indexes(told.pairs) == [0, 1]
     assert (len(sessions), sessions.partition_count) == (1, 2)
@@ -105,7 +105,7 @@ def test_a_final_fetch_is_told_everything_and_begins_none() -> None:
     sessions = sessions_of()
     context = sessions.begin(fetch(NO_SESSION, FINAL_EPOCH, partition(0)), 0)
     assert isinstance(context, SessionlessFetch)
-    told = context.tell(quiet(context))
+    told = context.respond(quiet(context))
     assert (told.session_id, indexes(told.pairs)) == (NO_SESSION, [0])
     assert len(sessions) == 0
 
@@ -120,7 +120,7 @@ def test_a_full_fetch_ends_the_session_that_it_names(epoch: int) -> None:
 
 def test_a_full_fetch_that_names_an_unknown_session_is_served() -> None:
     context = sessions_of().begin(fetch(55, INITIAL_EPOCH, partition(0)), 0)
-    assert context.tell(quiet(context)).session_id == 100
+    assert context.respond(quiet(context)).session_id == 100
 
 
 def test_an_id_that_is_taken_is_counted_on_from() -> None:
@@ -145,7 +145,7 @@ def test_partitions_are_added_and_forgotten() -> None:
     wanted = fetch(session_id, 1, partition(2), forgotten=(("t", 0), ("never known", 0)))
     context = sessions.begin(wanted, 0)
     assert [one.index for one in context.partitions] == [1, 2]
-    assert indexes(context.tell(quiet(context)).pairs) == [2], "of which nothing was told yet"
+    assert indexes(context.respond(quiet(context)).pairs) == [2], "of which nothing was told yet"
 
 
 def test_what_has_not_changed_is_not_told() -> None:
@@ -153,7 +153,7 @@ def test_what_has_not_changed_is_not_told() -> None:
     session_id = begin(sessions)
     for epoch in (1, 2):
         context = sessions.begin(fetch(session_id, epoch), 0)
-        told = context.tell(result(data(), data(NO_RECORDS)))
+        told = context.respond(result(data(), data(NO_RECORDS)))
         assert (told.session_id, told.pairs) == (session_id, [])
 
 
@@ -162,7 +162,7 @@ def test_records_a_new_high_watermark_and_a_new_start_are_told(change: FetchData
     sessions = sessions_of()
     session_id = begin(sessions)
     context = sessions.begin(fetch(session_id, 1), 0)
-    assert indexes(context.tell(result(data(), change)).pairs) == [1]
+    assert indexes(context.respond(result(data(), change)).pairs) == [1]
 
 
 def test_a_change_is_told_once() -> None:
@@ -170,7 +170,7 @@ def test_a_change_is_told_once() -> None:
     session_id = begin(sessions)
     for epoch, wanted in ((1, [0, 1]), (2, [])):
         context = sessions.begin(fetch(session_id, epoch), 0)
-        told = context.tell(result(data(end=8), data(start=1)))
+        told = context.respond(result(data(end=8), data(start=1)))
         assert indexes(told.pairs) == wanted
 
 
@@ -185,22 +185,22 @@ def test_an_error_is_told_each_time_and_so_is_its_end() -> None:
         (4, data(), []),
     ):
         context = sessions.begin(fetch(session_id, epoch), 0)
-        assert indexes(context.tell(result(read, data())).pairs) == wanted
+        assert indexes(context.respond(result(read, data())).pairs) == wanted
 
 
 def test_a_partition_with_an_error_in_the_full_fetch_is_told_when_it_is_well() -> None:
     sessions = sessions_of()
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, partition(0)), 0)
-    told = context.tell(result(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+    told = context.respond(result(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
     context = sessions.begin(fetch(told.session_id, 1), 0)
-    assert indexes(context.tell(result(data())).pairs) == [0]
+    assert indexes(context.respond(result(data())).pairs) == [0]
 
 
 def test_whoever_got_records_is_read_last_next_time() -> None:
     sessions = sessions_of()
     session_id = begin(sessions, 3)
     context = sessions.begin(fetch(session_id, 1), 0)
-    context.tell(result(data(RECORDS), data(end=9), data(RECORDS)))
+    context.respond(result(data(RECORDS), data(end=9), data(RECORDS)))
     context = sessions.begin(fetch(session_id, 2), 0)
     assert [one.index for one in context.partitions] == [1, 0, 2]
 
@@ -210,7 +210,7 @@ def test_a_session_whose_partitions_are_all_forgotten_ends() -> None:
     session_id = begin(sessions, 1)
     context = sessions.begin(fetch(session_id, 1, forgotten=(("t", 0),)), 0)
     assert isinstance(context, SessionlessFetch)
-    told = context.tell(quiet(context))
+    told = context.respond(quiet(context))
     assert (told.session_id, told.pairs, len(sessions)) == (NO_SESSION, [], 0)
 
 
@@ -239,7 +239,7 @@ def test_names_and_ids_of_topics_do_not_mix_in_a_session() -> None:
     by_name = begin(sessions)
     wanted = partition(0, topic_id=TOPIC_ID)
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, wanted, uses_topic_ids=True), 0)
-    by_id = context.tell(quiet(context)).session_id
+    by_id = context.respond(quiet(context)).session_id
     for refusal in (fetch(by_name, 1, uses_topic_ids=True), fetch(by_id, 1)):
         assert refused(sessions, refusal) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     forgetting = fetch(by_id, 1, forgotten=((TOPIC_ID, 0),), uses_topic_ids=True)
@@ -252,7 +252,7 @@ def test_an_answer_that_comes_after_the_next_fetch_of_its_session_is_refused() -
     late = sessions.begin(fetch(session_id, 1), 0)
     go_on(sessions, session_id, 2)
     with pytest.raises(ApiError) as caught:
-        late.tell(quiet(late))
+        late.respond(quiet(late))
     assert caught.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
@@ -261,7 +261,7 @@ def test_an_answer_of_a_session_that_has_ended_still_comes() -> None:
     session_id = begin(sessions)
     late = sessions.begin(fetch(session_id, 1), 0)
     sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
-    assert late.tell(quiet(late)).session_id == session_id
+    assert late.respond(quiet(late)).session_id == session_id
 
 
 def test_epochs_go_on_from_one_after_the_largest() -> None:
@@ -315,7 +315,7 @@ def told(sessions: FetchSessions, count: int, now_ms: float) -> int:
     """The id of a session of so many partitions, which only their number limits."""
     wanted = [partition(index) for index in range(count)]
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, *wanted), now_ms)
-    return context.tell(result(*[data() for _ in wanted])).session_id
+    return context.respond(result(*[data() for _ in wanted])).session_id
 
 
 def test_sessions_are_bounded_by_their_partitions_together() -> None:

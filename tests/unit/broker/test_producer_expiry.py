@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.files import FileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
@@ -26,7 +26,7 @@ def broker_with_producer(
 
 
 def producers_after(broker: Broker, elapsed_ms: int, *, fast_ms: int = 0) -> list[int]:
-    broker.run_due_jobs(Moment(now_ms=NOW_MS + elapsed_ms + fast_ms, monotonic_ms=elapsed_ms))
+    broker.run_due_jobs(Timestamps(now_ms=NOW_MS + elapsed_ms + fast_ms, monotonic_ms=elapsed_ms))
     return list(broker.topics.partition("t", 0).log.producers.entries)
 
 

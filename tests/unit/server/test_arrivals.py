@@ -1,7 +1,7 @@
 """Who is let in, and who is told of as lost."""
 
 from ottla.config.broker import broker_config
-from ottla.server.arrivals import REMEMBERED_HOSTS, HostLimits, LostClients
+from ottla.server.arrivals import REMEMBERED_HOSTS, AdvertisedAddressHint, HostLimits
 
 HERE, ELSEWHERE = ("10.0.0.1", 9092), ("broker.example", 9093)
 
@@ -22,21 +22,21 @@ def test_nothing_is_kept_of_hosts_that_have_gone() -> None:
 
 
 def test_a_host_is_told_of_once() -> None:
-    lost = LostClients()
+    lost = AdvertisedAddressHint()
     assert "broker.example:9093" in (lost.hint("h", HERE, ELSEWHERE) or "")
     assert lost.hint("h", HERE, ELSEWHERE) is None
     assert lost.hint("another", HERE, HERE) is not None, "behind a translated address"
 
 
 def test_a_host_that_has_found_us_and_one_on_the_same_machine_are_not_lost() -> None:
-    lost = LostClients()
+    lost = AdvertisedAddressHint()
     lost.found_us("h")
     assert lost.hint("h", HERE, ELSEWHERE) is None
     assert lost.hint(HERE[0], HERE, HERE) is None
 
 
 def test_only_so_many_hosts_are_remembered() -> None:
-    lost = LostClients()
+    lost = AdvertisedAddressHint()
     for number in range(2 * REMEMBERED_HOSTS):
         lost.found_us(str(number))
     assert len(lost._known_hosts) == REMEMBERED_HOSTS

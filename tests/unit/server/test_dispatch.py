@@ -53,7 +53,7 @@ def test_no_request_that_can_be_read_makes_a_handler_fail(
             assert key == ApiKey.PRODUCE, "only a failed produce without acks may close"
             continue
         if later is not None:
-            broker.cancel(later.ticket)
+            broker.cancel(later.pending_id)
         elif output.data:
             asker.decode(request, version, output)
 
@@ -74,7 +74,7 @@ def test_random_bytes_are_a_protocol_error_or_a_request(
         finally:
             broker.write_out()
         if later is not None:
-            broker.cancel(later.ticket)
+            broker.cancel(later.pending_id)
 
 
 def test_what_is_not_announced_is_not_answered(broker: Broker) -> None:

@@ -124,7 +124,7 @@ def test_a_long_poll_of_a_session_that_went_on_without_it_is_refused(
     asker.ask(fetch(session_id, 2, wanted(broker, "u")), BY_NAME)
     broker.append("t", 0, batch(), now_ms=1)
     broker.write_out()
-    assert broker.take_answered(0) == [later.ticket]
+    assert broker.take_answered(0) == [later.pending_id]
     answer = asker.finish(later, request, BY_NAME)
     assert ErrorCode(answer.error_code) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert (answer.session_id, answer.responses) == (session_id, [])

@@ -23,7 +23,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.request_context import Later
+from ottla.server.request_context import PendingResponse
 from ottla.testing import CrashMode
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker
@@ -58,7 +58,7 @@ def fetch(**fields: Any) -> FetchRequest:
     return FetchRequest(topics=[FetchTopic(topic="t", partitions=[partition])], **fields)
 
 
-def held(asker: Asker, request: Any, version: int) -> tuple[Any, Later]:
+def held(asker: Asker, request: Any, version: int) -> tuple[Any, PendingResponse]:
     """The response of a client that is too fast, and what its next request waits for."""
     later, output = asker.send(request, version)
     assert later is not None, "the client may go on"
@@ -74,7 +74,7 @@ def test_a_producer_that_is_too_fast_is_told_and_held_back(asker: Asker, broker:
     assert 3000 < throttle_ms < 6000
     assert broker.next_deadline_ms == throttle_ms
     assert broker.take_answered(throttle_ms - 1.0) == []
-    assert broker.take_answered(float(throttle_ms)) == [later.ticket]
+    assert broker.take_answered(float(throttle_ms)) == [later.pending_id]
 
 
 def test_a_producer_without_acks_is_held_back_in_silence(asker: Asker, broker: Broker) -> None:
@@ -104,11 +104,11 @@ def test_a_fetch_that_waited_is_measured_when_it_is_answered(asker: Asker, broke
     assert waiting is not None
     assert output.size == 0
     asker.ask(produce(500), 9)
-    assert broker.take_answered(0.0) == [waiting.ticket]
+    assert broker.take_answered(0.0) == [waiting.pending_id]
     response = asker.finish(waiting, request, 12)
     assert len(response.responses[0].partitions[0].records) > 500
     assert response.throttle_time_ms > 0
-    assert broker.pauses.heap
+    assert broker.throttled_clients.heap
 
 
 def test_a_client_that_keeps_the_broker_busy_is_held_back(broker: Broker) -> None:

@@ -149,7 +149,7 @@ def test_a_long_poll_is_promised_and_kept(asker: Asker, broker: Broker) -> None:
     assert later is not None
     assert output.size == 0
     append(broker, index=1)
-    assert broker.take_answered(0) == [later.ticket]
+    assert broker.take_answered(0) == [later.pending_id]
     first, second = partitions_of(asker.finish(later, request, 12))
     assert bytes(first.records) == b""
     assert RecordBatch(second.records).base_offset == 0
@@ -161,7 +161,7 @@ def test_a_long_poll_times_out_empty(asker: Asker, broker: Broker) -> None:
     later, _ = asker.send(request, 12)
     assert later is not None
     assert broker.take_answered(1499) == []
-    assert broker.take_answered(1500) == [later.ticket]
+    assert broker.take_answered(1500) == [later.pending_id]
     (data,) = partitions_of(asker.finish(later, request, 12))
     assert (data.error_code, bytes(data.records)) == (0, b"")
 

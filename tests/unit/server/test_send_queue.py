@@ -1,11 +1,11 @@
-"""The outbox: whatever a sink takes at a time, the same bytes leave in the same order."""
+"""The send queue: whatever a sink takes at a time, the same bytes leave in the same order."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.files import FileSlice
-from ottla.server.send_queue import INLINE_SIZE, Outbox, TruncatedFileError
+from ottla.server.send_queue import INLINE_SIZE, SendQueue, TruncatedFileError
 from ottla.testing import FakeFileSystem
 
 CONTENT = bytes(range(256)) * 512
@@ -44,43 +44,43 @@ def slice_of(size: int, position: int = 0) -> FileSlice:
 
 
 def test_bytes_of_many_answers_leave_in_one_send() -> None:
-    outbox, sink = Outbox(), SlowSink()
+    queue, sink = SendQueue(), SlowSink()
     for answer in (b"one", b"two", b"three"):
-        outbox.add(bytearray(answer), [])
-    assert outbox.send(sink)
+        queue.add(bytearray(answer), [])
+    assert queue.send(sink)
     assert sink.received == b"onetwothree"
     assert sink.memory_calls == 1
 
 
 def test_a_small_slice_is_sent_with_the_bytes_around_it() -> None:
-    outbox, sink = Outbox(), SlowSink()
-    outbox.add(bytearray(b"headtail"), [(4, slice_of(INLINE_SIZE))])
-    assert outbox.send(sink)
+    queue, sink = SendQueue(), SlowSink()
+    queue.add(bytearray(b"headtail"), [(4, slice_of(INLINE_SIZE))])
+    assert queue.send(sink)
     assert sink.received == b"head" + CONTENT[:INLINE_SIZE] + b"tail"
     assert (sink.memory_calls, sink.file_calls) == (1, 0)
 
 
 def test_a_large_slice_is_left_to_sendfile() -> None:
-    outbox, sink = Outbox(), SlowSink()
-    outbox.add(bytearray(b"headtail"), [(4, slice_of(INLINE_SIZE + 1, 7))])
-    assert outbox.size == 8
-    assert outbox.send(sink)
+    queue, sink = SendQueue(), SlowSink()
+    queue.add(bytearray(b"headtail"), [(4, slice_of(INLINE_SIZE + 1, 7))])
+    assert queue.size == 8
+    assert queue.send(sink)
     assert sink.received == b"head" + CONTENT[7 : INLINE_SIZE + 8] + b"tail"
     assert (sink.memory_calls, sink.file_calls) == (2, 1)
 
 
 def test_a_full_sink_keeps_the_rest_and_the_order() -> None:
-    outbox = Outbox()
-    outbox.add(bytearray(b"abc"), [])
+    queue = SendQueue()
+    queue.add(bytearray(b"abc"), [])
     full = SlowSink(step=2, calls=1)
-    assert not outbox.send(full)
-    outbox.add(bytearray(b"def"), [])
-    assert outbox.size == 4
+    assert not queue.send(full)
+    queue.add(bytearray(b"def"), [])
+    assert queue.size == 4
     free = SlowSink()
-    assert outbox.send(free)
+    assert queue.send(free)
     assert full.received + free.received == b"abcdef"
-    assert not outbox
-    assert outbox.size == 0
+    assert not queue
+    assert queue.size == 0
 
 
 @given(
@@ -91,32 +91,32 @@ def test_a_full_sink_keeps_the_rest_and_the_order() -> None:
 def test_any_pace_delivers_the_same_bytes(
     answers: list[tuple[bytes, int]], step: int, calls: int
 ) -> None:
-    outbox = Outbox()
+    queue = SendQueue()
     expected = b""
     received = b""
     for head, size in answers:
-        outbox.add(bytearray(head + b"end"), [(len(head), slice_of(size))])
+        queue.add(bytearray(head + b"end"), [(len(head), slice_of(size))])
         expected += head + CONTENT[:size] + b"end"
         sink = SlowSink(max(step, 64), calls)
-        outbox.send(sink)
+        queue.send(sink)
         received += sink.received
     sink = SlowSink()
-    assert outbox.send(sink)
+    assert queue.send(sink)
     assert received + sink.received == expected
-    assert outbox.size == 0
+    assert queue.size == 0
 
 
 @pytest.mark.parametrize("size", [10, INLINE_SIZE + 1])
 def test_a_file_shorter_than_promised_is_an_error_and_not_an_endless_loop(size: int) -> None:
-    outbox = Outbox()
+    queue = SendQueue()
     with pytest.raises(TruncatedFileError):  # noqa: PT012
-        outbox.add(bytearray(b"x"), [(1, slice_of(size, len(CONTENT)))])
-        outbox.send(SlowSink())
+        queue.add(bytearray(b"x"), [(1, slice_of(size, len(CONTENT)))])
+        queue.send(SlowSink())
 
 
 def test_a_cleared_outbox_holds_nothing() -> None:
-    outbox = Outbox()
-    outbox.add(bytearray(b"abc"), [])
-    outbox.clear()
-    assert outbox.send(SlowSink(calls=0))
-    assert not outbox
+    queue = SendQueue()
+    queue.add(bytearray(b"abc"), [])
+    queue.clear()
+    assert queue.send(SlowSink(calls=0))
+    assert not queue

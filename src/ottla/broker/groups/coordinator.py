@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.ids import Uuid
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
 from ottla.broker.waiting import Waiting
@@ -84,7 +84,7 @@ class GroupCoordinator:
         self._gone_topics: set[str] = set()
         self._is_loaded = False
 
-    def load(self, at: Moment) -> None:
+    def load(self, at: Timestamps) -> None:
         """Replays the log, once; the first request does so by itself. Raises `UserError`."""
         if self._is_loaded:
             return
@@ -133,7 +133,7 @@ class GroupCoordinator:
 
     # Members
 
-    def join(self, request: JoinRequest, at: Moment) -> JoinAnswer | Waiting[JoinAnswer]:
+    def join(self, request: JoinRequest, at: Timestamps) -> JoinAnswer | Waiting[JoinAnswer]:
         self.load(at)
         if refusal := self.refusal(request.group_id):
             return JoinAnswer(error=refusal, member_id=request.member_id)
@@ -141,7 +141,7 @@ class GroupCoordinator:
         answer = self._run(self.machine.join(request, waiting, at), at)
         return waiting if answer is None else answer
 
-    def sync(self, request: SyncRequest, at: Moment) -> SyncAnswer | Waiting[SyncAnswer]:
+    def sync(self, request: SyncRequest, at: Timestamps) -> SyncAnswer | Waiting[SyncAnswer]:
         self.load(at)
         if refusal := self.refusal(request.claim.group_id):
             return SyncAnswer(error=refusal)
@@ -149,19 +149,19 @@ class GroupCoordinator:
         answer = self._run(self.machine.sync(request, waiting, at), at)
         return waiting if answer is None else answer
 
-    def heartbeat(self, claim: MemberClaim, at: Moment) -> Acknowledgement:
+    def heartbeat(self, claim: MemberClaim, at: Timestamps) -> Acknowledgement:
         self.load(at)
         if refusal := self.refusal(claim.group_id):
             return Acknowledgement(error=refusal)
         return self._run_now(self.machine.heartbeat(claim, at), at)
 
-    def leave(self, group_id: str, leaving: tuple[Leaving, ...], at: Moment) -> LeaveAnswer:
+    def leave(self, group_id: str, leaving: tuple[Leaving, ...], at: Timestamps) -> LeaveAnswer:
         self.load(at)
         if refusal := self.refusal(group_id):
             return LeaveAnswer(error=refusal)
         return self._run_now(self.machine.leave(group_id, leaving, at), at)
 
-    def consumer_heartbeat(self, request: HeartbeatRequest, at: Moment) -> HeartbeatAnswer:
+    def consumer_heartbeat(self, request: HeartbeatRequest, at: Timestamps) -> HeartbeatAnswer:
         self.load(at)
         if refusal := self.refusal(request.group_id):
             return HeartbeatAnswer(error=refusal)
@@ -169,7 +169,7 @@ class GroupCoordinator:
 
     # Offsets
 
-    def commit(self, request: CommitRequest, at: Moment) -> PartitionErrors:
+    def commit(self, request: CommitRequest, at: Timestamps) -> PartitionErrors:
         self.load(at)
         if refusal := self.refusal(request.claim.group_id):
             return PartitionErrors(
@@ -180,7 +180,7 @@ class GroupCoordinator:
         return self._run_now(decision, at, writing)
 
     def fetch_offsets(
-        self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None, at: Moment
+        self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None, at: Timestamps
     ) -> dict[TopicPartition, FetchedOffset]:
         """What was committed for some partitions, or with `None` for all that the group has.
 
@@ -193,7 +193,7 @@ class GroupCoordinator:
         return self.machine.fetch_offsets(claim, wanted)
 
     def delete_offsets(
-        self, group_id: str, wanted: Iterable[TopicPartition], at: Moment
+        self, group_id: str, wanted: Iterable[TopicPartition], at: Timestamps
     ) -> PartitionErrors:
         self.load(at)
         if refusal := self.refusal(group_id):
@@ -211,19 +211,19 @@ class GroupCoordinator:
 
     # Groups
 
-    def describe(self, group_id: str, at: Moment) -> GroupDescription | None:
+    def describe(self, group_id: str, at: Timestamps) -> GroupDescription | None:
         self.load(at)
         return self.machine.describe(group_id)
 
-    def describe_consumer(self, group_id: str, at: Moment) -> ConsumerGroupDescription | None:
+    def describe_consumer(self, group_id: str, at: Timestamps) -> ConsumerGroupDescription | None:
         self.load(at)
         return self.machine.describe_consumer(group_id)
 
-    def list_groups(self, at: Moment) -> list[GroupListing]:
+    def list_groups(self, at: Timestamps) -> list[GroupListing]:
         self.load(at)
         return self.machine.list_groups()
 
-    def delete_group(self, group_id: str, at: Moment) -> Acknowledgement:
+    def delete_group(self, group_id: str, at: Timestamps) -> Acknowledgement:
         self.load(at)
         if refusal := self.refusal(group_id):
             return Acknowledgement(error=refusal)
@@ -236,7 +236,7 @@ class GroupCoordinator:
         """When `advance` will have something to do, on the monotonic clock."""
         return self.machine.next_deadline_ms
 
-    def advance(self, at: Moment) -> None:
+    def advance(self, at: Timestamps) -> None:
         """Does what is due; groups that nobody has asked for since the start can wait."""
         if not self._is_loaded:
             return
@@ -259,14 +259,14 @@ class GroupCoordinator:
     # Running a decision
 
     def _run_now(
-        self, decision: Decision[AnswerT], at: Moment, writing: _Writing | None = None
+        self, decision: Decision[AnswerT], at: Timestamps, writing: _Writing | None = None
     ) -> AnswerT:
         answer = self._run(decision, at, writing)
         assert answer is not None
         return answer
 
     def _run(
-        self, decision: Decision[AnswerT], at: Moment, writing: _Writing | None = None
+        self, decision: Decision[AnswerT], at: Timestamps, writing: _Writing | None = None
     ) -> AnswerT | None:
         writing = writing or _Writing()
         first_offset, producer_id = NO_OFFSET, None
@@ -281,12 +281,14 @@ class GroupCoordinator:
                 decision = self.machine.refused(decision, refusal, at)
         self.machine.adopt(decision, first_offset, producer_id=producer_id)
         for reply in decision.replies:
-            assert isinstance(reply.ticket, Waiting)
-            reply.ticket.result = reply.answer
-            self._answered.append(reply.ticket)
+            assert isinstance(reply.pending_id, Waiting)
+            reply.pending_id.result = reply.answer
+            self._answered.append(reply.pending_id)
         return decision.answer
 
-    def _append(self, decision: Decision[Any], at: Moment, producer: tuple[int, int] | None) -> int:
+    def _append(
+        self, decision: Decision[Any], at: Timestamps, producer: tuple[int, int] | None
+    ) -> int:
         encoded = [
             EncodedRecord(
                 encode_key(record.key),

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ottla.base.errors import StorageError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class AbortChecking:
         self._on_progress = on_progress
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
 
-    def run_slice(self, _: Moment) -> bool:
+    def run_slice(self, _: Timestamps) -> bool:
         """Goes on with one log; returns whether there is more to do."""
         if not self._to_do:
             self._find_some()

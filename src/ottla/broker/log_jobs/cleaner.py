@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import FileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.cleaner_troubles import (
     DamagedSegment,
     Trouble,
@@ -122,7 +122,7 @@ class Cleaner:
 
     # A pass
 
-    def next_task(self, at: Moment) -> CleaningTask | None:
+    def next_task(self, at: Timestamps) -> CleaningTask | None:
         """The log that needs it most, from now on kept for the caller, who must `finish` or `fail`.
 
         `None` when no log is due.
@@ -143,7 +143,7 @@ class Cleaner:
 
     @contextmanager
     def _noting_failures(
-        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Moment
+        self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Timestamps
     ) -> Iterator[None]:
         """One log that cannot be looked at must not keep the others from the cleaner."""
         with suppress(StorageError):  # Logged where the directory went offline.
@@ -153,7 +153,7 @@ class Cleaner:
             except CorruptionError as error:
                 self._note_failure(directory, key, log, error, at)
 
-    def task_for(self, key: TopicPartition, at: Moment) -> CleaningTask | None:
+    def task_for(self, key: TopicPartition, at: Timestamps) -> CleaningTask | None:
         """A pass over one log, whether it is due or not; `None` when nothing can be compacted."""
         for directory, other, log in self._compacted_logs():
             if other == key and self.states.is_free(key):
@@ -242,7 +242,7 @@ class Cleaner:
         self._tasks.remove(task)
         return self.states.end(task.key)
 
-    def finish(self, task: CleaningTask, result: CompactionResult, at: Moment) -> None:
+    def finish(self, task: CleaningTask, result: CompactionResult, at: Timestamps) -> None:
         """Puts what a pass has made into the log, unless the log has changed too much since."""
         is_wanted = self._end(task)
         log, directory = task.log, task.directory
@@ -273,7 +273,7 @@ class Cleaner:
                 log.name, stats.keyless_records,
             )  # fmt: skip
 
-    def fail(self, task: CleaningTask, error: BaseException, at: Moment) -> None:
+    def fail(self, task: CleaningTask, error: BaseException, at: Timestamps) -> None:
         """Takes note of a pass that ended with an error; what it made is gone already."""
         is_wanted = self._end(task)
         if isinstance(error, OSError):
@@ -289,7 +289,7 @@ class Cleaner:
         key: TopicPartition,
         log: PartitionLog,
         error: BaseException,
-        at: Moment,
+        at: Timestamps,
     ) -> None:
         self.totals.failures += 1
         trouble = self.trouble_of(key)

@@ -8,9 +8,9 @@ on threads.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 
-Work = Callable[[Moment], bool | None]
+Work = Callable[[Timestamps], bool | None]
 """Returns whether there is more to do at once."""
 
 
@@ -48,7 +48,7 @@ class Jobs:
         """When `advance` next has work, on the monotonic clock; `None` before it has seen that."""
         return self._next_ms
 
-    def advance(self, at: Moment) -> None:
+    def advance(self, at: Timestamps) -> None:
         """Runs what is due."""
         if self._next_ms is not None and at.monotonic_ms < self._next_ms:
             return

@@ -20,7 +20,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
@@ -192,7 +192,7 @@ class Moves:
             if plan is not None:
                 yield plan
 
-    def advance(self, at: Moment) -> None:
+    def advance(self, at: Timestamps) -> None:
         """Makes one step of one move, and lets the others have the next ones."""
         if not self._moves or at.monotonic_ms < self._due_ms:
             return
@@ -211,7 +211,7 @@ class Moves:
             self._moves[key] = move
         self._due_ms = at.monotonic_ms + wait_ms
 
-    def _step(self, move: Move, at: Moment) -> tuple[bool, float]:
+    def _step(self, move: Move, at: Timestamps) -> tuple[bool, float]:
         """Returns whether the move is over, and how long to wait until the next step."""
         rate = self._config().replica_alter_log_dirs_io_max_bytes_per_second
         if rate <= 0:
@@ -228,7 +228,7 @@ class Moves:
         self._replace(move)
         return True, 0.0
 
-    def _copy(self, move: Move, at: Moment, count: int) -> int:
+    def _copy(self, move: Move, at: Timestamps, count: int) -> int:
         """Makes so many steps, if there is so much to copy; returns the bytes."""
         size = 0
         for _ in range(count):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ottla.base.errors import CorruptionError, StorageError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
@@ -87,7 +87,7 @@ class Retention:
         self.is_unknown: Callable[[str], bool] = _all_are_known
         """Keeps retention away from topics whose settings nobody knows (`foreign_settings`)."""
 
-    def run_slice(self, at: Moment) -> bool:
+    def run_slice(self, at: Timestamps) -> bool:
         """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
         if not self._leaving:
             if not self._to_do:
@@ -143,7 +143,7 @@ class Retention:
                 kept += [one for one in begun if one.directory is directory]
         return kept
 
-    def _take_some(self, at: Moment) -> None:
+    def _take_some(self, at: Timestamps) -> None:
         left = SEGMENTS_PER_SLICE
         while self._leaving and left > 0:
             one = self._leaving[0]
@@ -154,7 +154,7 @@ class Retention:
             if not one.count or taken < count:
                 self._leaving.popleft()
 
-    def _take(self, one: _Leaving, max_count: int, at: Moment) -> int:
+    def _take(self, one: _Leaving, max_count: int, at: Timestamps) -> int:
         """Takes segments out of their log; returns how many."""
         if not one.is_there or self.is_being_cleaned(one.log):
             return 0

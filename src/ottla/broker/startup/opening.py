@@ -18,7 +18,7 @@ from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.adoption.foreign_settings import FoundSettings
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
-from ottla.broker.startup.startup_plan import Arranged, arrange, find_lost
+from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
 from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
@@ -236,11 +236,11 @@ class _Opener:
             found = [self._find_logs(directory) for directory in directories]
             _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
-            arranged = arrange(found, known, is_complete=is_complete)
-            pairs = zip(directories, arranged.directories, strict=True)
+            plan = plan_startup(found, known, is_complete=is_complete)
+            pairs = zip(directories, plan.directories, strict=True)
             run_directories([partial(self._load, directory, some) for directory, some in pairs])
             self._check_any_left(directories)
-            refused = {**_why_lost(directories, found, known), **arranged.refused}
+            refused = {**_why_lost(directories, found, known), **plan.refused}
             for (topic, index), reason in refused.items():
                 logger.error("%s-%d is refused: %s", topic, index, reason)
             for directory in directories:
@@ -266,11 +266,11 @@ class _Opener:
                 return directory.find_logs()
         return []
 
-    def _load(self, directory: LogDirectory, arranged: Arranged) -> None:
+    def _load(self, directory: LogDirectory, plan: DirectoryPlan) -> None:
         if directory.is_offline:
             return
         try:
-            directory.load(arranged)
+            directory.load(plan)
         except StorageError:
             directory.abandon()
             directory.logs.clear()

@@ -29,20 +29,20 @@ from ottla.storage.files.filenames import (
     DirectoryState,
 )
 
-Arranged = list[tuple[FoundLog, StartupAction]]
+DirectoryPlan = list[tuple[FoundLog, StartupAction]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
+class StartupPlan:
     """What a start does with each partition directory, and why partitions are not served."""
 
-    directories: list[Arranged]
+    directories: list[DirectoryPlan]
     refused: Mapping[TopicPartition, str]
 
 
-def arrange(
+def plan_startup(
     found: Sequence[Sequence[FoundLog]], known: TopicFile, *, is_complete: bool
-) -> Arrangement:
+) -> StartupPlan:
     """What becomes of all that was found; `is_complete` when no directory is away.
 
     Raises `UserError` when two directories hold the log of one partition, or when it cannot be told
@@ -50,16 +50,16 @@ def arrange(
     """
     found = [[_with_mended_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]
-    arranging = _Arranging(everything, known, _present_ids(everything, known), is_complete)
-    directories = [[(one, arranging.action(one)) for one in some] for some in found]
+    planner = _Planner(everything, known, _present_ids(everything, known), is_complete)
+    directories = [[(one, planner.action(one)) for one in some] for some in found]
     refused = {
         one.key: reason
         for one in everything
         if one.name.state is DirectoryState.LIVE
-        and one.key not in arranging.logs
-        and (reason := arranging.why_misplaced(one))
+        and one.key not in planner.logs
+        and (reason := planner.why_misplaced(one))
     }
-    return Arrangement(directories=directories, refused=refused)
+    return StartupPlan(directories=directories, refused=refused)
 
 
 def find_lost(
@@ -140,7 +140,7 @@ def _owner(one: FoundLog, known: TopicFile) -> str | None:
 
 
 @dataclass(slots=True)
-class _Arranging:
+class _Planner:
     found: Sequence[FoundLog]
     known: TopicFile
     present_ids: Mapping[str, Uuid]

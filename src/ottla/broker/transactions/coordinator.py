@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, NewTopic
@@ -78,13 +78,13 @@ class TransactionCoordinator:
         self._groups = groups
         self._topic = InternalTopic(broker, state_topic(config), Compression.NONE)
         self._is_loaded = False
-        self._at: Moment | None = None
+        self._at: Timestamps | None = None
         self._decided: dict[str, None] = {}
         self._marked: list[str] = []
         self._late: dict[str, None] = {}
         self._retry_ms = 0.0
 
-    def load(self, at: Moment) -> None:
+    def load(self, at: Timestamps) -> None:
         """Replays the log, once; the first request does so by itself. Raises `UserError`.
 
         What a crash has left prepared is finished with the next `write_out`.
@@ -126,7 +126,7 @@ class TransactionCoordinator:
 
     # Producers
 
-    def init_producer(self, request: InitRequest, at: Moment) -> ProducerAnswer:
+    def init_producer(self, request: InitRequest, at: Timestamps) -> ProducerAnswer:
         """An id and epoch; an open transaction of whoever had them before is aborted first.
 
         Raises `StorageError` when that could not be written.
@@ -146,7 +146,7 @@ class TransactionCoordinator:
         self,
         claim: ProducerClaim,
         partitions: Iterable[TopicPartition],
-        at: Moment,
+        at: Timestamps,
         *,
         client_version: int = 0,
     ) -> Outcome:
@@ -156,7 +156,7 @@ class TransactionCoordinator:
         decision = self.machine.add_partitions(claim, partitions, at, client_version=client_version)
         return self._run(decision, at)
 
-    def add_offsets(self, claim: ProducerClaim, group_id: str, at: Moment) -> Outcome:
+    def add_offsets(self, claim: ProducerClaim, group_id: str, at: Timestamps) -> Outcome:
         """Adds the partition of the offsets topic that keeps what the group commits."""
         return self.add_partitions(claim, [self.offsets_partition(group_id)], at)
 
@@ -164,7 +164,7 @@ class TransactionCoordinator:
         return CONSUMER_OFFSETS, self._groups.partition_of(group_id)
 
     def verify(
-        self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Moment
+        self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Timestamps
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition belongs to the open transaction; see the machine's `verify`."""
         self.load(at)
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         return self.machine.verify(claim, partitions)
 
     def admit(
-        self, claim: ProducerClaim, where: TopicPartition, at: Moment, *, can_add: bool
+        self, claim: ProducerClaim, where: TopicPartition, at: Timestamps, *, can_add: bool
     ) -> ErrorCode:
         """Whether somebody may write to a partition in a transaction: NONE, or why not.
 
@@ -189,7 +189,7 @@ class TransactionCoordinator:
         return self.verify(claim, [where], at)[where]
 
     def end(
-        self, claim: ProducerClaim, at: Moment, *, is_commit: bool, client_version: int = 0
+        self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> ProducerAnswer:
         self.load(at)
         if refusal := self.refusal(claim.transactional_id):
@@ -199,11 +199,11 @@ class TransactionCoordinator:
 
     # Questions
 
-    def describe(self, transactional_id: str, at: Moment) -> TransactionDescription | None:
+    def describe(self, transactional_id: str, at: Timestamps) -> TransactionDescription | None:
         self.load(at)
         return self.machine.describe(transactional_id)
 
-    def list_transactions(self, at: Moment) -> list[TransactionDescription]:
+    def list_transactions(self, at: Timestamps) -> list[TransactionDescription]:
         self.load(at)
         return list(self.machine.list_transactions())
 
@@ -217,7 +217,7 @@ class TransactionCoordinator:
             return self._retry_ms if deadline_ms is None else min(deadline_ms, self._retry_ms)
         return deadline_ms
 
-    def advance(self, at: Moment) -> None:
+    def advance(self, at: Timestamps) -> None:
         """Aborts what takes too long, forgets unused ids, tries again to write markers.
 
         The rest is done by the `write_out` that must follow.
@@ -250,7 +250,7 @@ class TransactionCoordinator:
             else:
                 self._postpone(key)
 
-    def _mark(self, prepared: MarkersToWrite, at: Moment) -> bool:
+    def _mark(self, prepared: MarkersToWrite, at: Timestamps) -> bool:
         """Appends the markers that are missing; whether none is any more."""
         key = prepared.transactional_id
         marker = Marker(
@@ -301,12 +301,12 @@ class TransactionCoordinator:
 
     # Running a decision
 
-    def _run(self, decision: Decision[AnswerT], at: Moment) -> AnswerT:
+    def _run(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT:
         answer = self._run_all(decision, at)
         assert answer is not None
         return answer
 
-    def _run_all(self, decision: Decision[AnswerT], at: Moment) -> AnswerT | None:
+    def _run_all(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT | None:
         if decision.records:
             try:
                 self._append(decision, at)
@@ -317,7 +317,7 @@ class TransactionCoordinator:
             self._replay(decision)
         return decision.answer
 
-    def _append(self, decision: Decision[Any], at: Moment) -> None:
+    def _append(self, decision: Decision[Any], at: Timestamps) -> None:
         encoded = []
         for record in decision.records:
             assert isinstance(record.key, TransactionLogKey)

@@ -12,7 +12,7 @@ class Member:
     """`protocols` are the ones it can use with its metadata for each, the preferred one first.
 
     `is_new`: it has not been through a rebalance yet, and so knows no id to send heartbeats with.
-    The tickets are those of its join and its sync that wait for an answer.
+    The pending ids are those of its join and its sync that wait for an answer.
     """
 
     member_id: str
@@ -24,8 +24,8 @@ class Member:
     protocols: Mapping[str, bytes]
     assignment: bytes = b""
     is_new: bool = False
-    join_ticket: Hashable | None = None
-    sync_ticket: Hashable | None = None
+    pending_join: Hashable | None = None
+    pending_sync: Hashable | None = None
 
     @classmethod
     def from_request(cls, member_id: str, request: JoinRequest) -> "Member":
@@ -56,14 +56,14 @@ class Member:
             assignment=bytes(record.assignment),
         )
 
-    def with_request(self, request: JoinRequest, ticket: Hashable) -> "Member":
+    def with_request(self, request: JoinRequest, pending_id: Hashable) -> "Member":
         """The member as its new join describes it."""
         return replace(
             self,
             protocols=dict(request.protocols),
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
-            join_ticket=ticket,
+            pending_join=pending_id,
         )
 
     def to_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
@@ -85,7 +85,7 @@ class Member:
     @property
     def has_joined(self) -> bool:
         """Whether it takes part in the present rebalance."""
-        return self.join_ticket is not None
+        return self.pending_join is not None
 
     @property
     def is_excused(self) -> bool:
@@ -93,7 +93,7 @@ class Member:
 
         A new member must: nothing else would show that its client has gone.
         """
-        return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
+        return not self.is_new and (self.pending_join is not None or self.pending_sync is not None)
 
     def offers(self, protocols: Mapping[str, bytes]) -> bool:
         """Whether these are its protocols, in the same order and with the same metadata."""

@@ -46,7 +46,7 @@ class Rebalance(Plan[ClassicGroup]):
     # JoinGroup
 
     def join(
-        self, request: JoinRequest, ticket: Hashable, new_id: Callable[[], Uuid]
+        self, request: JoinRequest, pending_id: Hashable, new_id: Callable[[], Uuid]
     ) -> JoinAnswer | None:
         """The answer, or `None` when it comes with the new generation; raises `ApiError`."""
         self.change()
@@ -55,10 +55,10 @@ class Rebalance(Plan[ClassicGroup]):
         if not self.group.supports(request.protocol_type, request.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id == UNKNOWN_MEMBER:
-            self._join_first(request, ticket, _new_member_id(request, new_id()))
+            self._join_first(request, pending_id, _new_member_id(request, new_id()))
         else:
-            self._join_again(request, ticket)
-        answer = self.draft.replies.pop(ticket, None)
+            self._join_again(request, pending_id)
+        answer = self.draft.replies.pop(pending_id, None)
         assert answer is None or isinstance(answer, JoinAnswer)
         return answer
 
@@ -87,37 +87,39 @@ class Rebalance(Plan[ClassicGroup]):
         self._complete_if_joined()
         return JoinAnswer(error=ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def _join_first(self, request: JoinRequest, ticket: Hashable, member_id: str) -> None:
+    def _join_first(self, request: JoinRequest, pending_id: Hashable, member_id: str) -> None:
         known_id = self.group.static_ids.get(request.instance_id or "")
         if known_id is not None:
-            self._replace_static(self.group.members[known_id], member_id, request, ticket)
+            self._replace_static(self.group.members[known_id], member_id, request, pending_id)
         elif request.instance_id is None and request.requires_member_id:
             self.group.pending_joins.add(member_id)
             self.set_timer(Due.SESSION, request.session_timeout_ms, member_id)
             code = ErrorCode.MEMBER_ID_REQUIRED
-            self.draft.reply(ticket, JoinAnswer(error=code, member_id=member_id))
+            self.draft.reply(pending_id, JoinAnswer(error=code, member_id=member_id))
         else:
-            self._add(member_id, request, ticket)
+            self._add(member_id, request, pending_id)
 
-    def _add(self, member_id: str, request: JoinRequest, ticket: Hashable) -> None:
-        member = replace(Member.from_request(member_id, request), join_ticket=ticket, is_new=True)
+    def _add(self, member_id: str, request: JoinRequest, pending_id: Hashable) -> None:
+        member = replace(
+            Member.from_request(member_id, request), pending_join=pending_id, is_new=True
+        )
         self.group.has_newcomer = True
         self.group.add(member, request.protocol_type)
         self.set_timer(Due.SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, member_id)
         self._go_on(f"{member_id} has come: {_reason(request)}")
 
-    def _join_again(self, request: JoinRequest, ticket: Hashable) -> None:
+    def _join_again(self, request: JoinRequest, pending_id: Hashable) -> None:
         member_id = request.member_id
         if member_id in self.group.pending_joins:
-            self._add(member_id, request, ticket)
+            self._add(member_id, request, pending_id)
             return
         member = self.group.check_member(member_id, request.instance_id)
         if self._knows_all(member, request):
-            self.draft.reply(ticket, self._join_answer(member))
+            self.draft.reply(pending_id, self._join_answer(member))
             return
         # A join that the client has given up on is answered first.
         member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        self.group.put(member.with_request(request, ticket))
+        self.group.put(member.with_request(request, pending_id))
         self._go_on(f"{member_id} joins again: {_reason(request)}")
 
     def _knows_all(self, member: Member, request: JoinRequest) -> bool:
@@ -134,7 +136,7 @@ class Rebalance(Plan[ClassicGroup]):
                 return False
 
     def _replace_static(
-        self, old: Member, member_id: str, request: JoinRequest, ticket: Hashable
+        self, old: Member, member_id: str, request: JoinRequest, pending_id: Hashable
     ) -> None:
         """A static member has restarted: it gets a new id, and the old one is fenced (KIP-345)."""
         group = self.group
@@ -147,13 +149,13 @@ class Rebalance(Plan[ClassicGroup]):
         if group.state is GroupState.STABLE and (
             select_protocol(group.members.values()) == group.protocol
         ):
-            self._take_over(new, former_leader or "", request, ticket)
+            self._take_over(new, former_leader or "", request, pending_id)
             return
-        group.put(replace(new, assignment=b"", join_ticket=ticket))
+        group.put(replace(new, assignment=b"", pending_join=pending_id))
         self._go_on(f"{member_id} is back: {_reason(request)}")
 
     def _take_over(
-        self, new: Member, former_leader: str, request: JoinRequest, ticket: Hashable
+        self, new: Member, former_leader: str, request: JoinRequest, pending_id: Hashable
     ) -> None:
         """The assignment stays as it is, so no other member need know.
 
@@ -174,11 +176,11 @@ class Rebalance(Plan[ClassicGroup]):
             skip_assignment=shows_leader,
             members=group.joined_members() if shows_leader else (),
         )
-        self.draft.reply(ticket, answer)
+        self.draft.reply(pending_id, answer)
 
     # SyncGroup
 
-    def sync(self, request: SyncRequest, ticket: Hashable) -> SyncAnswer | None:
+    def sync(self, request: SyncRequest, pending_id: Hashable) -> SyncAnswer | None:
         """The answer, or `None` when it comes with the leader's assignment; raises `ApiError`."""
         member = self.group.check_claim(request.claim)
         _check_protocol(self.group, request)
@@ -188,17 +190,17 @@ class Rebalance(Plan[ClassicGroup]):
             case GroupState.COMPLETING_REBALANCE:
                 self.change()
                 member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
-                self.group.put(replace(member, sync_ticket=ticket))
+                self.group.put(replace(member, pending_sync=pending_id))
                 self._synced(member)
                 if self.group.leader == member.member_id:
                     self._assign(request)
             case GroupState.STABLE:
                 self._synced(member)
                 self._extend_session(member)
-                self.draft.reply(ticket, self._sync_answer(member))
+                self.draft.reply(pending_id, self._sync_answer(member))
             case _:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        answer = self.draft.replies.pop(ticket, None)
+        answer = self.draft.replies.pop(pending_id, None)
         assert answer is None or isinstance(answer, SyncAnswer)
         return answer
 
@@ -208,9 +210,9 @@ class Rebalance(Plan[ClassicGroup]):
         key = GroupMetadataKey(group=group.group_id)
         self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
         for member in list(group.members.values()):
-            if member.sync_ticket is not None:
-                self.draft.reply(member.sync_ticket, self._sync_answer(member))
-                group.put(replace(member, sync_ticket=None))
+            if member.pending_sync is not None:
+                self.draft.reply(member.pending_sync, self._sync_answer(member))
+                group.put(replace(member, pending_sync=None))
                 self._extend_session(member)
 
     def _synced(self, member: Member) -> None:
@@ -332,11 +334,11 @@ class Rebalance(Plan[ClassicGroup]):
     def give_up(self, answered: Collection[Hashable]) -> None:
         """A generation that cannot be written down: its members join again.
 
-        The members whose tickets are `answered` know already.
+        The members whose pending ids are `answered` know already.
         """
         for member in list(self.change().members.values()):
-            if member.join_ticket in answered or member.sync_ticket in answered:
-                self.group.put(replace(member, join_ticket=None, sync_ticket=None))
+            if member.pending_join in answered or member.pending_sync in answered:
+                self.group.put(replace(member, pending_join=None, pending_sync=None))
         if self.group.state is GroupState.COMPLETING_REBALANCE:
             self._prepare("the assignment could not be written")
 
@@ -375,7 +377,7 @@ class Rebalance(Plan[ClassicGroup]):
 
     def _interrupt_syncs(self) -> None:
         for member in list(self.group.members.values()):
-            if member.sync_ticket is not None:
+            if member.pending_sync is not None:
                 self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
                 self._extend_session(member)
 
@@ -429,9 +431,9 @@ class Rebalance(Plan[ClassicGroup]):
         )
         for member in list(group.members.values()):
             self._extend_session(member)
-            if member.join_ticket is not None:
-                self.draft.reply(member.join_ticket, self._join_answer(member))
-            group.put(replace(member, is_new=False, join_ticket=None))
+            if member.pending_join is not None:
+                self.draft.reply(member.pending_join, self._join_answer(member))
+            group.put(replace(member, is_new=False, pending_join=None))
         self.set_timer(Due.SYNC, group.rebalance_timeout_ms)
 
     def _join_answer(self, member: Member) -> JoinAnswer:
@@ -465,26 +467,26 @@ class Rebalance(Plan[ClassicGroup]):
 
     def _dismiss(self, member: Member, code: ErrorCode) -> Member:
         """Ends the waits of a member in an error; the member without them."""
-        if not (member.has_joined or member.sync_ticket is not None):
+        if not (member.has_joined or member.pending_sync is not None):
             return member
-        if member.join_ticket is not None:
+        if member.pending_join is not None:
             answer = JoinAnswer(error=code, member_id=member.member_id)
-            self.draft.reply(member.join_ticket, answer)
-        if member.sync_ticket is not None:
-            self.draft.reply(member.sync_ticket, SyncAnswer(error=code))
-        member = replace(member, join_ticket=None, sync_ticket=None)
+            self.draft.reply(member.pending_join, answer)
+        if member.pending_sync is not None:
+            self.draft.reply(member.pending_sync, SyncAnswer(error=code))
+        member = replace(member, pending_join=None, pending_sync=None)
         self.group.put(member)
         return member
 
 
 def waiting(group: ClassicGroup) -> dict[Hashable, JoinAnswer | SyncAnswer]:
-    """The tickets that the group has yet to answer, each with a blank answer."""
+    """The pending ids that the group has yet to answer, each with a blank answer."""
     found: dict[Hashable, JoinAnswer | SyncAnswer] = {}
     for member in group.members.values():
-        if member.join_ticket is not None:
-            found[member.join_ticket] = JoinAnswer(member_id=member.member_id)
-        if member.sync_ticket is not None:
-            found[member.sync_ticket] = SyncAnswer()
+        if member.pending_join is not None:
+            found[member.pending_join] = JoinAnswer(member_id=member.member_id)
+        if member.pending_sync is not None:
+            found[member.pending_sync] = SyncAnswer()
     return found
 
 

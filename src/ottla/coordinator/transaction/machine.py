@@ -19,7 +19,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.timers import Timers
-from ottla.base.timestamps import Moment, silent_since_ms
+from ottla.base.timestamps import Timestamps, silent_since_ms
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
 from ottla.coordinator.transaction.describing import describe
@@ -84,7 +84,7 @@ class TransactionMachine:
         else:
             self._prepared.pop(transactional_id, None)
 
-    def loaded(self, at: Moment) -> None:
+    def loaded(self, at: Timestamps) -> None:
         """Everything is replayed: what is ongoing has what is left of its time.
 
         Which is never more than all of it, though the clock may have been set back.
@@ -99,7 +99,7 @@ class TransactionMachine:
 
     # Producers
 
-    def init_producer(self, request: InitRequest, at: Moment) -> Decision[ProducerAnswer]:
+    def init_producer(self, request: InitRequest, at: Timestamps) -> Decision[ProducerAnswer]:
         """Gives a producer its id and epoch, and shuts out all that had the id before.
 
         CONCURRENT_TRANSACTIONS together with records means that an open transaction is aborted
@@ -130,7 +130,7 @@ class TransactionMachine:
         self,
         claim: ProducerClaim,
         partitions: Iterable[TopicPartition],
-        at: Moment,
+        at: Timestamps,
         *,
         client_version: int = 0,
     ) -> Decision[Outcome]:
@@ -187,7 +187,7 @@ class TransactionMachine:
         return known
 
     def end(
-        self, claim: ProducerClaim, at: Moment, *, is_commit: bool, client_version: int = 0
+        self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> Decision[ProducerAnswer]:
         """Commits or aborts; the answer's id and epoch are for producers of version 2 (KIP-890)."""
         key = claim.transactional_id
@@ -224,7 +224,7 @@ class TransactionMachine:
             partitions=known.partitions,
         )
 
-    def complete(self, transactional_id: str, at: Moment) -> Decision[Outcome]:
+    def complete(self, transactional_id: str, at: Timestamps) -> Decision[Outcome]:
         """All markers are written out."""
         known = self.transactions[transactional_id]
         is_commit = known.state is TransactionState.PREPARE_COMMIT
@@ -251,7 +251,7 @@ class TransactionMachine:
         """When `advance` will next have something to do, on the monotonic clock."""
         return self._timers.next_deadline_ms
 
-    def advance(self, at: Moment) -> Decision[Answer] | None:
+    def advance(self, at: Timestamps) -> Decision[Answer] | None:
         """What time has brought about; to be called until it returns `None`.
 
         One at a time, since each must be replayed before the next can be decided.
@@ -268,13 +268,13 @@ class TransactionMachine:
         self._set_expiry_timer(at)
         return Decision(key=key)
 
-    def _time_out(self, key: str, at: Moment) -> Decision[Answer]:
+    def _time_out(self, key: str, at: Timestamps) -> Decision[Answer]:
         known = self.transactions.get(key)
         if known is None or not known.is_ongoing:
             return Decision(key=key)
         return _decide(key, fence(known, at.now_ms))
 
-    def _expire(self, key: str, at: Moment) -> Decision[Answer]:
+    def _expire(self, key: str, at: Timestamps) -> Decision[Answer]:
         known = self.transactions.get(key)
         if known is None or known.is_ongoing or known.is_prepared:
             return Decision(key=key)
@@ -284,17 +284,17 @@ class TransactionMachine:
         tombstone = CoordinatorRecord(TransactionLogKey(transactional_id=key), None)
         return Decision(key=key, records=(tombstone,))
 
-    def _set_timeout(self, key: str, left_ms: int, at: Moment) -> None:
+    def _set_timeout(self, key: str, left_ms: int, at: Timestamps) -> None:
         self._timers.set((Due.TIMEOUT, key), at.monotonic_ms + left_ms)
 
-    def _set_expiry_timer(self, at: Moment) -> None:
+    def _set_expiry_timer(self, at: Timestamps) -> None:
         interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._timers.set((Due.EXPIRY, ""), at.monotonic_ms + interval_ms)
 
     # When the log takes no records
 
     def refused(
-        self, decision: Decision[AnswerT], code: ErrorCode, at: Moment
+        self, decision: Decision[AnswerT], code: ErrorCode, at: Timestamps
     ) -> Decision[AnswerT]:
         """What to answer in place of a decision whose records could not be appended."""
         timeout = (Due.TIMEOUT, decision.key)

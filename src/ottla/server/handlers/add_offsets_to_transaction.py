@@ -9,18 +9,20 @@ from ottla.protocol.messages.add_offsets_to_transaction import (
     AddOffsetsToTransactionResponse,
 )
 from ottla.server.fencing import known_code
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_FENCED_VERSION = 2
 
 
-def handle(request: AddOffsetsToTransactionRequest, call: Call) -> AddOffsetsToTransactionResponse:
+def handle(
+    request: AddOffsetsToTransactionRequest, context: RequestContext
+) -> AddOffsetsToTransactionResponse:
     claim = ProducerClaim(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    outcome = call.broker.transactions.add_offsets(claim, request.group_id, call.at)
+    outcome = context.broker.transactions.add_offsets(claim, request.group_id, context.at)
     return AddOffsetsToTransactionResponse(
-        error_code=known_code(outcome.error, call.api_version, FIRST_FENCED_VERSION)
+        error_code=known_code(outcome.error, context.api_version, FIRST_FENCED_VERSION)
     )

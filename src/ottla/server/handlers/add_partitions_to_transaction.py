@@ -22,7 +22,7 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTransaction,
 )
 from ottla.server.fencing import known_code
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_FENCED_VERSION = 2
 FIRST_BATCH_VERSION = 4
@@ -32,45 +32,53 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 def handle(
-    request: AddPartitionsToTransactionRequest, call: Call
+    request: AddPartitionsToTransactionRequest, context: RequestContext
 ) -> AddPartitionsToTransactionResponse:
-    if call.api_version < FIRST_BATCH_VERSION:
+    if context.api_version < FIRST_BATCH_VERSION:
         claim = ProducerClaim(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
             epoch=request.v3_and_below_producer_epoch,
         )
         topics = request.v3_and_below_topics
-        errors = _add(claim, topics, call, client_version=0)
+        errors = _add(claim, topics, context, client_version=0)
         return AddPartitionsToTransactionResponse(
-            results_by_topic_v3_and_below=_results(topics, errors, call)
+            results_by_topic_v3_and_below=_results(topics, errors, context)
         )
     return AddPartitionsToTransactionResponse(
-        results_by_transaction=[_add_or_verify(one, call) for one in in_turns(request.transactions)]
+        results_by_transaction=[
+            _add_or_verify(one, context) for one in in_turns(request.transactions)
+        ]
     )
 
 
-def _add_or_verify(one: AddPartitionsTransaction, call: Call) -> AddPartitionsResult:
+def _add_or_verify(one: AddPartitionsTransaction, context: RequestContext) -> AddPartitionsResult:
     claim = ProducerClaim(
         transactional_id=one.transactional_id,
         producer_id=one.producer_id,
         epoch=one.producer_epoch,
     )
     if one.verify_only:
-        errors: Errors = call.broker.transactions.verify(claim, _partitions(one.topics), call.at)
+        errors: Errors = context.broker.transactions.verify(
+            claim, _partitions(one.topics), context.at
+        )
     else:
-        errors = _add(claim, one.topics, call, client_version=FIRST_EPOCH_BUMP_VERSION)
+        errors = _add(claim, one.topics, context, client_version=FIRST_EPOCH_BUMP_VERSION)
     return AddPartitionsResult(
-        transactional_id=one.transactional_id, topic_results=_results(one.topics, errors, call)
+        transactional_id=one.transactional_id, topic_results=_results(one.topics, errors, context)
     )
 
 
 def _add(
-    claim: ProducerClaim, topics: Sequence[AddPartitionsTopic], call: Call, *, client_version: int
+    claim: ProducerClaim,
+    topics: Sequence[AddPartitionsTopic],
+    context: RequestContext,
+    *,
+    client_version: int,
 ) -> Errors:
     """All partitions or none: where one is unknown, the others are not attempted."""
     wanted = _partitions(topics)
-    unknown = {where for where in in_turns(wanted) if not _exists(where, call)}
+    unknown = {where for where in in_turns(wanted) if not _exists(where, context)}
     if unknown:
         return {
             where: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -78,8 +86,8 @@ def _add(
             else ErrorCode.OPERATION_NOT_ATTEMPTED
             for where in wanted
         }
-    outcome = call.broker.transactions.add_partitions(
-        claim, wanted, call.at, client_version=client_version
+    outcome = context.broker.transactions.add_partitions(
+        claim, wanted, context.at, client_version=client_version
     )
     return dict.fromkeys(wanted, outcome.error)
 
@@ -90,16 +98,16 @@ def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
     ]
 
 
-def _exists(where: TopicPartition, call: Call) -> bool:
+def _exists(where: TopicPartition, context: RequestContext) -> bool:
     try:
-        call.broker.topics.partition(*where)
+        context.broker.topics.partition(*where)
     except ApiError as error:
         return error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return True
 
 
 def _results(
-    topics: Sequence[AddPartitionsTopic], errors: Errors, call: Call
+    topics: Sequence[AddPartitionsTopic], errors: Errors, context: RequestContext
 ) -> list[AddPartitionsTopicResult]:
     return [
         AddPartitionsTopicResult(
@@ -107,7 +115,7 @@ def _results(
             results_by_partition=[
                 AddPartitionsPartitionResult(
                     partition_index=index,
-                    partition_error_code=_known(errors[topic.name, index], call.api_version),
+                    partition_error_code=_known(errors[topic.name, index], context.api_version),
                 )
                 for index in in_turns(topic.partitions)
             ],

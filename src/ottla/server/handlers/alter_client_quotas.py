@@ -17,13 +17,13 @@ from ottla.protocol.messages.alter_client_quotas import (
     EntryData,
     EntryResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 Names = tuple[tuple[str, str | None], ...]
 
 
-def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
-    call.may_take_long()
+def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+    context.may_take_long()
     counts = Counter(_names(entry) for entry in in_turns(request.entries))
     results = []
     for entry in in_turns(request.entries):
@@ -31,7 +31,9 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasRe
         try:
             if counts[_names(entry)] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")
-            call.broker.admin.alter_quotas(_alteration(entry), validate_only=request.validate_only)
+            context.broker.admin.alter_quotas(
+                _alteration(entry), validate_only=request.validate_only
+            )
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)

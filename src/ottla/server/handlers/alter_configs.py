@@ -12,13 +12,13 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from ottla.server.altering import ResourceAlteration, alter_all, check_names
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    call.may_take_long()
+def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+    context.may_take_long()
     wanted = [_alteration(resource) for resource in in_turns(request.resources)]
-    errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
+    errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -13,11 +13,11 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
 def handle(
-    request: AlterPartitionReassignmentsRequest, call: Call
+    request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -26,7 +26,7 @@ def handle(
             ReassignableTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _reassign(topic.name, wanted, call) for wanted in in_turns(topic.partitions)
+                    _reassign(topic.name, wanted, context) for wanted in in_turns(topic.partitions)
                 ],
             )
             for topic in in_turns(request.topics)
@@ -35,14 +35,14 @@ def handle(
 
 
 def _reassign(
-    topic: str, wanted: ReassignablePartition, call: Call
+    topic: str, wanted: ReassignablePartition, context: RequestContext
 ) -> ReassignablePartitionResponse:
     response = ReassignablePartitionResponse(
         partition_index=wanted.partition_index, error_message=None
     )
     try:
-        call.broker.topics.partition(topic, wanted.partition_index)
-        _check(wanted.replicas, call.broker.node_id)
+        context.broker.topics.partition(topic, wanted.partition_index)
+        _check(wanted.replicas, context.broker.node_id)
     except ApiError as error:
         response.error_code, response.error_message = error.code, error.message
     return response

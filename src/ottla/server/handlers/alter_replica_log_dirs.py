@@ -14,33 +14,37 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.storage.directory.log_directory import LogDirectory
 
 
-def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
-    call.may_take_long()
+def handle(
+    request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    context.may_take_long()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for wanted in in_turns(request.dirs):
-        target = call.broker.moves.directory_at(wanted.path)
+        target = context.broker.moves.directory_at(wanted.path)
         for topic in in_turns(wanted.topics):
             result = topics.setdefault(
                 topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
             )
             result.partitions += [
                 AlterReplicaLogDirPartitionResult(
-                    partition_index=index, error_code=_move(target, topic.name, index, call)
+                    partition_index=index, error_code=_move(target, topic.name, index, context)
                 )
                 for index in in_turns(topic.partitions)
             ]
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-def _move(target: LogDirectory | None, topic: str, index: int, call: Call) -> ErrorCode:
+def _move(
+    target: LogDirectory | None, topic: str, index: int, context: RequestContext
+) -> ErrorCode:
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        call.broker.moves.request_to(target, topic, index)
+        context.broker.moves.request_to(target, topic, index)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE

@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ottla.server.apis import APIS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FEATURES = {
     "group.version": (0, 1),
@@ -39,14 +39,14 @@ FIRST_ZERO_LEVEL_VERSION = 4
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
+def handle(request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:
     """`None` stands for a request in a version that nobody can read yet."""
     if request is None:
         return _answer(ErrorCode.UNSUPPORTED_VERSION, 0)
     names = (request.client_software_name, request.client_software_version)
-    if call.api_version >= 3 and not all(SOFTWARE_NAME.fullmatch(name) for name in names):
+    if context.api_version >= 3 and not all(SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return _answer(ErrorCode.NONE, call.api_version)
+    return _answer(ErrorCode.NONE, context.api_version)
 
 
 def _answer(code: ErrorCode, api_version: int) -> ApiVersionsResponse:

@@ -23,14 +23,16 @@ from ottla.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ottla.server.operations import GROUP_OPERATIONS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 SPEAKS_THE_NEW_PROTOCOL = 1
 
 
-def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    call.may_take_long()
-    groups = [_describe(group_id, call) for group_id in in_turns(request.group_ids)]
+def handle(
+    request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    context.may_take_long()
+    groups = [_describe(group_id, context) for group_id in in_turns(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -38,17 +40,17 @@ def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDe
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(group_id: str, call: Call) -> DescribedGroup:
-    if CONSUMER not in call.broker.config.group_coordinator_rebalance_protocols:
+def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    if refusal := call.broker.groups.refusal(group_id):
+    if refusal := context.broker.groups.refusal(group_id):
         return DescribedGroup(group_id=group_id, error_code=refusal)
-    found = call.broker.groups.describe_consumer(group_id, call.at)
+    found = context.broker.groups.describe_consumer(group_id, context.at)
     if found is not None:
-        return _group(found, call)
-    is_other = call.broker.groups.describe(group_id, call.at) is not None
+        return _group(found, context)
+    is_other = context.broker.groups.describe(group_id, context.at) is not None
     return DescribedGroup(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
@@ -58,18 +60,18 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
     )
 
 
-def _group(found: ConsumerGroupDescription, call: Call) -> DescribedGroup:
+def _group(found: ConsumerGroupDescription, context: RequestContext) -> DescribedGroup:
     return DescribedGroup(
         group_id=found.group_id,
         group_state=found.state,
         group_epoch=found.epoch,
         assignment_epoch=found.assignment_epoch,
         assignor_name=found.assignor,
-        members=[_member(one, call) for one in in_turns(found.members)],
+        members=[_member(one, context) for one in in_turns(found.members)],
     )
 
 
-def _member(found: ConsumerMemberDescription, call: Call) -> Member:
+def _member(found: ConsumerMemberDescription, context: RequestContext) -> Member:
     return Member(
         member_id=found.member_id,
         instance_id=found.instance_id,
@@ -79,18 +81,18 @@ def _member(found: ConsumerMemberDescription, call: Call) -> Member:
         client_host=found.client_host,
         subscribed_topic_names=list(found.topic_names),
         subscribed_topic_regex=found.topic_regex,
-        assignment=_assignment(found.assigned, call),
-        target_assignment=_assignment(found.target, call),
+        assignment=_assignment(found.assigned, context),
+        target_assignment=_assignment(found.target, context),
         member_type=SPEAKS_THE_NEW_PROTOCOL,
     )
 
 
-def _assignment(partitions: Iterable[TopicIdPartition], call: Call) -> Assignment:
+def _assignment(partitions: Iterable[TopicIdPartition], context: RequestContext) -> Assignment:
     """Topics that have been deleted since are left out."""
     known = [
         (topic, indexes)
         for topic_id, indexes in by_topic(partitions).items()
-        if (topic := call.broker.topics.find_by_id(topic_id)) is not None
+        if (topic := context.broker.topics.find_by_id(topic_id)) is not None
     ]
     return Assignment(
         topic_partitions=[

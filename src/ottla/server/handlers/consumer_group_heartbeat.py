@@ -14,19 +14,23 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_OWN_ID_VERSION = 1
 
 
-def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
-    if CONSUMER not in call.broker.config.group_coordinator_rebalance_protocols:
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
         code = ErrorCode.UNSUPPORTED_VERSION
         return _response(HeartbeatAnswer(error=code, message=code.description))
-    return _response(call.broker.groups.consumer_heartbeat(_request(request, call), call.at))
+    return _response(
+        context.broker.groups.consumer_heartbeat(_request(request, context), context.at)
+    )
 
 
-def _request(request: ConsumerGroupHeartbeatRequest, call: Call) -> HeartbeatRequest:
+def _request(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatRequest:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return HeartbeatRequest(
         group_id=request.group_id,
@@ -41,9 +45,9 @@ def _request(request: ConsumerGroupHeartbeatRequest, call: Call) -> HeartbeatReq
         owned=None
         if owned is None
         else frozenset((one.topic_id, index) for one in owned for index in one.partitions),
-        client_id=call.client_id or "",
-        client_host=f"/{call.client_host}",
-        must_bring_id=call.api_version >= FIRST_OWN_ID_VERSION,
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        must_bring_id=context.api_version >= FIRST_OWN_ID_VERSION,
     )
 
 

@@ -10,12 +10,12 @@ from ottla.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

@@ -16,16 +16,16 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    call.may_take_long()
+def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    context.may_take_long()
     counts = Counter(wanted.name for wanted in in_turns(request.topics))
     growths = [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
-    admin = call.broker.admin
+    admin = context.broker.admin
     errors = iter(admin.grow_topics(growths, validate_only=request.validate_only))
     results = []
     for name, count in in_turns(counts.items()):

@@ -19,14 +19,14 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.server.config_entries import topic_entries
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
-    call.may_take_long()
+def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    context.may_take_long()
     counts = Counter(wanted.name for wanted in in_turns(request.topics))
     wanted_by_name = {wanted.name: wanted for wanted in in_turns(request.topics)}
-    total = sum(_partition_count(wanted, call) for wanted in in_turns(request.topics))
+    total = sum(_partition_count(wanted, context) for wanted in in_turns(request.topics))
     made: dict[str, Topic | ApiError] = {}
     news: list[NewTopic] = []
     for name, wanted in in_turns(wanted_by_name.items()):
@@ -37,26 +37,26 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             new = _new_topic(wanted)
             if request.validate_only:
-                made[name] = call.broker.create_topic(new, validate_only=True)
+                made[name] = context.broker.create_topic(new, validate_only=True)
             else:
                 news.append(new)
         except ApiError as error:
             made[name] = error
-    for new, topic in zip(news, call.broker.create_topics(news), strict=True):
+    for new, topic in zip(news, context.broker.create_topics(news), strict=True):
         made[new.name] = topic
     return CreateTopicsResponse(
         topics=[
-            _result(name, made[name], request.validate_only, call)
+            _result(name, made[name], request.validate_only, context)
             for name in in_turns(wanted_by_name)
         ]
     )
 
 
-def _partition_count(wanted: CreatableTopic, call: Call) -> int:
+def _partition_count(wanted: CreatableTopic, context: RequestContext) -> int:
     if wanted.assignments:
         return len(wanted.assignments)
     count = wanted.num_partitions
-    return call.broker.config.num_partitions if count == -1 else max(0, count)
+    return context.broker.config.num_partitions if count == -1 else max(0, count)
 
 
 def _too_many(total: int) -> ApiError:
@@ -80,7 +80,7 @@ def _new_topic(wanted: CreatableTopic) -> NewTopic:
 
 
 def _result(
-    name: str, topic: Topic | ApiError, validate_only: bool, call: Call
+    name: str, topic: Topic | ApiError, validate_only: bool, context: RequestContext
 ) -> CreatableTopicResult:
     if isinstance(topic, ApiError):
         return CreatableTopicResult(
@@ -94,6 +94,6 @@ def _result(
         replication_factor=1,
         configs=[
             CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source)
-            for one in topic_entries(topic, call.broker.settings)
+            for one in topic_entries(topic, context.broker.settings)
         ],
     )

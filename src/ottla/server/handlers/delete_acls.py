@@ -10,12 +10,12 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(

@@ -9,17 +9,17 @@ from ottla.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     if len(request.groups_names) > 1:
-        call.may_take_long()
-    groups = call.broker.groups
+        context.may_take_long()
+    groups = context.broker.groups
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(
-                group_id=group_id, error_code=groups.delete_group(group_id, call.at).error
+                group_id=group_id, error_code=groups.delete_group(group_id, context.at).error
             )
             for group_id in in_turns(dict.fromkeys(request.groups_names))
         ]

@@ -12,11 +12,11 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.storage.directory.found_logs import TopicPartition
 
 
-def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     wanted = {
         (topic.name, one.partition_index): one.offset
         for topic in in_turns(request.topics)
@@ -24,7 +24,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     }
     results: dict[TopicPartition, int | ApiError] = {}
     for part in parts_in_turns(wanted.items()):
-        results |= call.broker.admin.delete_records(dict(part))
+        results |= context.broker.admin.delete_records(dict(part))
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

@@ -14,18 +14,18 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_DISABLED_VERSION = 3
 """Before it, a client does not know TOPIC_DELETION_DISABLED."""
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     wanted = [
         *(DeleteTopicState(name=name) for name in request.topic_names),
         *request.topics,
     ]
-    call.may_take_long()
+    context.may_take_long()
     results: list[DeletableTopicResult] = []
     topics: dict[str, Topic] = {}
     going: list[DeletableTopicResult] = []
@@ -33,34 +33,34 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
         results.append(result)
         try:
-            topic = _find(one, call)
+            topic = _find(one, context)
             result.name, result.topic_id = topic.name, topic.topic_id
             if topic.name in topics:
                 raise _unknown(one)  # it is gone when that comes to be answered
-            call.broker.check_deletion(topic)
+            context.broker.check_deletion(topic)
         except ApiError as error:
-            _refuse(result, error, call)
+            _refuse(result, error, context)
         else:
             topics[topic.name] = topic
             going.append(result)
     try:
         if topics:
-            call.broker.delete_topics(list(topics.values()))
+            context.broker.delete_topics(list(topics.values()))
     except ApiError as error:
         for result in going:
-            _refuse(result, error, call)
+            _refuse(result, error, context)
     return DeleteTopicsResponse(responses=results)
 
 
-def _refuse(result: DeletableTopicResult, error: ApiError, call: Call) -> None:
+def _refuse(result: DeletableTopicResult, error: ApiError, context: RequestContext) -> None:
     result.error_code, result.error_message = error.code, error.message
     is_disabled = error.code is ErrorCode.TOPIC_DELETION_DISABLED
-    if is_disabled and call.api_version < FIRST_DISABLED_VERSION:
+    if is_disabled and context.api_version < FIRST_DISABLED_VERSION:
         result.error_code = ErrorCode.INVALID_REQUEST
 
 
-def _find(wanted: DeleteTopicState, call: Call) -> Topic:
-    topics = call.broker.topics
+def _find(wanted: DeleteTopicState, context: RequestContext) -> Topic:
+    topics = context.broker.topics
     if wanted.name is None:
         topic = topics.find_by_id(wanted.topic_id)
         if topic is None:

@@ -5,10 +5,10 @@ Kafka's counterpart: `AclApis.handleDescribeAcls` on a broker without an authori
 
 from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)

@@ -13,11 +13,13 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
-    call.may_take_long()
+def handle(
+    request: DescribeClientQuotasRequest, context: RequestContext
+) -> DescribeClientQuotasResponse:
+    context.may_take_long()
     wanted = QuotaFilter(
         components=[
             Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
@@ -26,7 +28,7 @@ def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQu
         is_strict=request.strict,
     )
     try:
-        found = call.broker.admin.select_quotas(wanted)
+        found = context.broker.admin.select_quotas(wanted)
     except ApiError as error:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message, entries=None

@@ -10,12 +10,12 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.server.operations import CLUSTER_OPERATIONS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
     if request.endpoint_type != BROKERS:
@@ -23,8 +23,8 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"There are no endpoints of type {request.endpoint_type}.",
         )
-    broker = call.broker
-    host, port = call.address
+    broker = context.broker
+    host, port = context.address
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,

@@ -22,7 +22,7 @@ from ottla.server.config_entries import (
     group_entries,
     topic_entries,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,
@@ -31,15 +31,15 @@ from ottla.server.resources import (
 )
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    call.may_take_long()
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    context.may_take_long()
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, call) for resource in in_turns(request.resources)]
+        results=[_describe(resource, request, context) for resource in in_turns(request.resources)]
     )
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",  # not null, where nothing is wrong: so Kafka has it
@@ -47,22 +47,22 @@ def _describe(
         resource_name=resource.resource_name,
     )
     try:
-        entries = _entries(resource, call)
+        entries = _entries(resource, context)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
     count_elements(len(entries))
     keys = set(resource.configuration_keys or ())
     result.configs = [
-        _config(entry, request, call.api_version)
+        _config(entry, request, context.api_version)
         for entry in entries
         if not keys or entry.name in keys
     ]
     return result
 
 
-def _entries(resource: DescribeConfigsResource, call: Call) -> list[ConfigEntry]:
-    broker, name = call.broker, resource.resource_name
+def _entries(resource: DescribeConfigsResource, context: RequestContext) -> list[ConfigEntry]:
+    broker, name = context.broker, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_name(name)

@@ -16,15 +16,15 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ottla.server.operations import GROUP_OPERATIONS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_NOT_FOUND_VERSION = 6
 
 
-def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    call.may_take_long()
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    context.may_take_long()
     response = DescribeGroupsResponse(
-        groups=[_describe(one, call) for one in in_turns(request.groups)]
+        groups=[_describe(one, context) for one in in_turns(request.groups)]
     )
     if request.include_authorized_operations:
         for group in response.groups:
@@ -33,16 +33,16 @@ def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse
     return response
 
 
-def _describe(group_id: str, call: Call) -> DescribedGroup:
-    found = call.broker.groups.describe(group_id, call.at)
+def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    found = context.broker.groups.describe(group_id, context.at)
     if found is not None:
         return _group(found)
-    if refusal := call.broker.groups.refusal(group_id):
+    if refusal := context.broker.groups.refusal(group_id):
         return DescribedGroup(group_id=group_id, error_code=refusal)
     group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
-    if call.api_version >= FIRST_NOT_FOUND_VERSION:
+    if context.api_version >= FIRST_NOT_FOUND_VERSION:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        is_other = call.broker.groups.describe_consumer(group_id, call.at) is not None
+        is_other = context.broker.groups.describe_consumer(group_id, context.at) is not None
         group.error_message = (
             f"Group {group_id} is not a classic group."
             if is_other

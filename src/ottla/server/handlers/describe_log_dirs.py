@@ -17,28 +17,28 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 
 
-def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
-    call.may_take_long()
+def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    context.may_take_long()
     wanted: Container[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {
             (topic.topic, index) for topic in in_turns(request.topics) for index in topic.partitions
         }
     return DescribeLogDirsResponse(
-        results=[_describe(directory, wanted, call) for directory in call.broker.directories]
+        results=[_describe(directory, wanted, context) for directory in context.broker.directories]
     )
 
 
 def _describe(
-    directory: LogDirectory, wanted: Container[TopicPartition] | None, call: Call
+    directory: LogDirectory, wanted: Container[TopicPartition] | None, context: RequestContext
 ) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(
-        log_dir=directory.path, is_cordoned=call.broker.is_cordoned(directory)
+        log_dir=directory.path, is_cordoned=context.broker.is_cordoned(directory)
     )
     try:
         space = directory.disk_space()
@@ -47,7 +47,7 @@ def _describe(
         return result
     result.total_bytes, result.usable_bytes = space.total, space.usable
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), partition in in_turns(_partitions(directory, call)):
+    for (name, index), partition in in_turns(_partitions(directory, context)):
         if wanted is None or (name, index) in wanted:
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
             topic.partitions.append(partition)
@@ -56,14 +56,14 @@ def _describe(
 
 
 def _partitions(
-    directory: LogDirectory, call: Call
+    directory: LogDirectory, context: RequestContext
 ) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
     found = [
         (key, DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size))
         for key, log in in_turns(list(directory.logs.items()))
     ]
     for key, future in in_turns(list(directory.futures.items())):
-        current = call.broker.topics.partition(*key).log
+        current = context.broker.topics.partition(*key).log
         described = DescribeLogDirsPartition(
             partition_index=key[1],
             partition_size=future.size,

@@ -13,18 +13,18 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.storage.log.producer_state import ProducerEntry
 
 
-def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
-    call.may_take_long()
+def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    context.may_take_long()
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _describe(topic.name, one, call) for one in in_turns(topic.partition_indexes)
+                    _describe(topic.name, one, context) for one in in_turns(topic.partition_indexes)
                 ],
             )
             for topic in in_turns(request.topics)
@@ -32,11 +32,11 @@ def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersRe
     )
 
 
-def _describe(topic: str, index: int, call: Call) -> PartitionResponse:
+def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
     response = PartitionResponse(partition_index=index)
     try:
         check_name(topic)
-        partition = call.broker.topics.online_partition(topic, index)
+        partition = context.broker.topics.online_partition(topic, index)
     except ApiError as error:
         response.error_code, response.error_message = error.code, error.message
         return response

@@ -18,25 +18,27 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.server.operations import TOPIC_OPERATIONS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
-    call.may_take_long()
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    context.may_take_long()
     cursor = request.cursor
     if cursor is not None and not _is_valid(cursor, request):
         return _refusal(request)
-    limit = call.broker.config.max_request_partition_size_limit
+    limit = context.broker.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
-    for name in in_turns(_names(request, call)):
+    for name in in_turns(_names(request, context)):
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         first = 0
         if cursor is not None and cursor.topic_name == name:
             first = cursor.partition_index
-        answer = _describe(name, call)
+        answer = _describe(name, context)
         partitions = answer.partitions
         answer.partitions = [one for one in partitions if one.partition_index >= first][:left]
         response.topics.append(answer)
@@ -67,17 +69,17 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
+def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
     """What is asked for, or every topic, from the cursor on."""
     names: Iterable[str] = {topic.name for topic in in_turns(request.topics)}
     if not request.topics:
-        names = [topic.name for topic in call.broker.topics]
+        names = [topic.name for topic in context.broker.topics]
     first = "" if request.cursor is None else request.cursor.topic_name
     return sorted(name for name in names if name >= first)
 
 
-def _describe(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
-    topic = call.broker.topics.find(name)
+def _describe(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
+    topic = context.broker.topics.find(name)
     if topic is None:
         return DescribeTopicPartitionsResponseTopic(
             name=name,
@@ -88,7 +90,7 @@ def _describe(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=_partitions(topic, call.broker.node_id),
+        partitions=_partitions(topic, context.broker.node_id),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 

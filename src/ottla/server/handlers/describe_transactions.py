@@ -11,25 +11,27 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
-    call.may_take_long()
+def handle(
+    request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    context.may_take_long()
     return DescribeTransactionsResponse(
-        transaction_states=[_describe(one, call) for one in in_turns(request.transactional_ids)]
+        transaction_states=[_describe(one, context) for one in in_turns(request.transactional_ids)]
     )
 
 
-def _describe(transactional_id: str, call: Call) -> TransactionState:
-    transactions = call.broker.transactions
+def _describe(transactional_id: str, context: RequestContext) -> TransactionState:
+    transactions = context.broker.transactions
     if not transactional_id:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     if not transactions.is_available(transactional_id):
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-    known = transactions.describe(transactional_id, call.at)
+    known = transactions.describe(transactional_id, context.at)
     if known is None:
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -12,11 +12,11 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
 def handle(
-    request: DescribeUserScramCredentialsRequest, call: Call
+    request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
     counts = Counter(user.name for user in in_turns(request.users or []))
     return DescribeUserScramCredentialsResponse(

@@ -14,7 +14,7 @@ from ottla.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 PREFERRED, UNCLEAN = 0, 1
 FIRST_ERROR_VERSION = 1
@@ -26,18 +26,18 @@ LEADERLESS = {
 """What a partition on an offline disk is answered with."""
 
 
-def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-    call.may_take_long()
+def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    context.may_take_long()
     response = ElectLeadersResponse()
-    if request.election_type not in LEADERLESS and call.api_version >= FIRST_ERROR_VERSION:
+    if request.election_type not in LEADERLESS and context.api_version >= FIRST_ERROR_VERSION:
         response.error_code = ErrorCode.INVALID_REQUEST
     wanted = request.topic_partitions
-    for topic in in_turns(_leaderless(call) if wanted is None else wanted):
+    for topic in in_turns(_leaderless(context) if wanted is None else wanted):
         response.replica_election_results.append(
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=[
-                    _elect(topic.topic, index, request, call)
+                    _elect(topic.topic, index, request, context)
                     for index in in_turns(topic.partitions)
                 ],
             )
@@ -45,27 +45,29 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     return response
 
 
-def _leaderless(call: Call) -> list[TopicPartitions]:
+def _leaderless(context: RequestContext) -> list[TopicPartitions]:
     found = []
-    for topic in in_turns(list(call.broker.topics)):
+    for topic in in_turns(list(context.broker.topics)):
         indexes = topic.leaderless_indexes
         if indexes:
             found.append(TopicPartitions(topic=topic.name, partitions=indexes))
     return found
 
 
-def _elect(topic: str, index: int, request: ElectLeadersRequest, call: Call) -> PartitionResult:
-    refusal = _refusal(topic, index, request.election_type, call)
+def _elect(
+    topic: str, index: int, request: ElectLeadersRequest, context: RequestContext
+) -> PartitionResult:
+    refusal = _refusal(topic, index, request.election_type, context)
     return PartitionResult(
         partition_id=index, error_code=refusal.code, error_message=refusal.message
     )
 
 
-def _refusal(topic: str, index: int, election_type: int, call: Call) -> ApiError:
+def _refusal(topic: str, index: int, election_type: int, context: RequestContext) -> ApiError:
     if election_type not in LEADERLESS:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
     try:
-        call.broker.topics.online_partition(topic, index)
+        context.broker.topics.online_partition(topic, index)
     except ApiError as error:
         is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
         return ApiError(LEADERLESS[election_type]) if is_offline else error

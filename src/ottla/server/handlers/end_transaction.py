@@ -9,27 +9,27 @@ from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.end_transaction import EndTransactionRequest, EndTransactionResponse
 from ottla.server.fencing import known_code
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_FENCED_VERSION = 2
 FIRST_BUMP_VERSION = 5
 
 
-def handle(request: EndTransactionRequest, call: Call) -> EndTransactionResponse:
+def handle(request: EndTransactionRequest, context: RequestContext) -> EndTransactionResponse:
     claim = ProducerClaim(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    bumps = call.api_version >= FIRST_BUMP_VERSION
-    answer = call.broker.transactions.end(
+    bumps = context.api_version >= FIRST_BUMP_VERSION
+    answer = context.broker.transactions.end(
         claim,
-        call.at,
+        context.at,
         is_commit=request.committed,
         client_version=FIRST_EPOCH_BUMP_VERSION if bumps else 0,
     )
     return EndTransactionResponse(
-        error_code=known_code(answer.error, call.api_version, FIRST_FENCED_VERSION),
+        error_code=known_code(answer.error, context.api_version, FIRST_FENCED_VERSION),
         producer_id=answer.producer_id,
         producer_epoch=answer.epoch,
     )

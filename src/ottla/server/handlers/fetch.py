@@ -30,7 +30,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
-from ottla.server.request_context import Call, Later, respond
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 from ottla.storage.log.partition_log import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13
@@ -40,29 +40,33 @@ FIRST_SOFT_LIMIT_VERSION = 3
 READ_COMMITTED = 1
 
 
-def handle(request: FetchRequest, call: Call) -> Message | Later:
-    is_converted = call.api_version in MAGIC_BY_VERSION
+def handle(request: FetchRequest, context: RequestContext) -> Message | PendingResponse:
+    is_converted = context.api_version in MAGIC_BY_VERSION
     session_id = request.session_id
-    if is_converted or (session_id and call.broker.fetch_sessions.size_of(session_id) > PART_SIZE):
-        call.may_take_long()
+    if is_converted or (
+        session_id and context.broker.fetch_sessions.size_of(session_id) > PART_SIZE
+    ):
+        context.may_take_long()
     try:
-        context = call.broker.fetch_sessions.begin(_fetch(request, call), call.at.monotonic_ms)
+        fetch = context.broker.fetch_sessions.begin(
+            _fetch(request, context), context.at.monotonic_ms
+        )
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
-    _resolve(context.partitions, call)
-    query = _query(request, context.partitions, call)
-    answering = _Answering(request.session_id, context, call)
+    _resolve(fetch.partitions, context)
+    query = _query(request, fetch.partitions, context)
+    answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
-        return answering.answer(call.broker.fetch(query))
-    result = call.broker.fetch_or_wait(query, call.at.monotonic_ms + request.max_wait_ms)
+        return answering.answer(context.broker.fetch(query))
+    result = context.broker.fetch_or_wait(query, context.at.monotonic_ms + request.max_wait_ms)
     answer = respond(result, answering.answer)
-    if is_converted and isinstance(answer, Later):
+    if is_converted and isinstance(answer, PendingResponse):
         answer.takes_long = True
     return answer
 
 
-def _fetch(request: FetchRequest, call: Call) -> SessionFetch:
-    uses_topic_ids = call.api_version >= FIRST_TOPIC_ID_VERSION
+def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
+    uses_topic_ids = context.api_version >= FIRST_TOPIC_ID_VERSION
     topics: Iterable[FetchTopic] = request.topics
     if len(request.topics) > 1:
         topics = in_turns(topics)
@@ -97,49 +101,53 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey
     ]
 
 
-def _resolve(partitions: Sequence[PartitionQuery], call: Call) -> None:
+def _resolve(partitions: Sequence[PartitionQuery], context: RequestContext) -> None:
     """Names the topics asked for by id, those of a session when they have come to be known."""
     for wanted in partitions if len(partitions) == 1 else in_turns(partitions):
         if wanted.topic is None and wanted.topic_id is not None:
-            topic = call.broker.topics.find_by_id(wanted.topic_id)
+            topic = context.broker.topics.find_by_id(wanted.topic_id)
             wanted.topic = topic.name if topic else None
 
 
-def _query(request: FetchRequest, partitions: Sequence[PartitionQuery], call: Call) -> FetchQuery:
+def _query(
+    request: FetchRequest, partitions: Sequence[PartitionQuery], context: RequestContext
+) -> FetchQuery:
     is_committed = request.isolation_level == READ_COMMITTED
     return FetchQuery(
         partitions,
         request.max_bytes,
-        min(request.min_bytes, call.broker.config.fetch_max_bytes, request.max_bytes),
+        min(request.min_bytes, context.broker.config.fetch_max_bytes, request.max_bytes),
         Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,
-        is_hard_limit=call.api_version < FIRST_SOFT_LIMIT_VERSION,
+        is_hard_limit=context.api_version < FIRST_SOFT_LIMIT_VERSION,
     )
 
 
 class _Answering:
     """What an answer needs of its request, for now or for later."""
 
-    __slots__ = ("_broker", "_context", "_magic", "_session_id")
+    __slots__ = ("_broker", "_fetch", "_magic", "_session_id")
 
-    def __init__(self, session_id: int, context: FetchContext, call: Call) -> None:
+    def __init__(self, session_id: int, fetch: FetchContext, context: RequestContext) -> None:
         self._session_id = session_id
-        self._context = context
-        self._broker = call.broker
-        self._magic = MAGIC_BY_VERSION.get(call.api_version)
+        self._fetch = fetch
+        self._broker = context.broker
+        self._magic = MAGIC_BY_VERSION.get(context.api_version)
 
     def answer(self, result: FetchResult) -> FetchResponse:
         try:
-            told = self._context.tell(result)
+            response = self._fetch.respond(result)
         except ApiError as error:
             return FetchResponse(error_code=error.code, session_id=self._session_id)
         topics: list[FetchableTopicResponse] = []
         last: PartitionQuery | None = None
-        for wanted, data in told.pairs if len(told.pairs) == 1 else in_turns(told.pairs):
+        for wanted, data in (
+            response.pairs if len(response.pairs) == 1 else in_turns(response.pairs)
+        ):
             if last is None or not _is_same_topic(last, wanted):
                 topics.append(_topic(wanted))
             topics[-1].partitions.append(self._partition(wanted, data))
             last = wanted
-        return FetchResponse(session_id=told.session_id, responses=topics)
+        return FetchResponse(session_id=response.session_id, responses=topics)
 
     def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
         if isinstance(data, ApiError):

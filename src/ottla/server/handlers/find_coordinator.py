@@ -10,20 +10,20 @@ from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 GROUP, TRANSACTION = 0, 1
 FIRST_LIST_VERSION = 4
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    if call.api_version >= FIRST_LIST_VERSION:
+def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    if context.api_version >= FIRST_LIST_VERSION:
         return FindCoordinatorResponse(
             coordinators=[
-                _find(key, request.key_type, call) for key in in_turns(request.coordinator_keys)
+                _find(key, request.key_type, context) for key in in_turns(request.coordinator_keys)
             ]
         )
-    found = _find(request.key, request.key_type, call)
+    found = _find(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -33,7 +33,7 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     )
 
 
-def _find(key: str, key_type: int, call: Call) -> Coordinator:
+def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         return Coordinator(
             key=key,
@@ -43,7 +43,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             error_message=f"There is no coordinator for keys of type {key_type}.",
         )
     is_group = key_type == GROUP
-    coordinator = call.broker.groups if is_group else call.broker.transactions
+    coordinator = context.broker.groups if is_group else context.broker.transactions
     what = "group" if is_group else "transaction"
     if not coordinator.is_available(key):
         return Coordinator(
@@ -53,7 +53,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             error_message=f"The log directory of the {what}'s partition is offline, or damaged.",
         )
-    host, port = call.address
+    host, port = context.address
     return Coordinator(
-        key=key, node_id=call.broker.node_id, host=host, port=port, error_message=None
+        key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None
     )

@@ -10,7 +10,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 PUSH_INTERVAL_MS = 300_000
 """When a client is to ask again."""
@@ -21,11 +21,11 @@ ZSTD, LZ4, GZIP, SNAPPY = 4, 3, 1, 2
 
 
 def handle(
-    request: GetTelemetrySubscriptionsRequest, call: Call
+    request: GetTelemetrySubscriptionsRequest, context: RequestContext
 ) -> GetTelemetrySubscriptionsResponse:
     instance_id = request.client_instance_id
     if is_reserved(instance_id):
-        instance_id = call.broker.new_id()
+        instance_id = context.broker.new_id()
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=subscription_id_of(instance_id),

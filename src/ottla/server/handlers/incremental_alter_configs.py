@@ -15,13 +15,15 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.server.altering import ResourceAlteration, alter_all, check_names
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
-    call.may_take_long()
+def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    context.may_take_long()
     wanted = [_alteration(resource) for resource in in_turns(request.resources)]
-    errors = alter_all(call.broker, wanted, validate_only=request.validate_only)
+    errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -10,18 +10,18 @@ from ottla.base.errors import ApiError
 from ottla.coordinator.transaction.requests import InitRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.server.fencing import known_code
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_FENCED_VERSION = 4
 NONE_GIVEN = (-1, -1)
 
 
-def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     expected = (request.producer_id, request.producer_epoch)
     if (-1 in expected) != (expected == NONE_GIVEN):
         return _refusal(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return _init_idempotent(call)
+        return _init_idempotent(context)
     if request.keep_prepared_transaction:
         return _refusal(ErrorCode.UNSUPPORTED_VERSION)
     if request.enable_2pc:
@@ -31,18 +31,18 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
         timeout_ms=request.transaction_timeout_ms,
         expected=None if expected == NONE_GIVEN else expected,
     )
-    answer = call.broker.transactions.init_producer(wanted, call.at)
+    answer = context.broker.transactions.init_producer(wanted, context.at)
     return InitProducerIdResponse(
-        error_code=known_code(answer.error, call.api_version, FIRST_FENCED_VERSION),
+        error_code=known_code(answer.error, context.api_version, FIRST_FENCED_VERSION),
         producer_id=answer.producer_id,
         producer_epoch=answer.epoch,
     )
 
 
-def _init_idempotent(call: Call) -> InitProducerIdResponse:
+def _init_idempotent(context: RequestContext) -> InitProducerIdResponse:
     """Whatever it had before: a new id has no sequence numbers yet."""
     try:
-        return InitProducerIdResponse(producer_id=call.broker.allocate_producer_id())
+        return InitProducerIdResponse(producer_id=context.broker.allocate_producer_id())
     except ApiError as error:
         return _refusal(error.code)
 

@@ -12,7 +12,7 @@ from ottla.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from ottla.server.request_context import Call, Later, respond
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 FIRST_REBALANCE_TIMEOUT_VERSION = 1
 FIRST_MEMBER_ID_REQUIRED_VERSION = 4
@@ -20,28 +20,28 @@ FIRST_NULL_PROTOCOL_VERSION = 7
 FIRST_SKIP_ASSIGNMENT_VERSION = 9
 
 
-def handle(request: JoinGroupRequest, call: Call) -> Message | Later:
-    answer = call.broker.groups.join(_request(request, call), call.at)
-    no_protocol = None if call.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
+def handle(request: JoinGroupRequest, context: RequestContext) -> Message | PendingResponse:
+    answer = context.broker.groups.join(_request(request, context), context.at)
+    no_protocol = None if context.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
     return respond(answer, lambda known: _response(known, no_protocol))
 
 
-def _request(request: JoinGroupRequest, call: Call) -> JoinRequest:
-    has_both_timeouts = call.api_version >= FIRST_REBALANCE_TIMEOUT_VERSION
+def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
+    has_both_timeouts = context.api_version >= FIRST_REBALANCE_TIMEOUT_VERSION
     return JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
-        client_id=call.client_id or "",
-        client_host=f"/{call.client_host}",
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms
         if has_both_timeouts
         else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols={one.name: one.metadata for one in request.protocols},
-        requires_member_id=call.api_version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
-        can_skip_assignment=call.api_version >= FIRST_SKIP_ASSIGNMENT_VERSION,
+        requires_member_id=context.api_version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
+        can_skip_assignment=context.api_version >= FIRST_SKIP_ASSIGNMENT_VERSION,
         reason=request.reason,
     )
 

@@ -10,21 +10,21 @@ from ottla.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_BATCH_VERSION = 3
 
 
-def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    if call.api_version < FIRST_BATCH_VERSION:
+def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    if context.api_version < FIRST_BATCH_VERSION:
         only = Leaving(member_id=request.member_id)
-        answer = call.broker.groups.leave(request.group_id, (only,), call.at)
+        answer = context.broker.groups.leave(request.group_id, (only,), context.at)
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
     leaving = tuple(
         Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
         for one in in_turns(request.members)
     )
-    answer = call.broker.groups.leave(request.group_id, leaving, call.at)
+    answer = context.broker.groups.leave(request.group_id, leaving, context.at)
     return LeaveGroupResponse(
         error_code=answer.error,
         members=[

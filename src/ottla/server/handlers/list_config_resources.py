@@ -13,22 +13,24 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.server.resources import ResourceType
 
 
-def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
-    if call.api_version:
-        call.may_take_long()
-    if call.api_version == 0:
+def handle(
+    request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    if context.api_version:
+        context.may_take_long()
+    if context.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(ResourceType)
     if not wanted <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     names = {
-        ResourceType.TOPIC: sorted(topic.name for topic in call.broker.topics),
-        ResourceType.BROKER: [str(call.broker.node_id)],
-        ResourceType.GROUP: sorted(call.broker.settings.groups.overrides),
+        ResourceType.TOPIC: sorted(topic.name for topic in context.broker.topics),
+        ResourceType.BROKER: [str(context.broker.node_id)],
+        ResourceType.GROUP: sorted(context.broker.settings.groups.overrides),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -5,11 +5,11 @@ Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    call.may_take_long()
+def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    context.may_take_long()
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ListGroupsResponse(
@@ -20,7 +20,7 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
                 group_state=one.state,
                 group_type=one.group_type,
             )
-            for one in in_turns(call.broker.groups.list_groups(call.at))
+            for one in in_turns(context.broker.groups.list_groups(context.at))
             if (not states or one.state.lower() in states)
             and (not types or one.group_type in types)
         ]

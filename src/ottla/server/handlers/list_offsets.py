@@ -17,7 +17,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 from ottla.storage.log.offset_by_timestamp import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -32,17 +32,17 @@ FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """From which version on a time below zero has a meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     is_committed = request.isolation_level == READ_COMMITTED
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
     if any(_is_search(one.timestamp) for topic in request.topics for one in topic.partitions):
-        call.may_take_long()
+        context.may_take_long()
     topics = []
     for topic in in_turns(request.topics):
         partitions = []
         for wanted in in_turns(topic.partitions):
             try:
-                answer = _find(topic.name, wanted, isolation, call)
+                answer = _find(topic.name, wanted, isolation, context)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(
                     partition_index=wanted.partition_index, error_code=error.code
@@ -58,19 +58,19 @@ def _is_search(timestamp_ms: int) -> bool:
 
 
 def _find(
-    topic: str, wanted: ListOffsetsPartition, isolation: Isolation, call: Call
+    topic: str, wanted: ListOffsetsPartition, isolation: Isolation, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     answer = ListOffsetsPartitionResponse(partition_index=index)
     if timestamp_ms < 0:
         first_version = FIRST_VERSIONS_OF_SENTINELS.get(timestamp_ms)
-        if first_version is None or call.api_version < first_version:
+        if first_version is None or context.api_version < first_version:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    if call.api_version == 0:
-        partition = call.broker.topics.online_partition(topic, index)
+    if context.api_version == 0:
+        partition = context.broker.topics.online_partition(topic, index)
         answer.old_style_offsets = _offsets_before(partition, wanted)
         return answer
-    found = call.broker.find_offset(
+    found = context.broker.find_offset(
         topic,
         index,
         timestamp_ms,
@@ -80,7 +80,7 @@ def _find(
     if found is not None:
         answer.offset = found.offset
         answer.timestamp = found.timestamp_ms
-        if call.api_version >= FIRST_EPOCH_VERSION:
+        if context.api_version >= FIRST_EPOCH_VERSION:
             answer.leader_epoch = found.leader_epoch
     return answer
 

@@ -14,13 +14,13 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 STATES = frozenset(TITLES.values())
 
 
-def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
-    call.may_take_long()
+def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    context.may_take_long()
     unknown = [state for state in in_turns(request.state_filters) if state not in STATES]
     regex = None
     if request.transactional_id_pattern:
@@ -36,18 +36,20 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
                 producer_id=one.producer_id,
                 transaction_state=one.state,
             )
-            for one in in_turns(call.broker.transactions.list_transactions(call.at))
-            if _passes(one, request, call)
+            for one in in_turns(context.broker.transactions.list_transactions(context.at))
+            if _passes(one, request, context)
             and (regex is None or regex.matches(one.transactional_id))
         ],
     )
 
 
-def _passes(one: TransactionDescription, request: ListTransactionsRequest, call: Call) -> bool:
+def _passes(
+    one: TransactionDescription, request: ListTransactionsRequest, context: RequestContext
+) -> bool:
     if request.state_filters and one.state not in request.state_filters:
         return False
     if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
         return False
     if request.duration_filter < 0:
         return True
-    return call.at.now_ms - one.start_ms > request.duration_filter
+    return context.at.now_ms - one.start_ms > request.duration_filter

@@ -23,7 +23,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_NULL_NAME_VERSION = 12
 
@@ -31,14 +31,14 @@ NOT_YET = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 """Clients ask again."""
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
-    broker = call.broker
-    host, port = call.address
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    broker = context.broker
+    host, port = context.address
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=_topics(request, call),
+        topics=_topics(request, context),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -49,28 +49,28 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     return response
 
 
-def _topics(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
+def _topics(request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
     wanted = request.topics
-    if _is_long(request, call):
-        call.may_take_long()
-    if wanted is None or (call.api_version == 0 and not wanted):
-        return [_describe(topic, call) for topic in in_turns(list(call.broker.topics))]
+    if _is_long(request, context):
+        context.may_take_long()
+    if wanted is None or (context.api_version == 0 and not wanted):
+        return [_describe(topic, context) for topic in in_turns(list(context.broker.topics))]
     answers = {}
-    wishes = _Wishes(request, call)
+    wishes = _Wishes(request, context)
     wishes.make_missing(wanted)
     for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
-            answers[key] = _describe_wanted(one, wishes, call)
+            answers[key] = _describe_wanted(one, wishes, context)
     return list(answers.values())
 
 
-def _is_long(request: MetadataRequest, call: Call) -> bool:
+def _is_long(request: MetadataRequest, context: RequestContext) -> bool:
     """Unless it is about one topic that is there and small, or about none."""
     wanted = request.topics
     if wanted is None or len(wanted) != 1:
-        return wanted != [] or call.api_version == 0
-    topics, name = call.broker.topics, wanted[0].name
+        return wanted != [] or context.api_version == 0
+    topics, name = context.broker.topics, wanted[0].name
     topic = topics.find_by_id(wanted[0].topic_id) if name is None else topics.find(name)
     return topic is None or topic.partition_count > PART_SIZE
 
@@ -78,15 +78,15 @@ def _is_long(request: MetadataRequest, call: Call) -> bool:
 class _Wishes:
     """Finds topics by name, and makes those that are missing where request and broker allow."""
 
-    def __init__(self, request: MetadataRequest, call: Call) -> None:
-        self._call = call
-        enabled = call.broker.config.auto_create_topics_enable
+    def __init__(self, request: MetadataRequest, context: RequestContext) -> None:
+        self._context = context
+        enabled = context.broker.config.auto_create_topics_enable
         self._may_make = request.allow_auto_topic_creation and enabled
         self._refusals: dict[str, ApiError] = {}
 
     def make_missing(self, wanted: Sequence[MetadataRequestTopic]) -> None:
         """All together: what is written down of all topics is written once."""
-        broker = self._call.broker
+        broker = self._context.broker
         names: dict[str, None] = {}
         for one in in_turns(wanted if self._may_make else ()):
             name = one.name
@@ -107,42 +107,42 @@ class _Wishes:
         except ApiError as error:
             self._refusals[name] = error
             return False
-        if not self._call.broker.auto_creation.take(made, self._call.at.monotonic_ms):
+        if not self._context.broker.auto_creation.take(made, self._context.at.monotonic_ms):
             self._refusals[name] = NOT_YET
             return False
         return True
 
     def topic(self, name: str) -> Topic:
         """Raises `ApiError`."""
-        topics = self._call.broker.topics
+        topics = self._context.broker.topics
         if topics.find(name) is None and name in self._refusals:
             raise self._refusals[name]
         return topics.get(name)
 
 
 def _describe_wanted(
-    wanted: MetadataRequestTopic, wishes: _Wishes, call: Call
+    wanted: MetadataRequestTopic, wishes: _Wishes, context: RequestContext
 ) -> MetadataResponseTopic:
-    broker = call.broker
+    broker = context.broker
     name = wanted.name
     # Who asks for an id may leave the name empty, as Java's client does.
     if name is None or wanted.topic_id != ZERO_UUID:
         topic = broker.topics.find_by_id(wanted.topic_id)
         if topic is not None:
-            return _describe(topic, call)
+            return _describe(topic, context)
         return MetadataResponseTopic(
             error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-            name=None if call.api_version >= FIRST_NULL_NAME_VERSION else "",
+            name=None if context.api_version >= FIRST_NULL_NAME_VERSION else "",
             topic_id=wanted.topic_id,
         )
     try:
-        return _describe(wishes.topic(name), call)
+        return _describe(wishes.topic(name), context)
     except ApiError as error:
         return MetadataResponseTopic(error_code=error.code, name=name, topic_id=ZERO_UUID)
 
 
-def _describe(topic: Topic, call: Call) -> MetadataResponseTopic:
-    node_id = call.broker.node_id
+def _describe(topic: Topic, context: RequestContext) -> MetadataResponseTopic:
+    node_id = context.broker.node_id
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

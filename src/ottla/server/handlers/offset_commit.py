@@ -18,7 +18,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 NONE_GIVEN = -1
 FIRST_NEW_CODES_VERSION = 9
@@ -31,8 +31,8 @@ OLD_CODES = {
 """What clients are told who do not know the codes of the new group protocol (KIP-848)."""
 
 
-def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
-    names = [_known_name(topic, call) for topic in in_turns(request.topics)]
+def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    names = [_known_name(topic, context) for topic in in_turns(request.topics)]
     offsets: dict[TopicPartition, NewOffset] = {}
     for name, topic in zip(names, request.topics, strict=True):
         if name is not None:
@@ -40,19 +40,19 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
             offsets.update(((name, one.partition_index), _offset(one)) for one in partitions)
     errors: dict[TopicPartition, ErrorCode] = {}
     for part in parts_in_turns(offsets.items()):
-        errors |= _commit(request, dict(part), call)
+        errors |= _commit(request, dict(part), context)
     return OffsetCommitResponse(
         topics=[
-            _topic(topic, name, errors, call)
+            _topic(topic, name, errors, context)
             for name, topic in in_turns(zip(names, request.topics, strict=True))
         ]
     )
 
 
-def _known_name(topic: OffsetCommitRequestTopic, call: Call) -> str | None:
+def _known_name(topic: OffsetCommitRequestTopic, context: RequestContext) -> str | None:
     """`None` for a topic that does not exist."""
-    topics = call.broker.topics
-    if call.api_version >= FIRST_TOPIC_ID_VERSION:
+    topics = context.broker.topics
+    if context.api_version >= FIRST_TOPIC_ID_VERSION:
         known = topics.find_by_id(topic.topic_id)
     else:
         known = topics.find(topic.name)
@@ -70,7 +70,7 @@ def _offset(partition: OffsetCommitRequestPartition) -> NewOffset:
 
 
 def _commit(
-    request: OffsetCommitRequest, offsets: dict[TopicPartition, NewOffset], call: Call
+    request: OffsetCommitRequest, offsets: dict[TopicPartition, NewOffset], context: RequestContext
 ) -> dict[TopicPartition, ErrorCode]:
     retention_ms = request.retention_time_ms
     commit = CommitRequest(
@@ -83,8 +83,8 @@ def _commit(
         offsets=offsets,
         retention_ms=None if retention_ms == NONE_GIVEN else retention_ms,
     )
-    errors = call.broker.groups.commit(commit, call.at).partitions
-    if call.api_version >= FIRST_NEW_CODES_VERSION:
+    errors = context.broker.groups.commit(commit, context.at).partitions
+    if context.api_version >= FIRST_NEW_CODES_VERSION:
         return dict(errors)
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}
 
@@ -93,9 +93,9 @@ def _topic(
     topic: OffsetCommitRequestTopic,
     name: str | None,
     errors: dict[TopicPartition, ErrorCode],
-    call: Call,
+    context: RequestContext,
 ) -> OffsetCommitResponseTopic:
-    by_id = call.api_version >= FIRST_TOPIC_ID_VERSION
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return OffsetCommitResponseTopic(
         name=topic.name,

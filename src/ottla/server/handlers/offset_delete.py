@@ -12,19 +12,19 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     wanted = [
         (topic.name, one.partition_index)
         for topic in in_turns(request.topics)
         for one in in_turns(topic.partitions)
-        if call.broker.topics.find(topic.name) is not None
+        if context.broker.topics.find(topic.name) is not None
     ]
     errors: dict[TopicPartition, ErrorCode] = {}
     for part in parts_in_turns(wanted) if wanted else [wanted]:
-        answer = call.broker.groups.delete_offsets(request.group_id, part, call.at)
+        answer = context.broker.groups.delete_offsets(request.group_id, part, context.at)
         if answer.error:
             return OffsetDeleteResponse(error_code=answer.error)
         errors |= answer.partitions

@@ -30,7 +30,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_GROUPS_VERSION = 8
 FIRST_TOPIC_ID_VERSION = 10
@@ -58,10 +58,10 @@ class _Found:
     error: ErrorCode = ErrorCode.NONE
 
 
-def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    if call.api_version >= FIRST_GROUPS_VERSION:
+def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    if context.api_version >= FIRST_GROUPS_VERSION:
         return OffsetFetchResponse(
-            groups=[_group(one, request, call) for one in in_turns(request.groups)]
+            groups=[_group(one, request, context) for one in in_turns(request.groups)]
         )
     wanted = None
     if request.topics is not None:
@@ -72,7 +72,7 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     claim = MemberClaim(group_id=request.group_id)
     error_code = ErrorCode.NONE
     try:
-        fetched = _fetch(claim, wanted, request, call)
+        fetched = _fetch(claim, wanted, request, context)
     except ApiError as error:
         error_code = error.code
         fetched = [
@@ -91,14 +91,14 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
 
 
 def _group(
-    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, call: Call
+    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
     wanted = None
     if group.topics is not None:
         wanted = [
             _Wanted(
-                name=_known_name(one.topic_id, call)
-                if call.api_version >= FIRST_TOPIC_ID_VERSION
+                name=_known_name(one.topic_id, context)
+                if context.api_version >= FIRST_TOPIC_ID_VERSION
                 else one.name,
                 topic_id=one.topic_id,
                 indexes=one.partition_indexes,
@@ -109,7 +109,7 @@ def _group(
         group_id=group.group_id, member_id=group.member_id or "", generation=group.member_epoch
     )
     try:
-        fetched = _fetch(claim, wanted, request, call)
+        fetched = _fetch(claim, wanted, request, context)
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     return OffsetFetchResponseGroup(
@@ -125,18 +125,21 @@ def _group(
     )
 
 
-def _known_name(topic_id: Uuid, call: Call) -> str | None:
-    known = call.broker.topics.find_by_id(topic_id)
+def _known_name(topic_id: Uuid, context: RequestContext) -> str | None:
+    known = context.broker.topics.find_by_id(topic_id)
     return known.name if known else None
 
 
 def _fetch(
-    claim: MemberClaim, wanted: list[_Wanted] | None, request: OffsetFetchRequest, call: Call
+    claim: MemberClaim,
+    wanted: list[_Wanted] | None,
+    request: OffsetFetchRequest,
+    context: RequestContext,
 ) -> Iterable[tuple[_Wanted, list[_Found]]]:
     """What each topic is answered with; `None` asks for all that the group has committed."""
     places = None
     if wanted is None:
-        call.may_take_long()
+        context.may_take_long()
     else:
         places = [
             (one.name, index)
@@ -144,20 +147,20 @@ def _fetch(
             if one.name
             for index in in_turns(one.indexes)
         ]
-    fetched = call.broker.groups.fetch_offsets(claim, places, call.at)
+    fetched = context.broker.groups.fetch_offsets(claim, places, context.at)
     if wanted is None:
-        wanted = _all_topics(fetched, call)
+        wanted = _all_topics(fetched, context)
     return [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]
 
 
-def _all_topics(fetched: Iterable[TopicPartition], call: Call) -> list[_Wanted]:
+def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> list[_Wanted]:
     """The topics of a group's offsets; by id only those that still exist."""
     indexes: dict[str, list[int]] = {}
     for topic, index in in_turns(fetched):
         indexes.setdefault(topic, []).append(index)
-    if call.api_version < FIRST_TOPIC_ID_VERSION:
+    if context.api_version < FIRST_TOPIC_ID_VERSION:
         return [_Wanted(name=topic, indexes=some) for topic, some in indexes.items()]
-    known = ((call.broker.topics.find(topic), some) for topic, some in indexes.items())
+    known = ((context.broker.topics.find(topic), some) for topic, some in indexes.items())
     return [
         _Wanted(name=topic.name, topic_id=topic.topic_id, indexes=some)
         for topic, some in known

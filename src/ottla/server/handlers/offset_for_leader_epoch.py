@@ -12,16 +12,18 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    _find(topic.topic, wanted, call) for wanted in in_turns(topic.partitions)
+                    _find(topic.topic, wanted, context) for wanted in in_turns(topic.partitions)
                 ],
             )
             for topic in in_turns(request.topics)
@@ -29,10 +31,10 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderE
     )
 
 
-def _find(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+def _find(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
     answer = EpochEndOffset(partition=wanted.partition)
     try:
-        partition = call.broker.topics.online_partition(topic, wanted.partition)
+        partition = context.broker.topics.online_partition(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
     except ApiError as error:
         answer.error_code = error.code

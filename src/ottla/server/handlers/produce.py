@@ -37,7 +37,7 @@ from ottla.record.layout import (
     struct_of,
 )
 from ottla.server.fencing import refusal_of_write
-from ottla.server.request_context import Call, Later
+from ottla.server.request_context import PendingResponse, RequestContext
 from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
@@ -78,25 +78,27 @@ class LongAppend:
         self.work = work
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Later | None:
+def handle(
+    request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | PendingResponse | None:
     long: list[LongAppend] = []
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:
         topics = in_turns(topics)
     response = ProduceResponse(
-        responses=[_append_topic(one, request, call, long) for one in topics]
+        responses=[_append_topic(one, request, context, long) for one in topics]
     )
     if not long:
         return _answer(response, request)
-    api_version = call.api_version
+    api_version = context.api_version
 
     def finish(prepared: list[Prepared]) -> ProduceResponse | None:
         for one, records in in_turns(zip(long, prepared, strict=True)):
-            call.api_version = api_version  # others have been served meanwhile
-            one.answers[one.place] = _append_prepared(one, records, request, call)
+            context.api_version = api_version  # others have been served meanwhile
+            one.answers[one.place] = _append_prepared(one, records, request, context)
         return _answer(response, request)
 
-    later = Later(call.broker.prepare([one.work for one in long]), finish)
+    later = PendingResponse(context.broker.prepare([one.work for one in long]), finish)
     later.takes_long = len(long) > MANY
     return later
 
@@ -109,11 +111,14 @@ def _answer(response: ProduceResponse, request: ProduceRequest) -> ProduceRespon
 
 
 def _append_topic(
-    topic: TopicProduceData, request: ProduceRequest, call: Call, long: list[LongAppend]
+    topic: TopicProduceData,
+    request: ProduceRequest,
+    context: RequestContext,
+    long: list[LongAppend],
 ) -> TopicProduceResponse:
     name: str | None = topic.name
-    if call.api_version >= FIRST_TOPIC_ID_VERSION:
-        known = call.broker.topics.find_by_id(topic.topic_id)
+    if context.api_version >= FIRST_TOPIC_ID_VERSION:
+        known = context.broker.topics.find_by_id(topic.topic_id)
         name = known.name if known else None
     answers: list[PartitionProduceResponse] = []
     partitions: Iterable[PartitionProduceData] = topic.partition_data
@@ -121,7 +126,7 @@ def _append_topic(
         partitions = in_turns(partitions)
     for data in partitions:
         try:
-            answers.append(_append(name, data, request, call))
+            answers.append(_append(name, data, request, context))
         except ApiError as error:
             answers.append(_refusal(data.index, error))
         except LongPreparationError as work:
@@ -133,13 +138,13 @@ def _append_topic(
 
 
 def _append_prepared(
-    one: LongAppend, records: Prepared, request: ProduceRequest, call: Call
+    one: LongAppend, records: Prepared, request: ProduceRequest, context: RequestContext
 ) -> PartitionProduceResponse:
     """Checks all again but the records: much may have happened since."""
     try:
         if isinstance(records, ApiError):
             raise records
-        return _append(one.name, one.data, request, call, records)
+        return _append(one.name, one.data, request, context, records)
     except ApiError as error:
         return _refusal(one.data.index, error)
 
@@ -148,7 +153,7 @@ def _append(
     name: str | None,
     data: PartitionProduceData,
     request: ProduceRequest,
-    call: Call,
+    context: RequestContext,
     prepared: PreparedRecords | None = None,
 ) -> PartitionProduceResponse:
     acks = request.acks
@@ -161,10 +166,10 @@ def _append(
     records = data.records
     if records is None or not len(records):
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
-    if call.api_version >= FIRST_BATCH_VERSION and _check_batch(records, call.api_version):
-        _admit((name, data.index), request.transactional_id, records, call)
-    info = call.broker.append(
-        name, data.index, prepared or records, now_ms=call.at.now_ms, acks=acks
+    if context.api_version >= FIRST_BATCH_VERSION and _check_batch(records, context.api_version):
+        _admit((name, data.index), request.transactional_id, records, context)
+    info = context.broker.append(
+        name, data.index, prepared or records, now_ms=context.at.now_ms, acks=acks
     )
     return PartitionProduceResponse(
         index=data.index,
@@ -198,7 +203,7 @@ def _check_batch(records: Buffer, api_version: int) -> bool:
 
 
 def _admit(
-    where: tuple[str, int], transactional_id: str | None, records: Buffer, call: Call
+    where: tuple[str, int], transactional_id: str | None, records: Buffer, context: RequestContext
 ) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
     if transactional_id is None:
@@ -209,17 +214,17 @@ def _admit(
     if len(records) < PRODUCER_POSITION + PRODUCER.size:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
     producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)
-    log = call.broker.topics.partition(*where).log
+    log = context.broker.topics.partition(*where).log
     claim = ProducerClaim(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)
-    can_add = call.api_version >= FIRST_ADDING_VERSION
+    can_add = context.api_version >= FIRST_ADDING_VERSION
     if can_add and sequence and producer_id not in log.producers.entries:
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Producer {producer_id} begins here with sequence {sequence}; 0 was next.",
         )
-    refusal = call.broker.transactions.admit(claim, where, call.at, can_add=can_add)
+    refusal = context.broker.transactions.admit(claim, where, context.at, can_add=can_add)
     if refusal:
-        knows_abortable = call.api_version >= FIRST_ABORTABLE_VERSION
+        knows_abortable = context.api_version >= FIRST_ABORTABLE_VERSION
         raise ApiError(
             refusal_of_write(refusal, knows_abortable=knows_abortable),
             f"The partition is not in the transaction of {transactional_id}: {refusal.name}.",

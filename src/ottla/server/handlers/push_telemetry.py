@@ -10,12 +10,12 @@ from ottla.server.handlers.get_telemetry_subscriptions import (
     TELEMETRY_MAX_BYTES,
     subscription_id_of,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 COMPRESSION_TYPES = range(5)
 
 
-def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
     return PushTelemetryResponse(error_code=_check(request))
 
 

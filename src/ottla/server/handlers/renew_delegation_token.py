@@ -8,8 +8,10 @@ from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:
+def handle(
+    request: RenewDelegationTokenRequest, context: RequestContext
+) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -8,10 +8,10 @@ from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
+def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="This listener is without SASL."
     )

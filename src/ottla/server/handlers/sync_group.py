@@ -9,16 +9,16 @@ from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.server.request_context import Call, Later, respond
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 FIRST_PROTOCOL_VERSION = 5
 
 
-def handle(request: SyncGroupRequest, call: Call) -> Message | Later:
+def handle(request: SyncGroupRequest, context: RequestContext) -> Message | PendingResponse:
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
-    if call.api_version >= FIRST_PROTOCOL_VERSION and not says_protocol:
+    if context.api_version >= FIRST_PROTOCOL_VERSION and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    answer = call.broker.groups.sync(_request(request), call.at)
+    answer = context.broker.groups.sync(_request(request), context.at)
     return respond(answer, _response)
 
 

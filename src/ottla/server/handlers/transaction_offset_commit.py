@@ -19,7 +19,7 @@ from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitResponseTopic,
 )
 from ottla.server.fencing import refusal_of_write
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 FIRST_ABORTABLE_VERSION = 4
 FIRST_ADDING_VERSION = 5
@@ -31,11 +31,13 @@ OLD_CODES = {
 }
 
 
-def handle(request: TransactionOffsetCommitRequest, call: Call) -> TransactionOffsetCommitResponse:
+def handle(
+    request: TransactionOffsetCommitRequest, context: RequestContext
+) -> TransactionOffsetCommitResponse:
     errors: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, NewOffset] = {}
     for topic in in_turns(request.topics):
-        is_known = call.broker.topics.find(topic.name) is not None
+        is_known = context.broker.topics.find(topic.name) is not None
         for one in in_turns(topic.partitions):
             where = (topic.name, one.partition_index)
             if is_known:
@@ -44,7 +46,7 @@ def handle(request: TransactionOffsetCommitRequest, call: Call) -> TransactionOf
                 errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for part in parts_in_turns(offsets.items()):
         # Each part must be let in by itself: the transaction may have ended meanwhile.
-        errors |= _commit(request, dict(part), call)
+        errors |= _commit(request, dict(part), context)
     return TransactionOffsetCommitResponse(
         topics=[
             TransactionOffsetCommitResponseTopic(
@@ -71,19 +73,21 @@ def _offset(partition: TransactionOffsetCommitRequestPartition) -> NewOffset:
 
 
 def _commit(
-    request: TransactionOffsetCommitRequest, offsets: dict[TopicPartition, NewOffset], call: Call
+    request: TransactionOffsetCommitRequest,
+    offsets: dict[TopicPartition, NewOffset],
+    context: RequestContext,
 ) -> dict[TopicPartition, ErrorCode]:
     claim = ProducerClaim(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    where = call.broker.transactions.offsets_partition(request.group_id)
-    refusal = call.broker.transactions.admit(
-        claim, where, call.at, can_add=call.api_version >= FIRST_ADDING_VERSION
+    where = context.broker.transactions.offsets_partition(request.group_id)
+    refusal = context.broker.transactions.admit(
+        claim, where, context.at, can_add=context.api_version >= FIRST_ADDING_VERSION
     )
     if refusal:
-        knows_abortable = call.api_version >= FIRST_ABORTABLE_VERSION
+        knows_abortable = context.api_version >= FIRST_ABORTABLE_VERSION
         code = refusal_of_write(refusal, knows_abortable=knows_abortable)
         return dict.fromkeys(offsets, OLD_CODES.get(code, code))
     commit = CommitRequest(
@@ -96,5 +100,5 @@ def _commit(
         offsets=offsets,
         producer=(request.producer_id, request.producer_epoch),
     )
-    errors = call.broker.groups.commit(commit, call.at).partitions
+    errors = context.broker.groups.commit(commit, context.at).partitions
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

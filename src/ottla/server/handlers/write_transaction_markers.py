@@ -16,16 +16,20 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersRequest,
     WriteTransactionMarkersResponse,
 )
-from ottla.server.request_context import Call
+from ottla.server.request_context import RequestContext
 
 
-def handle(request: WriteTransactionMarkersRequest, call: Call) -> WriteTransactionMarkersResponse:
+def handle(
+    request: WriteTransactionMarkersRequest, context: RequestContext
+) -> WriteTransactionMarkersResponse:
     return WriteTransactionMarkersResponse(
-        markers=[_write(one, call) for one in in_turns(request.markers)]
+        markers=[_write(one, context) for one in in_turns(request.markers)]
     )
 
 
-def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransactionMarkerResult:
+def _write(
+    wanted: WritableTransactionMarker, context: RequestContext
+) -> WritableTransactionMarkerResult:
     marker = Marker(
         producer_id=wanted.producer_id,
         epoch=wanted.producer_epoch,
@@ -40,7 +44,8 @@ def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransaction
                 name=topic.name,
                 partitions=[
                     WritableTransactionMarkerPartitionResult(
-                        partition_index=index, error_code=_append(marker, topic.name, index, call)
+                        partition_index=index,
+                        error_code=_append(marker, topic.name, index, context),
                     )
                     for index in in_turns(topic.partition_indexes)
                 ],
@@ -50,9 +55,9 @@ def _write(wanted: WritableTransactionMarker, call: Call) -> WritableTransaction
     )
 
 
-def _append(marker: Marker, topic: str, index: int, call: Call) -> ErrorCode:
+def _append(marker: Marker, topic: str, index: int, context: RequestContext) -> ErrorCode:
     try:
-        call.broker.transactions.markers.write(marker, topic, index, now_ms=call.at.now_ms)
+        context.broker.transactions.markers.write(marker, topic, index, now_ms=context.at.now_ms)
     except ApiError as error:
         return error.code
     return ErrorCode.NONE

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.timestamps import Moment, silent_since_ms
+from ottla.base.timestamps import Timestamps, silent_since_ms
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
@@ -102,7 +102,7 @@ class ProducerEntry:
         same = (one for one in all_known if (one.first_sequence, one.last_sequence) == sequences)
         return next(same, None)
 
-    def is_silent(self, at: Moment, limit_ms: int) -> bool:
+    def is_silent(self, at: Timestamps, limit_ms: int) -> bool:
         """Whether nothing was heard for `limit_ms`; each look counts from the one before."""
         if self.quiet_since_ms is None:
             self.quiet_since_ms = at.monotonic_ms
@@ -282,7 +282,7 @@ class ProducerState:
         for entry in self.entries.values():
             entry.quiet_since_ms = BEFORE_START
 
-    def expire(self, at: Moment, expiration_ms: int) -> None:
+    def expire(self, at: Timestamps, expiration_ms: int) -> None:
         """Forgets producers unheard of for `producer.id.expiration.ms`, unless in a transaction.
 
         Different from Kafka, which goes by the records' own times: a clock that is set, or a client

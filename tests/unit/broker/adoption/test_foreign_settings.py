@@ -8,7 +8,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, uuid_text
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_file import (
     ADOPTION_FILE_NAME,
     Adoption,
@@ -190,7 +190,7 @@ def test_topics_of_other_brokers_are_not_made_here_and_ours_that_the_log_lacks_a
 def wait(broker: Broker, rounds: int = 5) -> None:
     """Lets ten years pass, and what is due run so often."""
     for number in range(rounds - 4, rounds + 1):
-        at = Moment(now_ms=NOW_MS + YEARS_MS, monotonic_ms=number * 400_000.0)
+        at = Timestamps(now_ms=NOW_MS + YEARS_MS, monotonic_ms=number * 400_000.0)
         broker.run_due_jobs(at)
 
 

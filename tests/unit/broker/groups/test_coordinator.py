@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
@@ -362,5 +362,5 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
         broker.settings.groups.of,
     )
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
-    answer = coordinator.commit(request, Moment(now_ms=NOW_MS, monotonic_ms=0))
+    answer = coordinator.commit(request, Timestamps(now_ms=NOW_MS, monotonic_ms=0))
     assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import FileSystem, join
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, read_troubles
@@ -27,8 +27,8 @@ from tests.support.brokers import NOW_MS, disk, open_broker
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}
 
 
-def later(ms: int = 0) -> Moment:
-    return Moment(now_ms=NOW_MS + ms, monotonic_ms=float(ms))
+def later(ms: int = 0) -> Timestamps:
+    return Timestamps(now_ms=NOW_MS + ms, monotonic_ms=float(ms))
 
 
 def broker_with(file_system: FileSystem, **topics: int) -> Broker:

@@ -1,11 +1,11 @@
 """Periodic work on a clock that is handed in."""
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.jobs import Jobs
 
 
-def at(monotonic_ms: float) -> Moment:
-    return Moment(now_ms=int(monotonic_ms), monotonic_ms=monotonic_ms)
+def at(monotonic_ms: float) -> Timestamps:
+    return Timestamps(now_ms=int(monotonic_ms), monotonic_ms=monotonic_ms)
 
 
 def test_a_job_runs_once_per_interval_however_late_it_is_called() -> None:

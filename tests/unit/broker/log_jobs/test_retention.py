@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
 from ottla.broker.topics.topics import NewTopic
@@ -37,7 +37,7 @@ class World:
 
     def tick(self, ms: int) -> None:
         self.now_ms += ms
-        self.broker.run_due_jobs(Moment(now_ms=NOW_MS + self.now_ms, monotonic_ms=self.now_ms))
+        self.broker.run_due_jobs(Timestamps(now_ms=NOW_MS + self.now_ms, monotonic_ms=self.now_ms))
 
     def append(self, count: int = 1, partition: int = 0, timestamp_ms: int | None = None) -> None:
         for _ in range(count):
@@ -211,7 +211,7 @@ def test_a_crash_between_two_moves_of_a_start_brings_no_record_back(
     file_system = disk("/d")
     world = World(file_system, retention_ms="1000")
     world.append(7)
-    at = Moment(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
+    at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
     for number in range(slices):
         assert world.broker.retention.run_slice(at) == (number < 3)
     broker: Broker = open_broker(file_system.crash(mode))
@@ -244,7 +244,7 @@ def test_the_starts_of_many_segments_are_written_down_once() -> None:
     world = World(file_system, retention_ms="1000")  # type: ignore[arg-type]
     world.append(250)
     made = len(file_system.calls)
-    at = Moment(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
+    at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
     while world.broker.retention.run_slice(at):
         pass
     assert world.segments() == 1

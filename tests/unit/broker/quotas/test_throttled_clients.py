@@ -1,15 +1,15 @@
-"""Pauses end in the order of their times."""
+"""ThrottledClients end in the order of their times."""
 
-from ottla.broker.quotas.throttled_clients import Pauses
+from ottla.broker.quotas.throttled_clients import ThrottledClients
 
 
 def test_pauses_are_over_when_their_time_has_come() -> None:
-    pauses = Pauses()
-    late, early, same = pauses.add(30.0), pauses.add(10.0), pauses.add(10.0)
-    assert pauses.next_deadline_ms == 10.0
-    assert pauses.take_over(9.9) == []
-    assert pauses.take_over(10.0) == [early, same]
-    assert pauses.next_deadline_ms == 30.0
-    assert pauses.take_over(50.0) == [late]
-    assert pauses.next_deadline_ms is None
-    assert not pauses.heap
+    clients = ThrottledClients()
+    late, early, same = clients.add(30.0), clients.add(10.0), clients.add(10.0)
+    assert clients.next_deadline_ms == 10.0
+    assert clients.take_over(9.9) == []
+    assert clients.take_over(10.0) == [early, same]
+    assert clients.next_deadline_ms == 30.0
+    assert clients.take_over(50.0) == [late]
+    assert clients.next_deadline_ms is None
+    assert not clients.heap

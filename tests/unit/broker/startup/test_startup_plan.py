@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.broker.startup.startup_plan import arrange, find_lost
+from ottla.broker.startup.startup_plan import find_lost, plan_startup
 from ottla.broker.topics.topic_file import TopicEntry, TopicFile
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
@@ -43,9 +43,9 @@ def actions(
 ) -> list[Action]:
     """The actions of names, each in the directory whose letter stands at its place."""
     logs = [found(f"/{place}/{name}") for place, name in zip(at, names, strict=False)]
-    (arranged,) = arrange([logs], topics or known(), is_complete=is_complete).directories
-    assert [one for one, _ in arranged] == logs
-    return [action for _, action in arranged]
+    (plan,) = plan_startup([logs], topics or known(), is_complete=is_complete).directories
+    assert [one for one, _ in plan] == logs
+    return [action for _, action in plan]
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
@@ -111,39 +111,39 @@ def test_a_log_that_was_put_away_and_is_nowhere_else_is_never_removed() -> None:
 
 def test_a_log_of_another_topic_of_that_name_is_stray_beside_the_right_one() -> None:
     logs = [found("/d/t-0"), found("/e/t-0", OTHER_ID), found(f"/e/t-1.{U}-future", OTHER_ID)]
-    arrangement = arrange([logs], known(), is_complete=True)
-    assert [action for _, action in arrangement.directories[0]] == [
+    plan = plan_startup([logs], known(), is_complete=True)
+    assert [action for _, action in plan.directories[0]] == [
         Action.LOAD,
         Action.STRAY,
         Action.STRAY,
     ]
-    assert arrangement.refused == {}
+    assert plan.refused == {}
 
 
 def test_a_log_of_another_topic_in_the_place_of_a_partition_stays_and_is_named() -> None:
     logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
-    arrangement = arrange([logs], known(), is_complete=True)
-    assert [action for _, action in arrangement.directories[0]] == [
+    plan = plan_startup([logs], known(), is_complete=True)
+    assert [action for _, action in plan.directories[0]] == [
         Action.LOAD,
         Action.KEEP,
     ]
-    assert arrangement.refused.keys() == {("t", 1)}
+    assert plan.refused.keys() == {("t", 1)}
     assert (
         "/e/t-1 has another topic id in its partition.metadata than topic t"
-        in (arrangement.refused["t", 1])
+        in (plan.refused["t", 1])
     )
 
 
 def test_swapped_directories_of_two_topics_are_both_refused() -> None:
     other = TopicEntry(name="u", topic_id=OTHER_ID, partition_count=1, overrides={})
     topics = TopicFile(entries={"t": entry(), "u": other})
-    arrangement = arrange([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
-    assert [action for _, action in arrangement.directories[0]] == [
+    plan = plan_startup([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
+    assert [action for _, action in plan.directories[0]] == [
         Action.KEEP,
         Action.KEEP,
     ]
-    assert "/d/t-0 has the topic id of u" in arrangement.refused["t", 0]
-    assert "/d/u-0 has the topic id of t" in arrangement.refused["u", 0]
+    assert "/d/t-0 has the topic id of u" in plan.refused["t", 0]
+    assert "/d/u-0 has the topic id of t" in plan.refused["u", 0]
 
 
 def test_swapped_directories_of_one_topic_are_both_refused() -> None:
@@ -151,12 +151,12 @@ def test_swapped_directories_of_one_topic_are_both_refused() -> None:
         replace(found(f"/d/t-{here}"), witness=Witness(topic_id=ID, gapless_from=0, partition=home))
         for here, home in ((0, ("t", 1)), (1, ("t", 0)))
     ]
-    arrangement = arrange([logs], known(), is_complete=True)
-    assert [action for _, action in arrangement.directories[0]] == [
+    plan = plan_startup([logs], known(), is_complete=True)
+    assert [action for _, action in plan.directories[0]] == [
         Action.KEEP,
         Action.KEEP,
     ]
-    assert "/d/t-0 is the log of t-1 by its ottla-witness.deleted" in arrangement.refused["t", 0]
+    assert "/d/t-0 is the log of t-1 by its ottla-witness.deleted" in plan.refused["t", 0]
 
 
 def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:
@@ -179,7 +179,7 @@ def test_the_disks_are_right_when_the_topic_file_knows_another_id() -> None:
 def test_two_ids_of_which_none_is_known_stop_the_start() -> None:
     logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
     with pytest.raises(UserError, match="/d/t-0 and /e/t-1: topic t has two ids"):
-        arrange([logs], TopicFile(entries={}), is_complete=True)
+        plan_startup([logs], TopicFile(entries={}), is_complete=True)
 
 
 def test_two_logs_of_one_partition_stop_the_start_and_are_both_named() -> None:
@@ -206,5 +206,5 @@ def test_a_stray_stays_as_it_is() -> None:
 
 def test_partitions_without_an_id_belong_to_whatever_has_their_name() -> None:
     log = found("/d/t-0", None)
-    (arranged,) = arrange([[log]], known(), is_complete=True).directories
-    assert [action for _, action in arranged] == [Action.LOAD]
+    (plan,) = plan_startup([[log]], known(), is_complete=True).directories
+    assert [action for _, action in plan] == [Action.LOAD]

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import read_topic_settings, topic_settings_of
 from ottla.cli.doctor.command import doctor_command
@@ -74,7 +74,7 @@ def test_nothing_of_a_zookeeper_clusters_directory_goes_before_somebody_confirms
         broker = open_broker(directory)
         for number in range(1, 6):
             now_ms = 1_000_000_000_000 + YEARS_MS
-            broker.run_due_jobs(Moment(now_ms=now_ms, monotonic_ms=number * 400_000.0))
+            broker.run_due_jobs(Timestamps(now_ms=now_ms, monotonic_ms=number * 400_000.0))
         starts = {one.name: one.partitions[0].log.log_start_offset for one in broker.topics}
         broker.close()
         assert starts == {"kept": 0, "keyed": 0, "plain": 0}

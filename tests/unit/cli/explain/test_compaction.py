@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.explain.group import explain_group
 from ottla.embedded.log import Log
@@ -22,7 +22,7 @@ from tests.support.brokers import NOW_MS
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-AT = Moment(now_ms=NOW_MS, monotonic_ms=0.0)
+AT = Timestamps(now_ms=NOW_MS, monotonic_ms=0.0)
 
 
 def run(*arguments: object) -> Result:

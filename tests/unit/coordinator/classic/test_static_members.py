@@ -16,8 +16,8 @@ def runner() -> Runner:
     return Runner()
 
 
-def join(runner: Runner, ticket: str, instance_id: str, **options: Any) -> JoinAnswer | None:
-    return runner.join(ticket, instance_id=instance_id, requires_member_id=True, **options)
+def join(runner: Runner, pending_id: str, instance_id: str, **options: Any) -> JoinAnswer | None:
+    return runner.join(pending_id, instance_id=instance_id, requires_member_id=True, **options)
 
 
 def pair(runner: Runner) -> tuple[JoinAnswer, JoinAnswer]:
@@ -36,8 +36,8 @@ def pair(runner: Runner) -> tuple[JoinAnswer, JoinAnswer]:
     return leader, follower
 
 
-def restarted(runner: Runner, ticket: str, instance_id: str, **options: Any) -> JoinAnswer:
-    answer = join(runner, ticket, instance_id, **options)
+def restarted(runner: Runner, pending_id: str, instance_id: str, **options: Any) -> JoinAnswer:
+    answer = join(runner, pending_id, instance_id, **options)
     assert answer is not None, "the answer has to wait"
     assert answer.error is ErrorCode.NONE
     return answer

@@ -4,14 +4,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.timestamps import Moment
+from ottla.base.timestamps import Timestamps
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.requests import MemberClaim
 
 EPOCH = 3
-DRAFT = Draft("g", Moment(now_ms=0, monotonic_ms=0.0))
+DRAFT = Draft("g", Timestamps(now_ms=0, monotonic_ms=0.0))
 
 
 @pytest.fixture
