@@ -22,8 +22,8 @@ from ottla.sources.log_source import ANY_TASKS, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import Stretch, TaskWishes, split_ranges
 from ottla.sources.topic_choice import TopicChoice
-from ottla.storage.files.index_marks import index_marks
 from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.reading.index_marks import index_marks
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage

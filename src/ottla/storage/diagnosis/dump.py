@@ -37,10 +37,10 @@ from ottla.storage.diagnosis.roles import (
 from ottla.storage.diagnosis.rows import DamageRow, FreeRow, Row
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import CheckpointLines, parse_checkpoint_entry
+from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.java_properties import parse_properties
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
-from ottla.storage.files.sealed import unsealed
 from ottla.storage.files.seams import parse_seams
 from ottla.storage.files.segment_witness import parse_segment_witness
 from ottla.storage.files.witness import parse_witness
@@ -332,11 +332,13 @@ def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _seams_rows(path: str, content: bytes) -> Iterator[Row]:
-    yield rows.PropertyRow(name="tight_from", value=str(parse_seams(path, unsealed(path, content))))
+    yield rows.PropertyRow(
+        name="tight_from", value=str(parse_seams(path, without_checksum(path, content)))
+    )
 
 
 def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_witness(path, unsealed(path, content))
+    witness = parse_witness(path, without_checksum(path, content))
     topic_id = "unknown" if witness.topic_id is None else uuid_text(witness.topic_id)
     gapless_from = "unknown" if witness.gapless_from is None else str(witness.gapless_from)
     yield rows.PropertyRow(name="topic_id", value=topic_id)
@@ -344,7 +346,7 @@ def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _segment_witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_segment_witness(path, unsealed(path, content))
+    witness = parse_segment_witness(path, without_checksum(path, content))
     yield rows.PropertyRow(name="blocks", value=str(len(witness.blocks)))
     aborted = len(witness.aborted) // transaction_index.ENTRY.size
     yield rows.PropertyRow(name="aborted_transactions", value=str(aborted))
@@ -354,7 +356,7 @@ def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
     """As the file that it is a copy of."""
     is_of_starts = base_name(path) == filenames.WITNESSED_LOG_STARTS
     rows_of = _checkpoint_rows if is_of_starts else _property_rows
-    yield from rows_of(path, unsealed(path, content))
+    yield from rows_of(path, without_checksum(path, content))
 
 
 CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {

@@ -34,8 +34,8 @@ from ottla.storage.diagnosis.roles import (
 )
 from ottla.storage.diagnosis.witness_checks import witness_findings
 from ottla.storage.files import filenames
+from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
-from ottla.storage.files.sealed import unsealed
 from ottla.storage.files.seams import parse_seams
 from ottla.storage.files.witness import parse_witness
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
@@ -212,7 +212,7 @@ class _PartitionCheck:
         """What a file of Ottla's own says; `None` without it, and where it is damaged."""
         path = self._at(name)
         try:
-            return parse(path, unsealed(path, read_file(self._files, path)))
+            return parse(path, without_checksum(path, read_file(self._files, path)))
         except FileNotFoundError:
             return None
         except CorruptionError as error:

@@ -9,8 +9,8 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import File, FileSystem, join, read_file
 from ottla.record.layout import BASE_OFFSET
 from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.filenames import log_file_name, witness_file_name
-from ottla.storage.files.sealed import unsealed
 from ottla.storage.files.segment_witness import (
     SegmentWitness,
     WrongPlace,
@@ -25,7 +25,7 @@ def witness_findings(
     """Of a segment that is compacted, batches that are not where they were; raises `OSError`."""
     path = join(directory, witness_file_name(base_offset))
     try:
-        witness = parse_segment_witness(path, unsealed(path, read_file(file_system, path)))
+        witness = parse_segment_witness(path, without_checksum(path, read_file(file_system, path)))
     except FileNotFoundError:
         return
     except CorruptionError as error:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text, parse_offsets
+from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.files.filenames import CHECKPOINT_LOG_START, WITNESSED_LOG_STARTS
-from ottla.storage.files.sealed import read_sealed, sealed
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class LogStarts:
     def read(self) -> None:
         """Raises `OSError`; what is damaged is named, and counts as empty."""
         self.checkpointed = self._checkpoint.read_if_whole()
-        self._copied = read_sealed(self._file_system, self._copy_path, parse_offsets)
+        self._copied = read_checksummed(self._file_system, self._copy_path, parse_offsets)
 
     @property
     def known(self) -> set[TopicPartition]:
@@ -58,13 +58,13 @@ class LogStarts:
         """Makes the copy say what was read, before a witness is written that vouches for it."""
         found = {key: start for key, start in starts.items() if start}
         if found != self._copied:
-            replace_file(self._file_system, self._copy_path, sealed(offsets_text(found)))
+            replace_file(self._file_system, self._copy_path, with_checksum(offsets_text(found)))
             self._copied = found
 
     def write(self, starts: Mapping[TopicPartition, int]) -> None:
         """Durably; raises `OSError`."""
         if starts != self._copied:
-            content = sealed(offsets_text(starts))
+            content = with_checksum(offsets_text(starts))
             replace_file(self._file_system, self._copy_path, content, is_directory_synced=False)
             self._copied = dict(starts)
         self._checkpoint.write(starts)

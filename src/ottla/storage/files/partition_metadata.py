@@ -9,7 +9,7 @@ import re
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
-from ottla.storage.files.sealed import is_one_bit_apart
+from ottla.storage.files.checksummed import is_one_bit_apart
 
 _CONTENT = re.compile(rb"version:\s+(-?[0-9]{1,10})\r?\ntopic_id:\s+([!-~]+)\s*")
 

@@ -15,8 +15,8 @@ import logging
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.storage.files.checksummed import with_checksum, without_checksum
 from ottla.storage.files.filenames import SEAMS
-from ottla.storage.files.sealed import sealed, unsealed
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Seams:
         """Makes the file say what is so, durably."""
         if self.recorded == self.tight_from:
             return
-        content = sealed(b"%d\n%d\n" % (VERSION, self.tight_from))
+        content = with_checksum(b"%d\n%d\n" % (VERSION, self.tight_from))
         replace_file(self._file_system, join(self._directory, SEAMS), content)
         self.recorded = self.tight_from
 
@@ -83,7 +83,7 @@ def gapless_from(witnessed: int | None, recorded: int | None, cleaned_until: int
 
 def _read(file_system: FileSystem, path: str) -> int | None:
     try:
-        return parse_seams(path, unsealed(path, read_file(file_system, path)))
+        return parse_seams(path, without_checksum(path, read_file(file_system, path)))
     except FileNotFoundError:
         return None
     except CorruptionError as error:
@@ -92,7 +92,7 @@ def _read(file_system: FileSystem, path: str) -> int | None:
 
 
 def parse_seams(path: str, content: bytes) -> int:
-    """The offset that was sealed; raises `CorruptionError`."""
+    """The offset in the file; raises `CorruptionError`."""
     lines = content.split(b"\n")
     if len(lines) != 3 or lines[0] != b"%d" % VERSION or not lines[1].isdigit():
         raise CorruptionError(path, 0, "its version is not known")

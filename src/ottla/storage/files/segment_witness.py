@@ -33,7 +33,7 @@ from ottla.record.layout import (
     LENGTH_END,
     struct_of,
 )
-from ottla.storage.files.sealed import read_sealed, sealed
+from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.index.transaction_index import ENTRY, TransactionIndex
 
 logger = logging.getLogger(__name__)
@@ -234,11 +234,11 @@ def _mended(read: Read, position: int, head: bytes) -> WrongPlace:
 
 def segment_witness_text(witness: SegmentWitness) -> bytes:
     blocks = b"".join(BLOCK.pack(one.end, one.checksum) for one in witness.blocks)
-    return sealed(HEADER.pack(VERSION, len(witness.blocks)) + blocks + witness.aborted)
+    return with_checksum(HEADER.pack(VERSION, len(witness.blocks)) + blocks + witness.aborted)
 
 
 def parse_segment_witness(path: str, content: bytes) -> SegmentWitness:
-    """What was sealed; raises `CorruptionError`."""
+    """What the checksum covered; raises `CorruptionError`."""
     if len(content) < HEADER.size or HEADER.unpack_from(content)[0] != VERSION:
         raise CorruptionError(path, 0, "its version is not known")
     end = HEADER.size + HEADER.unpack_from(content)[1] * BLOCK.size
@@ -264,7 +264,7 @@ class WitnessOfSegment:
     def found(self) -> SegmentWitness | None:
         """`None` without one that is whole."""
         if not self._is_read:
-            self._found = read_sealed(self._file_system, self.path, parse_segment_witness)
+            self._found = read_checksummed(self._file_system, self.path, parse_segment_witness)
             self._is_read = True
         return self._found
 

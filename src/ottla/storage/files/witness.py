@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.files.filenames import WITNESS
-from ottla.storage.files.sealed import read_sealed, sealed
 
 VERSION = 2
 VERSION_WITHOUT_ABORTS = 1
@@ -102,7 +102,7 @@ class LogWitness:
 
 def read_witness(file_system: FileSystem, directory: str) -> Witness | None:
     """What the file of a partition's directory says; `None` without one that is whole."""
-    return read_sealed(file_system, join(directory, WITNESS), parse_witness)
+    return read_checksummed(file_system, join(directory, WITNESS), parse_witness)
 
 
 def dismiss_witness(file_system: FileSystem, directory: str) -> None:
@@ -119,11 +119,11 @@ def witness_text(witness: Witness) -> bytes:
         topic, index = witness.partition
         aborts = ABORTS_ARE_INDEXED if witness.aborts_are_indexed else UNKNOWN
         lines = [str(VERSION), *lines[1:], f"{topic} {index}", aborts]
-    return sealed("".join(f"{line}\n" for line in lines).encode())
+    return with_checksum("".join(f"{line}\n" for line in lines).encode())
 
 
 def parse_witness(path: str, content: bytes) -> Witness:
-    """What was sealed; raises `CorruptionError`."""
+    """What the checksum covered; raises `CorruptionError`."""
     lines = content.decode("ascii", errors="replace").split("\n")
     if LINE_COUNTS.get(lines[0]) != len(lines):
         raise CorruptionError(path, 0, "its version is not known")

@@ -7,8 +7,8 @@ there: Kafka removes that when it loads the log. Format page: docs/format/ottla-
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.checkpoints import parse_offsets
+from ottla.storage.files.checksummed import read_checksummed
 from ottla.storage.files.filenames import WITNESS, WITNESSED_LOG_STARTS, partition_directory_name
-from ottla.storage.files.sealed import read_sealed
 from ottla.storage.files.witness import Witness, read_witness
 
 
@@ -26,7 +26,7 @@ def copied_start(file_system: FileSystem, directory: str, key: tuple[str, int]) 
     """The start by the copy of a log directory's checkpoint; `None` if it does not count."""
     if _witness(file_system, join(directory, partition_directory_name(*key))) is None:
         return None
-    copy = read_sealed(file_system, join(directory, WITNESSED_LOG_STARTS), parse_offsets)
+    copy = read_checksummed(file_system, join(directory, WITNESSED_LOG_STARTS), parse_offsets)
     return None if copy is None else copy.get(key, 0)
 
 

@@ -17,11 +17,11 @@ from ottla.config.setting import INT32_MAX
 from ottla.record.batch import NO_LEADER_EPOCH, InvalidBatchError
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, struct_of
 from ottla.storage.files.filenames import MAX_OFFSET
-from ottla.storage.files.index_witnesses import IndexWitnesses
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.segment_witness import WrongPlace, wrong_places
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.offsets import LogOffsets
+from ottla.storage.recovery.gap_entries import IndexWitnesses
 from ottla.storage.segment.log_order import sound_batch
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments

@@ -10,8 +10,8 @@ from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rows import PropertyRow
+from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.filenames import SEAMS, parse_file_name
-from ottla.storage.files.sealed import unsealed
 from ottla.storage.files.seams import Seams, parse_seams
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import truncate_fully_and_start_at, truncate_to
@@ -44,7 +44,7 @@ def bases(log: PartitionLog) -> list[int]:
 
 @pytest.mark.parametrize("offset", [1, 10, 4711, (1 << 63) - 1])
 def test_what_is_written_is_read_back(offset: int) -> None:
-    assert parse_seams("f", unsealed("f", content_of(offset))) == offset
+    assert parse_seams("f", without_checksum("f", content_of(offset))) == offset
 
 
 def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
@@ -53,10 +53,10 @@ def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptionError):
-            unsealed("f", bytes(damaged))
+            without_checksum("f", bytes(damaged))
     for size in range(len(content)):
         with pytest.raises(CorruptionError):
-            unsealed("f", content[:size])
+            without_checksum("f", content[:size])
 
 
 def test_its_name_is_one_that_kafka_removes_and_that_no_recovery_of_ours_does() -> None:

@@ -14,8 +14,8 @@ from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.diagnosis.rows import PropertyRow
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.checksummed import read_checksummed, without_checksum
 from ottla.storage.files.filenames import FileSuffix, parse_witness_name, witness_file_name
-from ottla.storage.files.sealed import read_sealed, unsealed
 from ottla.storage.files.segment_witness import (
     BLOCK_SIZE,
     BlockSums,
@@ -95,7 +95,9 @@ def test_what_is_written_is_read_back() -> None:
     sums.finish()
     assert [one.end for one in sums.blocks] == [61 + BLOCK_SIZE, 61 + BLOCK_SIZE + 70]
     witness = SegmentWitness(sums.blocks, b"x" * 34)
-    assert parse_segment_witness("f", unsealed("f", segment_witness_text(witness))) == witness
+    assert (
+        parse_segment_witness("f", without_checksum("f", segment_witness_text(witness))) == witness
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1\0\0\0\0", b"\0\0\0\0\0\1"])
@@ -112,7 +114,7 @@ def test_names_are_read_back(is_cleaned: bool) -> None:
 
 
 def wrong_in(disk: FakeFileSystem, content: bytes) -> list[WrongPlace]:
-    witness = read_sealed(disk, WITNESS, parse_segment_witness)
+    witness = read_checksummed(disk, WITNESS, parse_segment_witness)
     assert witness is not None
     return list(wrong_places(witness, lambda at, size: content[at : at + size], 0, len(content)))
 

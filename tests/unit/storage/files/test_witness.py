@@ -10,6 +10,7 @@ from ottla.record.layout import BASE_OFFSET
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.rows import PropertyRow
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.checksummed import with_checksum, without_checksum
 from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     META_PROPERTIES,
@@ -18,7 +19,6 @@ from ottla.storage.files.filenames import (
     WITNESSED_LOG_STARTS,
     WITNESSED_META_PROPERTIES,
 )
-from ottla.storage.files.sealed import sealed, unsealed
 from ottla.storage.files.witness import (
     Witness,
     dismiss_witness,
@@ -78,19 +78,19 @@ def stamp(disk: FakeFileSystem, position: int, offset: int) -> None:
 def test_what_is_written_is_read_back(topic_id: object, offset: int | None) -> None:
     assert topic_id is None or topic_id == TOPIC_ID
     witness = Witness(topic_id=TOPIC_ID if topic_id else None, gapless_from=offset)
-    assert parse_witness("f", unsealed("f", witness_text(witness))) == witness
+    assert parse_witness("f", without_checksum("f", witness_text(witness))) == witness
 
 
 def test_any_flipped_bit_and_any_missing_byte_of_what_is_sealed_is_noticed() -> None:
-    content = sealed(b"0\nabc\n")
+    content = with_checksum(b"0\nabc\n")
     for bit in range(8 * len(content)):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptionError):
-            unsealed("f", bytes(damaged))
+            without_checksum("f", bytes(damaged))
     for size in range(len(content)):
         with pytest.raises(CorruptionError):
-            unsealed("f", content[:size])
+            without_checksum("f", content[:size])
 
 
 @pytest.mark.parametrize("content", [b"1\n-\n-\n", b"0\n-\n", b"0\nx\n-\n", b"0\n-\nx\n", b"\xff"])
@@ -229,7 +229,7 @@ def test_without_a_copy_the_checkpoint_counts(content: bytes) -> None:
     disk = with_start(4)
     replace_file(disk, join("data", WITNESSED_LOG_STARTS), content)
     assert start_of(disk) == 4
-    assert read_file(disk, join("data", WITNESSED_LOG_STARTS)) == sealed(b"0\n1\nt 0 4\n")
+    assert read_file(disk, join("data", WITNESSED_LOG_STARTS)) == with_checksum(b"0\n1\nt 0 4\n")
 
 
 def test_a_flipped_bit_of_a_topics_id_is_mended() -> None:
