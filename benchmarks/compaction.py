@@ -26,10 +26,10 @@ from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
-from ottla.embedded.log import open_broker
 from ottla.record import scan
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
+from ottla.runtime.opening import open_broker
 from ottla.storage.compaction import vector_sieve
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
 from ottla.storage.compaction.replacement import remove_cleaned

@@ -18,7 +18,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message
-from ottla.embedded.log import Log, open_broker
+from ottla.embedded.log import Log
 from ottla.embedded.log import open as open_log
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.offset_commit import (
@@ -31,6 +31,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.runtime.opening import open_broker
 from ottla.server.dispatch import Dispatcher
 from ottla.server.request_context import ClientAddress
 

@@ -13,7 +13,6 @@ from benchmarks.measuring import MEGABYTE, Scale, seconds_of
 from benchmarks.report import Report, add_figure, figures_report
 from ottla.base.clock import SystemClock
 from ottla.broker.topics.topics import NewTopic
-from ottla.embedded.log import open_broker
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.places import open_source
@@ -21,6 +20,7 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.record.builder import RecordBatchBuilder
+from ottla.runtime.opening import open_broker
 
 LOG_SIZE = 1_000_000_000
 TOPIC = "mirrored"

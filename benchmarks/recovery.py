@@ -11,7 +11,7 @@ from ottla.base.clock import SystemClock
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
-from ottla.embedded.log import open_broker
+from ottla.runtime.opening import open_broker
 from ottla.storage.files.filenames import log_file_name
 
 SEGMENT_SIZE = 1_000_000_000

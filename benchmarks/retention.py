@@ -13,8 +13,9 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.command import keep_out_of_collections
-from ottla.embedded.log import Log, open_broker
+from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
+from ottla.runtime.opening import open_broker
 
 SEGMENT_COUNT = 10_000
 PARTITION_COUNT = 2000

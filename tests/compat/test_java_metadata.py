@@ -13,7 +13,7 @@ import pytest
 import ottla
 from ottla.base.files import OsFileSystem
 from ottla.broker.adoption.handover import HandoverOptions, plan_handover, write_handover
-from ottla.embedded.log import new_id
+from ottla.runtime.opening import new_id
 from tests.compat.java import java_class, kafka, needs_java_client, needs_version_4
 
 pytestmark = [pytest.mark.slow, needs_java_client, needs_version_4]

@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
 import ottla
+from ottla.base.addresses import parse_address
 from ottla.client.transactions import init_producer
-from ottla.embedded.log import parse_address
 from ottla.spark.writing.sink import Step, connected
 from ottla.spark.writing.state import transactional_id
 from tests.crash.kills.processes import ServedBroker

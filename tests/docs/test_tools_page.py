@@ -9,8 +9,8 @@ import pytest
 from ottla.cli.explain import group as explain
 from ottla.cli.log import group as log
 from ottla.cli.main import COMMANDS as TOP_COMMANDS
-from ottla.cli.open_transactions import Verdict
 from ottla.cli.transactions import group as transactions
+from ottla.storage.diagnosis.open_transactions import Verdict
 from ottla.storage.retention.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()

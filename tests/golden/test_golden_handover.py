@@ -12,7 +12,6 @@ from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadat
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.topics.topics import NewTopic
-from ottla.embedded.log import new_id
 from ottla.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import image_changes
@@ -20,6 +19,7 @@ from ottla.metadata.log_files import MetadataFile, read_image
 from ottla.metadata.log_writing import control_batch, epoch_bytes, record_batch
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.record.batch import iter_batches
+from ottla.runtime.opening import new_id
 from tests.golden.test_golden_metadata import RECORDED
 from tests.support.serving import open_broker
 

@@ -21,10 +21,10 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.topics import NewTopic
-from ottla.embedded.log import open_broker
 from ottla.runtime import cleaning_process
 from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.runtime.cleaning_process import ProcessEngine
+from ottla.runtime.opening import open_broker
 from ottla.storage.compaction.compaction import (
     CompactionResult,
     DamagedSegmentError,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.client.connection import Connection
 from ottla.client.groups import committed_by
-from ottla.embedded.log import parse_address
 from ottla.loading.auditing.audit import audit
 from ottla.loading.load import load
 from ottla.loading.plan import LogPartition, TopicPartition

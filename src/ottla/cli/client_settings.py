@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.server_properties import read_properties
+from ottla.cli.settings_files import read_properties
 
 if TYPE_CHECKING:
     from ottla.client.security import Security

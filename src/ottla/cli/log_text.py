@@ -1,18 +1,6 @@
 """How the `ottla log` commands write times, offsets and bytes for a person."""
 
-from datetime import UTC, datetime, timedelta
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-
-
-def time_text(timestamp_ms: int) -> str:
-    """UTC to the millisecond; a number too large for a date stays one."""
-    try:
-        at = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return f"{timestamp_ms} ms"
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
 def offsets_text(first: int | None, last: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from ottla.base.addresses import address_text
 from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
@@ -42,7 +43,7 @@ class Connection:
 
         Raises `UnreachableError`, and `AuthenticationError` when the login is refused.
         """
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = address_text(host, port)
         self._client_id = client_id
         self._correlation_id = 0
         self._unanswered: deque[RequestHeader] = deque()

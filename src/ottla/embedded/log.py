@@ -6,26 +6,23 @@ that has returned: it survives the death of the process; `flush` makes it surviv
 
 import functools
 import os
-import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
+from ottla.base.addresses import address_text, parse_address
 from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import StorageError, UserError
-from ottla.base.files import FileSystem, OsFileSystem
-from ottla.base.ids import Uuid, is_reserved, uuid_text
+from ottla.base.files import OsFileSystem
 from ottla.base.open_files import max_open_files
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
-from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.topics import NewTopic, Topic
-from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
 from ottla.record.builder import RecordBatchBuilder
@@ -36,6 +33,8 @@ from ottla.runtime.flusher import Flusher
 from ottla.runtime.forks import bind_to_process
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.open_files import allow_open_files
+from ottla.runtime.opening import open_broker
+from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.reading.checked_batches import checked_batches, checked_records
@@ -53,7 +52,6 @@ OUT_OF_ROOM = (MemoryError, RecursionError)
 """What may be raised at any place, though it is an ordinary exception."""
 
 READ_SIZE = 1024 * 1024
-TICK_S = 1.0
 PAUSE_S = 0.001
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -80,44 +78,6 @@ class CompactedPartition:
     size_before: int
     size_after: int
     end_offset: int | None
-
-
-def new_id() -> Uuid:
-    """A random id that Kafka does not keep for itself."""
-    while True:
-        candidate = Uuid(os.urandom(16))
-        if not is_reserved(candidate):
-            return candidate
-
-
-def open_broker(
-    paths: Sequence[str],
-    settings: Mapping[str, str],
-    *,
-    clock: Clock,
-    file_system: FileSystem | None = None,
-    on_progress: Callable[[str], None] = lambda _: None,
-) -> Broker:
-    """A broker over log directories with the machine's clock and chance; raises `UserError`."""
-    config = broker_config(settings)
-    config.check_replicas()
-    options = BrokerOptions(
-        now_ms=clock.now_ms(),
-        new_id=new_id,
-        random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
-        cluster_id=uuid_text(new_id()),
-        on_progress=on_progress,
-        run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
-        run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
-    )
-    return Broker.open(paths, file_system or OsFileSystem(), config, options)
-
-
-def run_in_threads(count: int, tasks: Sequence[Callable[[], object]]) -> None:
-    """Carries out tasks in up to `count` threads; raises the first error once all have ended."""
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(task) for task in tasks]:
-            done.result()
 
 
 def open(
@@ -206,7 +166,6 @@ class Log:
         self._reopen = reopen
         self._lock = threading.RLock()
         self._listening: Listening | None = None
-        self._is_closed = threading.Event()
         self._refusal: str | None = None
         """Why no call is carried out any more."""
         self._is_given_back = False
@@ -219,8 +178,7 @@ class Log:
         self._start()
 
     def _start(self) -> None:
-        self._is_closed.clear()
-        self._ticker = threading.Thread(target=self._tick, name="ottla-ticker", daemon=True)
+        self._ticker = Ticker(self.broker, clock=self._clock, lock=self._lock)
         self._ticker.start()
         self._flusher = Flusher(self.broker, OsFileSystem(), clock=self._clock, lock=self._lock)
         self._flusher.start()
@@ -229,10 +187,9 @@ class Log:
         self._cleaning.start()
 
     def _stop(self) -> None:
-        self._is_closed.set()
         if self._listening is not None:
             self._listening.close()
-        self._ticker.join()
+        self._ticker.stop()
         self._flusher.stop()
         self._cleaning.stop()
 
@@ -481,7 +438,7 @@ class Log:
                 self._check_open()
                 if cleaner.states.is_free(key):
                     return cleaner.task_for(key, read_clock(self._clock))
-            self._is_closed.wait(PAUSE_S)
+            time.sleep(PAUSE_S)
 
     def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
@@ -520,17 +477,6 @@ class Log:
                 self.broker = self._reopen()
             self.broker.close()
             self._is_given_back = True
-
-    def _tick(self) -> None:
-        wait_s = 0.0
-        while not self._is_closed.wait(wait_s):
-            with self._lock:
-                at = read_clock(self._clock)
-                self.broker.run_due_jobs(at)
-                due_ms = self.broker.next_job_ms
-            # A job that has done only a part of its work goes on once others had the lock.
-            is_due = due_ms is not None and due_ms <= at.monotonic_ms
-            wait_s = PAUSE_S if is_due else TICK_S
 
     def abandon(self) -> None:
         """In a child of a fork: refuses all further calls, and leaves everything to the parent."""
@@ -574,7 +520,7 @@ class Listening:
         self._server = server
         self._is_abandoned = False
         host, port = server.address
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = address_text(host, port)
         self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
         self._thread.start()
 
@@ -595,11 +541,3 @@ class Listening:
         """In a child of a fork: see `Server.abandon`."""
         self._is_abandoned = True
         self._server.abandon()
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT, with an IPv6 host in brackets; raises `UserError`."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")
-    return host.strip("[]") or "0.0.0.0", int(port)

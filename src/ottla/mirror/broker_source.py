@@ -7,7 +7,9 @@ would see it.
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from ottla.base.addresses import address_text
 from ottla.base.errors import ApiError, CorruptionError
+from ottla.client.admin import AdminClient
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.fetching import committed_runs, fetches
 from ottla.client.groups import Committed, committed_here
@@ -22,7 +24,6 @@ from ottla.client.reading import (
     list_offset,
 )
 from ottla.client.security import PLAINTEXT, Security
-from ottla.client.settings import topic_overrides
 from ottla.mirror.source import Bounds, SourceTopic, is_internal
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records
@@ -45,7 +46,7 @@ class BrokerSource:
     ) -> None:
         """Raises `UnreachableError` and `AuthenticationError`."""
         self._cluster = Cluster([(host, port)], ClientSettings(security=security), sleep=sleep)
-        self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.name = address_text(host, port)
 
     def close(self) -> None:
         self._cluster.close()
@@ -55,7 +56,7 @@ class BrokerSource:
         names = sorted(
             one.name for one in told.values() if not one.is_internal and not is_internal(one.name)
         )
-        overrides = self._cluster.ask_any(lambda broker: topic_overrides(broker, names))
+        overrides = self._cluster.ask_any(lambda broker: AdminClient(broker).topic_overrides(names))
         return [
             SourceTopic(
                 name=name,

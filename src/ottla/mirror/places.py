@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Callable
 
+from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.client.security import PLAINTEXT, Security
-from ottla.embedded.log import parse_address
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source

@@ -22,12 +22,12 @@ from ottla.config.topic import TopicConfig
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from ottla.embedded.log import open_broker
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging
 from ottla.record.batch import Batch
 from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH
+from ottla.runtime.opening import open_broker
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import (
     delete_records_before,

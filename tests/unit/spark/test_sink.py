@@ -10,9 +10,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
 import ottla
+from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.client.transactions import init_producer
-from ottla.embedded.log import Log, parse_address
+from ottla.embedded.log import Log
 from ottla.spark.writing.sink import Step, abort, connected, read_state
 from ottla.spark.writing.state import transactional_id
 from tests.unit.spark.sinking import (

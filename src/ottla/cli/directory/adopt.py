@@ -15,8 +15,8 @@ from ottla.broker.adoption.prospects import Prospect, prospects
 from ottla.broker.broker import Broker
 from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
 from ottla.cli.log_text import counted
-from ottla.cli.server_properties import given_settings
-from ottla.embedded.log import open_broker
+from ottla.cli.settings_files import given_settings
+from ottla.runtime.opening import open_broker
 
 EXIT_UNCONFIRMED = 1
 

@@ -13,7 +13,7 @@ from ottla.broker.adoption.handover import (
     plan_handover,
     write_handover,
 )
-from ottla.embedded.log import new_id
+from ottla.runtime.opening import new_id
 
 SERVER_PROPERTIES = """\
 start Apache Kafka with a server.properties that says

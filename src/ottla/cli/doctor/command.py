@@ -1,4 +1,4 @@
-"""`ottla doctor`: one look at a broker or its directories, and for each complaint its mend."""
+"""`ottla doctor`: what is wrong with a broker or its directories, and what repairs it."""
 
 import json
 import sys
@@ -7,26 +7,28 @@ from pathlib import Path
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.files import DiskSpace, OsFileSystem
-from ottla.cli.asking import Questions, ToldDirectory
-from ottla.cli.doctor.checks import (
+from ottla.cli.doctor.remedies import remedy_text
+from ottla.cli.log_text import counted
+from ottla.cli.settings_files import read_server_properties
+from ottla.client.admin import AdminClient, LogDirectoryDescription
+from ottla.client.connection import Connection
+from ottla.config.broker import broker_config
+from ottla.config.setting import with_values
+from ottla.config.topic import TopicConfig
+from ottla.diagnosis.directories import are_local, read_directories, with_broker
+from ottla.diagnosis.doctor import (
     Complaint,
+    Remedy,
     check_cleaner_on,
     check_directories,
     check_settings,
     check_space,
 )
-from ottla.cli.explain.retention_text import Setting
-from ottla.cli.log_text import counted
-from ottla.cli.topic_sources import read_directories, with_broker
-from ottla.client.connection import Connection
-from ottla.config.broker import broker_config
-from ottla.config.setting import with_values
-from ottla.config.topic import TopicConfig
-from ottla.embedded.log import parse_address
 from ottla.storage.diagnosis.directory_check import check
 
 EXIT_COMPLAINTS = 1
@@ -52,7 +54,7 @@ def doctor_command(
     deep: bool,
     as_json: bool,
 ) -> None:
-    """Look a broker over, or its log directories DIR, and say what is wrong and what mends it.
+    """Check the health of a broker, or of its log directories DIR, and say what repairs them.
 
     Exits with 0 when nothing needs to be done, with 1 when something does. Nothing is written.
     """
@@ -60,10 +62,10 @@ def doctor_command(
         raise UserError("name either log directories, or a broker with --bootstrap HOST:PORT")
     if bootstrap is not None:
         with Connection(*parse_address(bootstrap)) as connection:
-            found = list(_of_broker(Questions(connection), deep=deep))
+            found = list(_of_broker(AdminClient(connection), deep=deep))
     else:
         found = list(_of_directories(directories, config_file, deep=deep))
-    _show(found, as_json=as_json)
+    _show(found, bootstrap, as_json=as_json)
     if not all(one.is_note for one in found):
         sys.exit(EXIT_COMPLAINTS)
 
@@ -73,7 +75,8 @@ def _of_directories(
 ) -> Iterator[Complaint]:
     now_ms = SystemClock().now_ms()
     try:
-        opened = read_directories(paths, config_file=config_file)
+        properties = None if config_file is None else read_server_properties(config_file)
+        opened = read_directories(paths, properties=properties)
         yield from check_directories(opened, now_ms)
         if deep:
             yield from _deep_complaints(paths)
@@ -89,57 +92,59 @@ def _deep_complaints(paths: tuple[str, ...]) -> Iterator[Complaint]:
                     kind=finding.kind.value,
                     where=finding.path,
                     what=finding.reason,
-                    mend=f"ottla log repair {path} shows what would mend it",
+                    remedy=Remedy.SHOW_REPAIR,
+                    subject=path,
                 )
 
 
-def _of_broker(questions: Questions, *, deep: bool) -> Iterator[Complaint]:
-    told = questions.directories()
-    for one in told:
-        yield from _told_complaints(one)
-    online = [one for one in told if one.error is ErrorCode.NONE]
-    if online and questions.are_here(online):
-        paths = tuple(one.path for one in online)
-        opened = with_broker(
-            read_directories(paths), questions.topic_settings, questions.broker_settings()
-        )
-        yield from check_directories(opened, SystemClock().now_ms(), bootstrap=questions.address)
+def _of_broker(admin: AdminClient, *, deep: bool) -> Iterator[Complaint]:
+    described = admin.log_directories()
+    for one in described:
+        yield from _check_described(one)
+    online = [one for one in described if one.error is ErrorCode.NONE]
+    paths = tuple(one.path for one in online)
+    if online and are_local(paths, admin.cluster_id()):
+        opened = with_broker(read_directories(paths), admin.topic_settings, admin.broker_settings())
+        yield from check_directories(opened, SystemClock().now_ms())
         if deep:
             yield from _deep_complaints(paths)
         return
-    broker = broker_config({k: text for k, text in questions.broker_settings().items() if text})
+    broker = broker_config({k: text for k, text in admin.broker_settings().items() if text})
     for topic in sorted({name for one in online for name, _ in one.sizes}):
-        config = with_values(TopicConfig(), questions.topic_settings(topic))
-        yield from check_settings(topic, config, Setting(topic=topic, bootstrap=questions.address))
+        config = with_values(TopicConfig(), admin.topic_settings(topic))
+        yield from check_settings(topic, config)
         yield from check_cleaner_on(topic, config, broker)
     yield Complaint(
         kind="from_afar",
-        where=questions.address,
-        what="its directories are not on this machine, or may not be read: nobody looked at files",
-        mend="run ottla doctor DIR on the broker's machine",
+        where=admin.address,
+        what="its directories are not on this machine, or may not be read: no file was checked",
+        remedy=Remedy.LOOK_THERE,
         is_note=True,
     )
 
 
-def _told_complaints(told: ToldDirectory) -> Iterator[Complaint]:
-    if told.error is not ErrorCode.NONE:
+def _check_described(described: LogDirectoryDescription) -> Iterator[Complaint]:
+    if described.error is not ErrorCode.NONE:
         yield Complaint(
             kind="offline_directory",
-            where=told.path,
-            what=f"is offline ({told.error.name}): its partitions are not served",
-            mend="mend the disk, and restart the broker, which recovers the directory",
+            where=described.path,
+            what=f"is offline ({described.error.name}): its partitions are not served",
+            remedy=Remedy.REPLACE_DISK,
         )
-    elif told.total_size > 0:
-        yield from check_space(told.path, DiskSpace(total=told.total_size, usable=told.usable_size))
+    elif described.total_size > 0:
+        yield from check_space(
+            described.path, DiskSpace(total=described.total_size, usable=described.usable_size)
+        )
 
 
-def _show(found: list[Complaint], *, as_json: bool) -> None:
-    # A broker and its directory may both tell of the disk.
+def _show(found: list[Complaint], bootstrap: str | None, *, as_json: bool) -> None:
+    # A broker and its directory may both complain of the disk.
     unique = list(dict.fromkeys(found))
     problems = sum(not one.is_note for one in unique)
     notes = len(unique) - problems
     for one in sorted(unique, key=lambda complaint: complaint.is_note):
-        click.echo(json.dumps(_fields(one)) if as_json else _text(one))
+        fields = _fields(one, bootstrap)
+        click.echo(json.dumps(fields) if as_json else _text(fields))
     if as_json:
         click.echo(json.dumps({"type": "summary", "problems": problems, "notes": notes}))
     else:
@@ -147,15 +152,15 @@ def _show(found: list[Complaint], *, as_json: bool) -> None:
         click.echo(f"{verdict}, {counted(notes, 'note')}")
 
 
-def _fields(one: Complaint) -> dict[str, object]:
+def _fields(one: Complaint, bootstrap: str | None) -> dict[str, object]:
     return {
         "type": "note" if one.is_note else "problem",
         "kind": one.kind,
         "where": one.where,
         "what": one.what,
-        "mend": one.mend,
+        "mend": remedy_text(one, bootstrap),
     }
 
 
-def _text(one: Complaint) -> str:
-    return f"{'note' if one.is_note else 'problem'}: {one.where}: {one.what}\n  mend: {one.mend}"
+def _text(fields: dict[str, object]) -> str:
+    return f"{fields['type']}: {fields['where']}: {fields['what']}\n  mend: {fields['mend']}"

@@ -1,13 +1,10 @@
 """Why a log is compacted or not, in words, with the setting or command that would change it."""
 
-from dataclasses import dataclass
-
-from ottla.broker.log_jobs.cleaner_troubles import Trouble
-from ottla.cli.explain.retention_text import Setting, second_text
-from ottla.config.broker import BrokerConfig
+from ottla.base.times import second_text
+from ottla.cli.kafka_commands import Setting
+from ottla.diagnosis.compaction import CompactionStatus
 from ottla.storage.compaction.cleanable import Bound
 from ottla.storage.diagnosis.compaction_explanation import (
-    CompactionExplanation,
     ExplainedSegment,
     SegmentState,
     Waits,
@@ -17,51 +14,18 @@ from ottla.storage.files.filenames import log_file_name
 FOREVER_MS = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """One partition, with what the cleaner has noted of it and the broker's own settings."""
-
-    topic: str
-    partition: int
-    path: str
-    explanation: CompactionExplanation
-    trouble: Trouble
-    broker: BrokerConfig
-    open_transaction: tuple[int, int] | None
-    """Of the one that holds the last stable offset: producer id and first offset."""
-    is_at_work: bool
-    """Whether files of a pass under way are there."""
-    now_ms: int
-
-    @property
-    def directory(self) -> str:
-        """The log directory, for the commands that are named."""
-        return self.path.rpartition("/")[0]
-
-    @property
-    def retry_ms(self) -> int | None:
-        """Until when the cleaner leaves the log alone after a failure."""
-        return self.trouble.retry_ms(self.broker.log_cleaner_backoff_ms, self.now_ms)
-
-    @property
-    def will_be(self) -> bool:
-        """Whether a running broker would begin a pass at its next look."""
-        is_off = not self.broker.log_cleaner_enable
-        return self.explanation.waits is None and not is_off and self.retry_ms is None
-
-
-def verdict_text(told: Told) -> str:
+def verdict_text(status: CompactionStatus) -> str:
     """Whether a pass comes now, and if not, why."""
-    explanation, range_ = told.explanation, told.explanation.range
+    explanation, range_ = status.explanation, status.explanation.range
     config = explanation.config
     if explanation.waits is Waits.POLICY:
         return f"is never compacted: cleanup.policy={','.join(config.cleanup_policy)}"
-    if not told.broker.log_cleaner_enable:
+    if not status.broker.log_cleaner_enable:
         return "is not compacted: log.cleaner.enable=false"
-    if told.retry_ms is not None:
-        return f"is tried again after {second_text(told.retry_ms)}: {told.trouble.reason}"
+    if status.retry_ms is not None:
+        return f"is tried again after {second_text(status.retry_ms)}: {status.trouble.reason}"
     if explanation.waits is Waits.NOTHING_DIRTY:
-        return f"has nothing to compact now: {bound_text(told)}"
+        return f"has nothing to compact now: {bound_text(status)}"
     if explanation.waits is Waits.RATIO:
         return (
             f"waits: the dirty ratio {range_.ratio:.3f} is not above "
@@ -71,22 +35,22 @@ def verdict_text(told: Told) -> str:
     return f"is compacted when a cleaner thread is next free: {why}"
 
 
-def bound_text(told: Told) -> str:
+def bound_text(status: CompactionStatus) -> str:
     """What a pass that begins now ends before, and why."""
-    explanation = told.explanation
+    explanation = status.explanation
     range_ = explanation.range
     match range_.bound:
         case Bound.ACTIVE_SEGMENT:
             why = "there the active segment begins, which is never compacted"
         case Bound.LAST_STABLE_OFFSET:
             why = f"the last stable offset is {explanation.log.last_stable_offset}"
-            if told.open_transaction is not None:
-                producer_id, first_offset = told.open_transaction
+            if status.open_transaction is not None:
+                producer_id, first_offset = status.open_transaction
                 why += f": producer {producer_id} has a transaction open from {first_offset}"
         case Bound.MIN_COMPACTION_LAG:
             until_ms = min(
                 (one.waits_until_ms for one in explanation.segments if one.waits_until_ms),
-                default=told.now_ms,
+                default=status.now_ms,
             )
             lag_ms = explanation.config.min_compaction_lag_ms
             why = f"min.compaction.lag.ms={lag_ms} passes at {second_text(until_ms)}"
@@ -97,52 +61,52 @@ def bound_text(told: Told) -> str:
     return f"a pass ends at {range_.end_offset}, {why}"
 
 
-def forced_text(told: Told) -> str | None:
+def forced_text(status: CompactionStatus) -> str | None:
     """When `max.compaction.lag.ms` has it compacted whatever the ratio."""
-    forced_ms = told.explanation.range.forced_ms
+    forced_ms = status.explanation.range.forced_ms
     if forced_ms is None or forced_ms >= FOREVER_MS:
         return None
-    if forced_ms < told.now_ms:
+    if forced_ms < status.now_ms:
         return f"max.compaction.lag.ms has passed since {second_text(forced_ms)}"
     return f"max.compaction.lag.ms has it compacted after {second_text(forced_ms)}"
 
 
-def changes(told: Told, setting: Setting) -> list[str]:
+def changes(status: CompactionStatus, setting: Setting) -> list[str]:
     """What would have a pass begin or reach further, the exact setting or command each."""
-    explanation = told.explanation
+    explanation = status.explanation
     if explanation.waits is Waits.POLICY:
         return [setting.command("cleanup.policy=compact")]
     found = []
-    if not told.broker.log_cleaner_enable:
+    if not status.broker.log_cleaner_enable:
         found.append("log.cleaner.enable=true in server.properties, and a restart")
     if explanation.waits is Waits.RATIO:
-        found += _changes_of_ratio(told, setting)
+        found += _changes_of_ratio(status, setting)
     if explanation.range.end_offset < explanation.log.log_end_offset:
-        found += _changes_of_bound(told, setting)
-    for one in told.trouble.damaged:
+        found += _changes_of_bound(status, setting)
+    for one in status.trouble.damaged:
         found.append(
             f"the segment at {one.base_offset} is left as it is until its file changes: "
-            f"ottla log check {told.directory}, then, with the broker stopped, "
-            f"ottla log repair --in-place {told.directory}"
+            f"ottla log check {status.directory}, then, with the broker stopped, "
+            f"ottla log repair --in-place {status.directory}"
         )
     return found
 
 
-def _changes_of_ratio(told: Told, setting: Setting) -> list[str]:
-    range_ = told.explanation.range
+def _changes_of_ratio(status: CompactionStatus, setting: Setting) -> list[str]:
+    range_ = status.explanation.range
     lower = int(range_.ratio * 1000 - 1e-9) / 1000
     found = [setting.command(f"min.cleanable.dirty.ratio={lower:g}")] if range_.ratio else []
     if range_.forced_ms is not None:
-        config = told.explanation.config
-        age_ms = told.now_ms - (range_.forced_ms - config.max_compaction_lag_ms)
+        config = status.explanation.config
+        age_ms = status.now_ms - (range_.forced_ms - config.max_compaction_lag_ms)
         if age_ms > max(1, config.min_compaction_lag_ms):
             found.append(setting.command(f"max.compaction.lag.ms={age_ms - 1}"))
-    missing = told.explanation.bytes_missing
+    missing = status.explanation.bytes_missing
     return [*found, f"{missing:,} more bytes in segments that are not active"]
 
 
-def _changes_of_bound(told: Told, setting: Setting) -> list[str]:
-    match told.explanation.range.bound:
+def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
+    match status.explanation.range.bound:
         case Bound.ACTIVE_SEGMENT:
             return [
                 "for the active segment, which ends with the first record behind its time or size: "
@@ -150,31 +114,31 @@ def _changes_of_bound(told: Told, setting: Setting) -> list[str]:
             ]
         case Bound.MIN_COMPACTION_LAG:
             return [setting.command("min.compaction.lag.ms=0")]
-        case Bound.LAST_STABLE_OFFSET if told.open_transaction is not None:
+        case Bound.LAST_STABLE_OFFSET if status.open_transaction is not None:
             return [
                 f"kafka-transactions --bootstrap-server {setting.bootstrap} abort --topic "
-                f"{told.topic} --partition {told.partition} --start-offset "
-                f"{told.open_transaction[1]}, if its producer is gone for good"
+                f"{status.topic} --partition {status.partition} --start-offset "
+                f"{status.open_transaction[1]}, if its producer is gone for good"
             ]
         case _:
             return []
 
 
-def notes(told: Told) -> list[str]:
+def notes(status: CompactionStatus) -> list[str]:
     """What is worth knowing beside the verdict."""
-    config, range_ = told.explanation.config, told.explanation.range
+    config, range_ = status.explanation.config, status.explanation.range
     found = []
     if range_.is_checkpoint_wrong:
         found.append("the cleaner's checkpoint does not fit the log, so all of it counts as dirty")
-    if told.is_at_work:
+    if status.is_at_work:
         found.append("files of a pass are there: one is at work, or was when the broker died")
-    if told.trouble.failure_count:
-        count = _tries(told.trouble.failure_count)
-        at = second_text(told.trouble.failed_ms)
-        found.append(f"{count} failed, the last at {at}: {told.trouble.reason}")
+    if status.trouble.failure_count:
+        count = _tries(status.trouble.failure_count)
+        at = second_text(status.trouble.failed_ms)
+        found.append(f"{count} failed, the last at {at}: {status.trouble.reason}")
     found += [
         f"the segment at {one.base_offset} is set aside: {one.reason}"
-        for one in told.trouble.damaged
+        for one in status.trouble.damaged
     ]
     if config.is_compacted:
         found.append(
@@ -196,8 +160,8 @@ STATE_TEXTS = {
 }
 
 
-def state_text(segment: ExplainedSegment, told: Told) -> str:
-    if any(one.base_offset == segment.view.base_offset for one in told.trouble.damaged):
+def state_text(segment: ExplainedSegment, status: CompactionStatus) -> str:
+    if any(one.base_offset == segment.view.base_offset for one in status.trouble.damaged):
         return "set aside: it cannot be read"
     until_ms = segment.waits_until_ms
     if until_ms is not None:
@@ -205,13 +169,13 @@ def state_text(segment: ExplainedSegment, told: Told) -> str:
     return STATE_TEXTS[segment.state]
 
 
-def settings_text(told: Told) -> str:
+def settings_text(status: CompactionStatus) -> str:
     """The settings that decide."""
-    return " ".join(f"{name}={value}" for name, value in _settings(told).items())
+    return " ".join(f"{name}={value}" for name, value in _settings(status).items())
 
 
-def _settings(told: Told) -> dict[str, object]:
-    config = told.explanation.config
+def _settings(status: CompactionStatus) -> dict[str, object]:
+    config = status.explanation.config
     return {
         "cleanup.policy": ",".join(config.cleanup_policy),
         "min.cleanable.dirty.ratio": config.min_cleanable_dirty_ratio,
@@ -221,15 +185,15 @@ def _settings(told: Told) -> dict[str, object]:
     }
 
 
-def partition_fields(told: Told, setting: Setting, source: str) -> dict[str, object]:
+def partition_fields(status: CompactionStatus, setting: Setting, source: str) -> dict[str, object]:
     """One object of `--json`."""
-    explanation, range_ = told.explanation, told.explanation.range
-    transaction = told.open_transaction
+    explanation, range_ = status.explanation, status.explanation.range
+    transaction = status.open_transaction
     return {
         "type": "partition",
-        "topic": told.topic,
-        "partition": told.partition,
-        "directory": told.path,
+        "topic": status.topic,
+        "partition": status.partition,
+        "directory": status.path,
         "log_start_offset": explanation.log.log_start_offset,
         "log_end_offset": explanation.log.log_end_offset,
         "last_stable_offset": explanation.log.last_stable_offset,
@@ -243,28 +207,28 @@ def partition_fields(told: Told, setting: Setting, source: str) -> dict[str, obj
         "cleanable_bytes": range_.cleanable_bytes,
         "ratio": round(range_.ratio, 6),
         "forced_ms": range_.forced_ms,
-        "will_be_compacted": told.will_be,
+        "will_be_compacted": status.will_be,
         "waits": explanation.waits.value if explanation.waits else None,
-        "retry_ms": told.retry_ms,
-        "failures": told.trouble.failure_count,
-        "reason": told.trouble.reason or None,
-        "set_aside": [one.base_offset for one in told.trouble.damaged],
-        "settings": _settings(told),
+        "retry_ms": status.retry_ms,
+        "failures": status.trouble.failure_count,
+        "reason": status.trouble.reason or None,
+        "set_aside": [one.base_offset for one in status.trouble.damaged],
+        "settings": _settings(status),
         "settings_from": source,
-        "verdict": verdict_text(told),
-        "notes": notes(told),
-        "changes": changes(told, setting),
+        "verdict": verdict_text(status),
+        "notes": notes(status),
+        "changes": changes(status, setting),
     }
 
 
-def segment_fields(segment: ExplainedSegment, told: Told) -> dict[str, object]:
+def segment_fields(segment: ExplainedSegment, status: CompactionStatus) -> dict[str, object]:
     """One object of `--json`."""
     view = segment.view
     return {
         "type": "segment",
-        "topic": told.topic,
-        "partition": told.partition,
-        "file": f"{told.path}/{log_file_name(view.base_offset)}",
+        "topic": status.topic,
+        "partition": status.partition,
+        "file": f"{status.path}/{log_file_name(view.base_offset)}",
         "base_offset": view.base_offset,
         "next_offset": segment.next_offset,
         "size": view.size,

@@ -8,7 +8,11 @@ from typing import Any
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.cli.settings_files import read_server_properties
+from ottla.client.admin import AdminClient
+from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.storage.reading.reader import ReadOnlyLog
 
 OPTIONS = (
@@ -76,6 +80,27 @@ class ExplainOptions:
                 "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
             )
 
+    def read(self) -> Directories:
+        """The directories named with --data-dir; raises `UserError`."""
+        properties = None if self.config_file is None else read_server_properties(self.config_file)
+        return read_directories(self.paths, properties=properties, given=self.given)
+
+    def read_of_broker(self, admin: AdminClient, topic: str) -> Directories | None:
+        """A running broker's directories that hold a topic; `None` if they are not on this machine.
+
+        Raises `UserError` for a topic that is not there.
+        """
+        found = [
+            one for one in admin.log_directories() if any(name == topic for name, _ in one.sizes)
+        ]
+        if not found:
+            raise UserError(f"{admin.address} has no topic {topic}")
+        online = [one.path for one in found if one.error is ErrorCode.NONE]
+        if not are_local(online, admin.cluster_id()):
+            return None
+        directories = read_directories([one.path for one in found], given=self.given)
+        return with_broker(directories, admin.topic_settings, admin.broker_settings())
+
     def chosen(self, logs: list[ReadOnlyLog], topic: str) -> list[ReadOnlyLog]:
         """The partitions that were asked for; raises `UserError`."""
         chosen = [log for log in logs if self.partition in (None, log.partition)]
@@ -100,3 +125,15 @@ def _time(text: str) -> int:
     except ValueError:
         raise UserError(f"--at {text}: a time is 2026-01-31T12:00:00, or milliseconds") from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def unknown_text(directories: Directories, topic: str) -> str | None:
+    """Why nothing of a topic goes, and what helps; `None` if its settings count."""
+    reason = directories.unknown.get(topic)
+    if reason is None:
+        return None
+    paths = " ".join(one.path for one in directories.opened)
+    return (
+        f"nothing of topic {topic} is deleted or compacted, since {reason}: stop the broker "
+        f"and run ottla adopt {paths}; what follows would hold with the defaults"
+    )

@@ -3,34 +3,34 @@ that."""
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import UserError
-from ottla.cli.asking import EARLIEST, LATEST, MAX_TIMESTAMP, Questions
-from ottla.cli.explain.options import ExplainOptions, explain_options
+from ottla.base.addresses import parse_address
+from ottla.base.times import second_text, time_text
+from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
 from ottla.cli.explain.retention_text import (
-    Setting,
     changes,
     facts_that_surprise,
     partition_fields,
-    second_text,
     segment_fields,
     settings_text,
     when_text,
     why_text,
 )
-from ottla.cli.log_text import counted, offsets_text, time_text
-from ottla.cli.topic_sources import Directories, read_directories, with_broker
+from ottla.cli.kafka_commands import Setting
+from ottla.cli.log_text import counted, offsets_text
+from ottla.client.admin import EARLIEST, LATEST, MAX_TIMESTAMP, AdminClient
 from ottla.client.connection import Connection
-from ottla.embedded.log import parse_address
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.retention import judge_remote
 from ottla.storage.diagnosis.retention_explanation import (
     ExplainedLog,
     ExplainedSegment,
     explain_log,
 )
-from ottla.storage.retention.retention import CLOCK_SLACK_MS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,30 +54,17 @@ def retention_command(topic: str, **options: object) -> None:
 
 def _explain(topic: str, options: ExplainOptions) -> None:
     if options.bootstrap is None:
-        directories = read_directories(
-            options.paths, config_file=options.config_file, given=options.given
-        )
+        directories = options.read()
         _show(_explained(directories, topic, options), directories, Setting(topic=topic), options)
         return
     with Connection(*parse_address(options.bootstrap)) as connection:
-        _explain_broker(topic, Questions(connection), options)
-
-
-def _explain_broker(topic: str, questions: Questions, options: ExplainOptions) -> None:
-    told = questions.directories()
-    mine = [one for one in told if any(name == topic for name, _ in one.sizes)]
-    if not mine:
-        raise UserError(f"{questions.address} has no topic {topic}")
-    if not questions.are_here(mine):
-        _explain_from_afar(topic, questions, options)
-        return
-    directories = with_broker(
-        read_directories([one.path for one in mine], given=options.given),
-        questions.topic_settings,
-        questions.broker_settings(),
-    )
-    setting = Setting(topic=topic, bootstrap=questions.address)
-    _show(_explained(directories, topic, options), directories, setting, options)
+        admin = AdminClient(connection)
+        found = options.read_of_broker(admin, topic)
+        if found is None:
+            _explain_from_afar(topic, admin, options)
+            return
+        setting = Setting(topic=topic, bootstrap=admin.address)
+        _show(_explained(found, topic, options), found, setting, options)
 
 
 def _explained(directories: Directories, topic: str, options: ExplainOptions) -> list[ExplainedLog]:
@@ -121,7 +108,7 @@ def _show(
         f"settings from {directories.settings_source}; a running broker checks every "
         f"{check_ms / 1000:g} s"
     )
-    unknown = directories.unknown_text(setting.topic)
+    unknown = unknown_text(directories, setting.topic)
     if unknown is not None:
         console.print(unknown)
     for one in explained:
@@ -187,25 +174,25 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
 # From afar
 
 
-def _explain_from_afar(topic: str, questions: Questions, options: ExplainOptions) -> None:
+def _explain_from_afar(topic: str, admin: AdminClient, options: ExplainOptions) -> None:
     """What offsets and settings tell, where the files are on another machine."""
-    settings = questions.topic_settings(topic)
+    settings = admin.topic_settings(topic)
     sizes = {
         index: size
-        for directory in questions.directories()
+        for directory in admin.log_directories()
         for (name, index), size in directory.sizes.items()
         if name == topic and options.partition in (None, index)
     }
     partitions = sorted(sizes)
-    starts = questions.offsets(topic, partitions, EARLIEST)
-    ends = questions.offsets(topic, partitions, LATEST)
-    largest = questions.offsets(topic, partitions, MAX_TIMESTAMP)
+    starts = admin.offsets(topic, partitions, EARLIEST)
+    ends = admin.offsets(topic, partitions, LATEST)
+    largest = admin.offsets(topic, partitions, MAX_TIMESTAMP)
     kept = {
         name: settings.get(name) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
     }
     if not options.as_json:
         click.echo(
-            f"{questions.address} is not on this machine, or its directories may not be read: "
+            f"{admin.address} is not on this machine, or its directories may not be read: "
             "segments and their times cannot be known over the wire. On its machine: "
             f"ottla explain retention {topic} --data-dir DIR"
         )
@@ -221,24 +208,9 @@ def _explain_from_afar(topic: str, questions: Questions, options: ExplainOptions
             "size": sizes[index],
             "largest_timestamp_ms": timestamp_ms,
             "settings": kept,
-            **_from_afar(kept, sizes[index], timestamp_ms, options.now_ms),
+            **asdict(judge_remote(kept, sizes[index], timestamp_ms, options.now_ms)),
         }
         click.echo(json.dumps(fields) if options.as_json else _afar_text(fields))
-
-
-def _from_afar(
-    kept: dict[str, str | None], size: int, timestamp_ms: int, now_ms: int
-) -> dict[str, object]:
-    retention_ms = int(kept["retention.ms"] or -1)
-    limit = int(kept["retention.bytes"] or -1)
-    has_time = (
-        timestamp_ms >= 0 and retention_ms >= 0 and "delete" in (kept["cleanup.policy"] or "")
-    )
-    return {
-        "all_gone_by_ms": timestamp_ms + retention_ms + 1 if has_time else None,
-        "bytes_over_limit": max(0, size - limit) if limit >= 0 else None,
-        "has_future_timestamp": timestamp_ms > now_ms + CLOCK_SLACK_MS,
-    }
 
 
 def _afar_text(fields: dict[str, object]) -> str:

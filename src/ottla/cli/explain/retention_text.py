@@ -1,26 +1,11 @@
 """Retention's verdicts in words: when a segment goes, what keeps it, and what would change that."""
 
-from dataclasses import dataclass
-
-from ottla.cli.log_text import time_text
+from ottla.base.times import second_text
+from ottla.cli.kafka_commands import Setting
 from ottla.config.contradictions import reserved
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.retention.retention import Blocker, LogFacts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Where a topic's settings are changed, for the commands that are named."""
-
-    topic: str
-    bootstrap: str = "HOST:PORT"
-
-    def command(self, change: str) -> str:
-        return (
-            f"kafka-configs --bootstrap-server {self.bootstrap} --alter --entity-type topics "
-            f"--entity-name {self.topic} --add-config {change}"
-        )
 
 
 def when_text(segment: ExplainedSegment, now_ms: int) -> str:
@@ -39,11 +24,6 @@ def when_text(segment: ExplainedSegment, now_ms: int) -> str:
     if verdict.bytes_left:
         parts.append(f"after {verdict.bytes_left:,} more bytes")
     return " or ".join(parts) or "never"
-
-
-def second_text(timestamp_ms: int) -> str:
-    """UTC to the second."""
-    return time_text(timestamp_ms).partition(".")[0]
 
 
 def why_text(segment: ExplainedSegment, explained: ExplainedLog) -> str:

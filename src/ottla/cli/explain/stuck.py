@@ -7,31 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.cli.asking import Questions
-from ottla.cli.explain.retention_text import second_text
-from ottla.cli.explain.stuck_sources import (
-    PartitionHeld,
-    coordinators_on_disk,
-    held_at_broker,
-    held_on_disk,
-    seen_twice,
-)
+from ottla.base.times import second_text
 from ottla.cli.log_text import counted, offsets_text
-from ottla.cli.open_transactions import (
+from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
+from ottla.client.admin import AdminClient
+from ottla.client.connection import Connection
+from ottla.diagnosis.directories import read_directories
+from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
+from ottla.storage.diagnosis.open_transactions import (
     CoordinatorView,
     Judged,
+    PartitionHeld,
     began_ms,
-    holding_fields,
     judge,
-    verdict_text,
-    ways_out,
+    seen_twice,
 )
-from ottla.cli.topic_sources import read_directories
-from ottla.cli.transaction_questions import TransactionQuestions
-from ottla.client.connection import Connection
-from ottla.embedded.log import parse_address
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,8 +71,8 @@ def _on_disk(paths: tuple[str, ...], topic: str) -> tuple[list[PartitionHeld], C
 
 def _at_broker(bootstrap: str, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
     with Connection(*parse_address(bootstrap)) as connection:
-        asked, questions = TransactionQuestions(connection), Questions(connection)
-        return seen_twice(lambda: held_at_broker(questions, asked, topic), asked.coordinator_view)
+        admin = AdminClient(connection)
+        return seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
 
 
 # On a screen

@@ -11,7 +11,8 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.cli.log_text import offsets_text, text_of_bytes, time_text
+from ottla.base.times import time_text
+from ottla.cli.log_text import offsets_text, text_of_bytes
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 from ottla.storage.diagnosis.rows import Row

@@ -11,20 +11,21 @@ from pathlib import Path
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import StorageError
 from ottla.base.files import OsFileSystem
 from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
 from ottla.cli.serve.recovery_progress import RecoveryProgress
-from ottla.cli.server_properties import given_settings, log_directories
+from ottla.cli.settings_files import given_settings, log_directories
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
-from ottla.embedded.log import open_broker, parse_address
 from ottla.runtime.cleaning import Cleaning
 from ottla.runtime.cleaning_process import ProcessEngine
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
+from ottla.runtime.opening import open_broker
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)

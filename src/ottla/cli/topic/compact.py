@@ -11,7 +11,7 @@ import click
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.cli.server_properties import given_settings, log_directories
+from ottla.cli.settings_files import given_settings, log_directories
 from ottla.config.broker import broker_config
 from ottla.embedded.log import CompactedPartition
 from ottla.runtime.cleaning import Engine

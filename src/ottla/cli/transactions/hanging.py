@@ -6,21 +6,15 @@ from collections.abc import Sequence
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.cli.log_text import counted, time_text
-from ottla.cli.open_transactions import (
-    Holding,
-    Judged,
-    Verdict,
-    holding_fields,
-    judge,
-    verdict_text,
-    ways_out,
-)
-from ottla.cli.transaction_questions import TransactionQuestions
+from ottla.base.times import time_text
+from ottla.cli.log_text import counted
+from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
+from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
-from ottla.embedded.log import parse_address
+from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, hanging
 
 EXIT_FOUND = 1
 
@@ -35,7 +29,7 @@ def find_hanging_command(bootstrap: str, topic: str | None, as_json: bool) -> No
     Exit code 1 when there are any.
     """
     with Connection(*parse_address(bootstrap)) as connection:
-        found = hanging(TransactionQuestions(connection), None if topic is None else [topic])
+        found = find_hanging(AdminClient(connection), None if topic is None else [topic])
     for one in found:
         click.echo(json.dumps(holding_fields(one, False, bootstrap)) if as_json else _text(one))
         if not as_json:
@@ -46,28 +40,19 @@ def find_hanging_command(bootstrap: str, topic: str | None, as_json: bool) -> No
     sys.exit(EXIT_FOUND if found else 0)
 
 
-def hanging(asked: TransactionQuestions, topics: Sequence[str] | None) -> list[Judged]:
-    """Open before the coordinator was asked and still open afterwards, and it knows of none.
+def find_hanging(admin: AdminClient, topics: Sequence[str] | None) -> list[Judged]:
+    """Raises `UserError` when the broker does not answer for coordinators."""
+    partitions = admin.partitions(topics)
 
-    Raises `UserError` when the broker does not answer for coordinators.
-    """
-    partitions = asked.partitions(topics)
-    before = {_identity(one) for one in asked.holdings(partitions)}
-    view = asked.coordinator_view()
-    if not view.is_complete:
-        raise UserError(f"{asked.address} does not answer LIST_TRANSACTIONS: nobody can tell")
-    now_ms = SystemClock().now_ms()
-    judged = [
-        judge(one, view, now_ms) for one in asked.holdings(partitions) if _identity(one) in before
-    ]
-    return sorted(
-        (one for one in judged if one.verdict is Verdict.HANGING),
-        key=lambda one: _identity(one.holding),
+    def coordinators() -> CoordinatorView:
+        view = admin.coordinator_view()
+        if not view.is_complete:
+            raise UserError(f"{admin.address} does not answer LIST_TRANSACTIONS: nobody can tell")
+        return view
+
+    return hanging(
+        lambda: admin.open_transactions(partitions), coordinators, SystemClock().now_ms()
     )
-
-
-def _identity(one: Holding) -> tuple[str, int, int, int]:
-    return one.topic, one.partition, one.first_offset, one.producer_id
 
 
 def _text(one: Judged) -> str:
@@ -106,48 +91,32 @@ def abort_command(
             "--partition N --start-offset OFFSET"
         )
     with Connection(*parse_address(bootstrap)) as connection:
-        asked = TransactionQuestions(connection)
+        admin = AdminClient(connection)
         if transactional_id is not None:
-            click.echo(_abort_by_id(asked, transactional_id))
+            click.echo(_abort_by_id(admin, transactional_id))
         else:
             assert topic is not None
             assert partition is not None
             assert start_offset is not None
-            click.echo(_abort_at(asked, topic, partition, start_offset))
+            producer_id = admin.abort_at(topic, partition, start_offset)
+            click.echo(
+                f"{topic}-{partition}: the transaction of producer {producer_id} from offset "
+                f"{start_offset} is aborted"
+            )
 
 
-def _abort_by_id(asked: TransactionQuestions, transactional_id: str) -> str:
+def _abort_by_id(admin: AdminClient, transactional_id: str) -> str:
     """An id that is not known is refused: a fence would make it."""
-    known = next((one for one in asked.coordinator_view().transactions
+    known = next((one for one in admin.coordinator_view().transactions
                   if one.transactional_id == transactional_id), None)  # fmt: skip
     if known is None:
         raise UserError(
-            f"{asked.address} knows no transactional id {transactional_id}; see ottla transactions "
+            f"{admin.address} knows no transactional id {transactional_id}; see ottla transactions "
             "list"
         )
-    producer_id, epoch = asked.fence(transactional_id, known.timeout_ms)
+    producer_id, epoch = admin.fence(transactional_id, known.timeout_ms)
     was = f"{known.state} until now; " if known.due_ms is not None else "nothing was open; "
     return (
         f"{transactional_id}: {was}its producer is fenced by epoch {epoch} of producer id "
         f"{producer_id}"
-    )
-
-
-def _abort_at(asked: TransactionQuestions, topic: str, partition: int, start_offset: int) -> str:
-    producers = asked.producers({topic: [partition]})[topic, partition]
-    found = [one for one in producers if one.current_transaction_start_offset == start_offset]
-    if not found:
-        have = [
-            one.current_transaction_start_offset
-            for one in producers
-            if one.current_transaction_start_offset >= 0
-        ]
-        raise UserError(
-            f"{topic}-{partition}: no transaction is open from offset {start_offset}; open ones "
-            f"begin at {', '.join(map(str, sorted(have))) or 'none'}"
-        )
-    asked.write_abort_marker(topic, partition, found[0])
-    return (
-        f"{topic}-{partition}: the transaction of producer {found[0].producer_id} from offset "
-        f"{start_offset} is aborted"
     )

@@ -5,15 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
-from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UserError
-from ottla.cli.log_text import time_text
-from ottla.cli.open_transactions import CoordinatedTransaction
-from ottla.cli.transaction_questions import TransactionQuestions, coordinated
+from ottla.base.times import time_text
+from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
-from ottla.embedded.log import parse_address
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
 
 @click.command("list")
@@ -25,21 +22,18 @@ def list_command(
     bootstrap: str, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
-    request = ListTransactionsRequest(
-        state_filters=list(states), producer_id_filters=list(producer_ids)
-    )
     with Connection(*parse_address(bootstrap)) as connection:
-        found = TransactionQuestions(connection).listed(request)
+        found = AdminClient(connection).list_transactions(states=states, producer_ids=producer_ids)
     if as_json:
         for one in found:
             fields = {
                 "transactional_id": one.transactional_id,
                 "producer_id": one.producer_id,
-                "state": one.transaction_state,
+                "state": one.state,
             }
             click.echo(json.dumps(fields))
         return
-    rows = [(one.transactional_id, str(one.producer_id), one.transaction_state) for one in found]
+    rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
     _print_rows([("transactional id", "producer", "state"), *rows])
 
 
@@ -50,15 +44,9 @@ def list_command(
 def describe_command(transactional_ids: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Say how transactional ids stand: since when, until when, and in which partitions."""
     with Connection(*parse_address(bootstrap)) as connection:
-        told = TransactionQuestions(connection).described(transactional_ids)
-    for one in told:
-        if one.error_code:
-            reason = ErrorCode(one.error_code).description
-            raise UserError(
-                f"transactional id {one.transactional_id}: {reason} See ottla transactions list"
-            )
+        described = AdminClient(connection).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
-    for found in map(coordinated, told):
+    for found in described:
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))
 
 

@@ -152,7 +152,7 @@ def test_damage_is_found_by_a_deep_look(directory: Path) -> None:
     path.write_bytes(content)
     assert found(directory) == {}
     complaint = found(directory, "--deep")["log_damage"]
-    assert complaint["mend"] == f"ottla log repair {directory} shows what would mend it"
+    assert complaint["mend"] == f"ottla log repair {directory} shows what would repair it"
 
 
 def test_a_running_broker_is_looked_over_too(directory: Path) -> None:

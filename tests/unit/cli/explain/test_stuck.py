@@ -11,14 +11,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.cli.explain.group import explain_group
 from ottla.cli.main import main
-from ottla.cli.open_transactions import (
-    CoordinatedTransaction,
-    CoordinatorView,
-    Holding,
-    Verdict,
-    judge,
-    ways_out,
-)
+from ottla.cli.transactions.text import ways_out
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -29,6 +22,13 @@ from ottla.coordinator.transaction.records import (
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.diagnosis.open_transactions import (
+    CoordinatedTransaction,
+    CoordinatorView,
+    Holding,
+    Verdict,
+    judge,
+)
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.support.brokers import NOW_MS
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner, Result
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.base.times import time_text
 from ottla.cli.log.group import log_group
-from ottla.cli.log_text import offsets_text, text_of_bytes, time_text
+from ottla.cli.log_text import offsets_text, text_of_bytes
 from ottla.cli.main import main
 from tests.support.logs import TOPIC_ID, append, open_directory
 

@@ -5,12 +5,9 @@ markers for what it knows to be open; what it does not know hangs until a person
 Kafka's counterpart: `TransactionsCommand.FindHangingTransactionsCommand`.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
-
-from ottla.cli.log_text import time_text
 
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -28,6 +25,22 @@ class Holding:
     began_ms: int | None
     """The time of its first record there; `None` over the wire, where nobody tells it."""
     last_timestamp_ms: int
+
+    @property
+    def identity(self) -> tuple[str, int, int, int]:
+        return self.topic, self.partition, self.first_offset, self.producer_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHeld:
+    """One partition: up to where it is stable, and what is open after that, oldest first."""
+
+    topic: str
+    partition: int
+    where: str
+    last_stable_offset: int
+    end_offset: int
+    holdings: list[Holding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,72 +122,6 @@ def _verdict(
     return Verdict.HANGING
 
 
-def ways_out(judged: Judged, bootstrap: str) -> list[str]:
-    """The exact commands that free the partition, or what to wait for; the gentlest first."""
-    holding, coordinated = judged.holding, judged.coordinated
-    by_id = f"ottla transactions abort --bootstrap {bootstrap} --transactional-id "
-    by_place = (
-        f"ottla transactions abort --bootstrap {bootstrap} --topic {holding.topic} "
-        f"--partition {holding.partition} --start-offset {holding.first_offset}"
-    )
-    if judged.verdict is Verdict.HANGING:
-        return [by_place]
-    if judged.verdict is Verdict.ENDING:
-        return ["wait: its end is decided, and its markers are written while a broker runs"]
-    if coordinated is None:
-        return [f"ottla transactions list --bootstrap {bootstrap}, to see whose it is", by_place]
-    if judged.verdict is Verdict.OVERDUE:
-        return [
-            "wait: a running broker aborts it within transaction.abort.timed.out.transaction."
-            "cleanup.interval.ms",
-            by_id + coordinated.transactional_id,
-        ]
-    due = time_text(coordinated.due_ms) if coordinated.due_ms is not None else "its timeout"
-    return [
-        f"wait: its producer ends it, or the coordinator aborts it at {due}",
-        f"{by_id}{coordinated.transactional_id} (its producer is fenced)",
-    ]
-
-
-def verdict_text(judged: Judged) -> str:
-    """The judgement in a sentence."""
-    coordinated = judged.coordinated
-    whose = coordinated and f"transactional id {coordinated.transactional_id}, {coordinated.state}"
-    match judged.verdict:
-        case Verdict.HANGING:
-            is_elsewhere = coordinated is not None and coordinated.state in (ONGOING, *ENDING)
-            known = f" ({whose}{', but not in this partition' if is_elsewhere else ''})"
-            return f"hangs, no coordinator will end it{known if whose else ''}"
-        case Verdict.UNKNOWN:
-            return "open, and what its coordinator knows cannot be seen from here"
-        case Verdict.ENDING:
-            return f"is being ended: {whose}"
-        case Verdict.OVERDUE:
-            return f"is overdue: {whose}"
-    return f"is open: {whose}"
-
-
-def holding_fields(judged: Judged, stands_in_the_way: bool, bootstrap: str) -> dict[str, Any]:
-    """One object of `--json`."""
-    holding, coordinated = judged.holding, judged.coordinated
-    return {
-        "type": "transaction",
-        "topic": holding.topic,
-        "partition": holding.partition,
-        "producer_id": holding.producer_id,
-        "producer_epoch": holding.producer_epoch,
-        "first_offset": holding.first_offset,
-        "began_ms": began_ms(judged),
-        "last_timestamp_ms": holding.last_timestamp_ms,
-        "is_first": stands_in_the_way,
-        "verdict": judged.verdict.value,
-        "transactional_id": coordinated and coordinated.transactional_id,
-        "state": coordinated and coordinated.state,
-        "due_ms": coordinated and coordinated.due_ms,
-        "ways_out": ways_out(judged, bootstrap),
-    }
-
-
 def began_ms(judged: Judged) -> int | None:
     """When it began: by its first record, or by its coordinator."""
     if judged.holding.began_ms is not None:
@@ -183,5 +130,29 @@ def began_ms(judged: Judged) -> int | None:
     return coordinated.start_ms if coordinated is not None and coordinated.start_ms >= 0 else None
 
 
-def oldest_first(judged: Iterable[Judged]) -> list[Judged]:
-    return sorted(judged, key=lambda one: (one.holding.partition, one.holding.first_offset))
+def seen_twice(
+    look: Callable[[], list[PartitionHeld]], coordinators: Callable[[], CoordinatorView]
+) -> tuple[list[PartitionHeld], CoordinatorView]:
+    """What was open before coordinators were asked and still is afterwards.
+
+    Under a running broker, what began or ended in between would seem to hang.
+    """
+    before = {one.identity for held in look() for one in held.holdings}
+    view = coordinators()
+    return [
+        replace(held, holdings=[one for one in held.holdings if one.identity in before])
+        for held in look()
+    ], view
+
+
+def hanging(
+    look: Callable[[], list[Holding]], coordinators: Callable[[], CoordinatorView], now_ms: int
+) -> list[Judged]:
+    """What was open before coordinators were asked and still is, and no coordinator will end."""
+    before = {one.identity for one in look()}
+    view = coordinators()
+    judged = [judge(one, view, now_ms) for one in look() if one.identity in before]
+    return sorted(
+        (one for one in judged if one.verdict is Verdict.HANGING),
+        key=lambda one: one.holding.identity,
+    )

@@ -1,20 +1,20 @@
-"""What `ottla doctor` looks at: each check yields complaints, and each complaint has its mend.
+"""Checks of a broker's directories: each yields complaints, and each complaint has its remedy.
 
 A check of partitions that belongs to another room is added to `PARTITION_CHECKS`.
 """
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, join
+from ottla.base.times import time_text
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
-from ottla.cli.explain.retention_text import Setting
-from ottla.cli.log_text import time_text
-from ottla.cli.topic_sources import Directories
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
+from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.directory_check import is_in_use
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
@@ -43,6 +43,34 @@ CHECKPOINTS = {
 }
 
 
+class Remedy(Enum):
+    """What repairs something, or that nothing needs to be done; `ottla doctor` names commands."""
+
+    SET_CLOCK = auto()
+    COMPARE_CLOCKS = auto()
+    NAME_SETTINGS = auto()
+    LOOK_THERE = auto()
+    ADOPT = auto()
+    CHANGE_SETTING = auto()
+    TURN_CLEANER_ON = auto()
+    MAKE_ROOM = auto()
+    REPLACE_DISK = auto()
+    INSPECT_STRAY = auto()
+    CHECK = auto()
+    CHECK_THEN_REPAIR = auto()
+    SHOW_REPAIR = auto()
+    REPAIR_IN_PLACE = auto()
+    REPAIR_SEGMENT = auto()
+    EXPLAIN_RETENTION = auto()
+    EXPLAIN_COMPACTION = auto()
+    START_RECOVERS = auto()
+    START_REMOVES = auto()
+    START_REBUILDS = auto()
+    BROKER_REMOVES = auto()
+    BROKER_MOVES = auto()
+    CLEANER_REPLACES = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
     """`kind` is the name in `--json`; a note asks for nothing to be done."""
@@ -50,7 +78,11 @@ class Complaint:
     kind: str
     where: str
     what: str
-    mend: str
+    remedy: Remedy
+    subject: str = ""
+    """What the remedy is applied to, if that is not `where`: a path, or a topic."""
+    change: str = ""
+    """The setting that `CHANGE_SETTING` gives the topic."""
     is_note: bool = False
 
 
@@ -83,16 +115,14 @@ class Examined:
         return self.place.directory.checkpointed(name).get((self.log.topic, self.log.partition))
 
 
-def check_directories(
-    directories: Directories, now_ms: int, *, bootstrap: str | None = None
-) -> Iterator[Complaint]:
-    """All that the files of a broker's directories tell."""
+def check_directories(directories: Directories, now_ms: int) -> Iterator[Complaint]:
+    """All that the files of a broker's directories show."""
     if now_ms < EARLIEST_SANE_MS:
         yield Complaint(
             kind="clock",
             where="this machine",
             what="its clock is before 2020, and retention counts by it",
-            mend="set the clock before a broker runs",
+            remedy=Remedy.SET_CLOCK,
         )
     damaged = set()
     for directory in directories.opened:
@@ -101,17 +131,15 @@ def check_directories(
             if complaint.kind == "checkpoint":
                 damaged.add(directory.path)
     for topic in directories.topics:
-        setting = Setting(topic=topic, bootstrap=bootstrap or "HOST:PORT")
         config = directories.config(topic)
-        yield from check_settings(topic, config, setting, known=directories.known_settings(topic))
+        yield from check_settings(topic, config, known=directories.known_settings(topic))
         yield from check_cleaner_on(topic, config, directories.broker)
     if not directories.are_settings_known:
         yield Complaint(
             kind="settings_unknown",
             where="the broker's own settings",
             what="are not in its directories: Kafka's defaults are taken for them",
-            mend="name its server.properties with --config FILE, or a running broker with "
-            "--bootstrap",
+            remedy=Remedy.NAME_SETTINGS,
             is_note=True,
         )
     yield from _check_unknown(directories)
@@ -139,12 +167,13 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
             kind="settings_not_adopted",
             where=f"topic {', '.join(topics)}",
             what=f"nothing of it is deleted or compacted, since {why}",
-            mend=f"stop the broker, and run {directories.adopt_command}",
+            remedy=Remedy.ADOPT,
+            subject=" ".join(one.path for one in directories.opened),
         )
 
 
 def check_settings(
-    topic: str, config: TopicConfig, setting: Setting, *, known: Container[str] | None = None
+    topic: str, config: TopicConfig, *, known: Container[str] | None = None
 ) -> Iterator[Complaint]:
     """`known` names the settings that are not just taken for the default; `None`: all."""
     for one in contradictions(config):
@@ -152,7 +181,9 @@ def check_settings(
             kind="settings",
             where=f"topic {topic}",
             what=one.text,
-            mend=setting.command(one.change),
+            remedy=Remedy.CHANGE_SETTING,
+            subject=topic,
+            change=one.change,
             is_note=one.is_note or not _are_known(one.names, known),
         )
 
@@ -163,7 +194,7 @@ def check_cleaner_on(topic: str, config: TopicConfig, broker: BrokerConfig) -> I
             kind="cleaner_off",
             where=f"topic {topic}",
             what="is to be compacted, and log.cleaner.enable=false: it only grows",
-            mend="log.cleaner.enable=true in server.properties, and a restart",
+            remedy=Remedy.TURN_CLEANER_ON,
         )
 
 
@@ -194,8 +225,7 @@ def check_space(path: str, space: DiskSpace) -> Iterator[Complaint]:
             kind="disk_space",
             where=path,
             what=f"{share:.0%} of the disk is free, {space.usable:,} bytes",
-            mend="make room, lower retention.bytes or .ms (ottla explain retention TOPIC), "
-            "or add a directory to log.dirs",
+            remedy=Remedy.MAKE_ROOM,
             is_note=share >= LOW_SPACE,
         )
 
@@ -206,7 +236,7 @@ def _check_stop(file_system: FileSystem, path: str, is_live: bool) -> Iterator[C
             kind="unclean_stop",
             where=path,
             what="was not stopped cleanly",
-            mend="nothing to do: the next start recovers it (ottla log check: what it will find)",
+            remedy=Remedy.START_RECOVERS,
             is_note=True,
         )
 
@@ -222,14 +252,14 @@ def _check_names(file_system: FileSystem, path: str, is_live: bool) -> Iterator[
                 kind="stray",
                 where=where,
                 what="is a partition that its cluster did not place here",
-                mend="look into it (ottla log dump), then move or remove the directory",
+                remedy=Remedy.INSPECT_STRAY,
             )
         elif parsed.state is DirectoryState.DELETE and not is_live:
             yield Complaint(
                 kind="leftover",
                 where=where,
                 what="is of a deleted topic, and was not removed before the stop",
-                mend="nothing to do: a running broker removes it after file.delete.delay.ms",
+                remedy=Remedy.BROKER_REMOVES,
                 is_note=True,
             )
         elif parsed.state is DirectoryState.FUTURE and not is_live:
@@ -237,7 +267,7 @@ def _check_names(file_system: FileSystem, path: str, is_live: bool) -> Iterator[
                 kind="unfinished_move",
                 where=where,
                 what="is the copy of a partition on its way to another directory",
-                mend="nothing to do: a running broker goes on with it",
+                remedy=Remedy.BROKER_MOVES,
                 is_note=True,
             )
 
@@ -251,7 +281,8 @@ def _check_checkpoints(directory: ReadOnlyLogDirectory) -> Iterator[Complaint]:
                 kind="checkpoint",
                 where=join(directory.path, name),
                 what=f"cannot be read ({error.reason})",
-                mend=f"stop the broker, then ottla log repair --in-place {directory.path}",
+                remedy=Remedy.REPAIR_IN_PLACE,
+                subject=directory.path,
             )
 
 
@@ -263,7 +294,7 @@ def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:
             kind="cleaner_troubles",
             where=join(path, TROUBLES_FILE_NAME),
             what=f"cannot be read ({error.reason}): what the cleaner had noted is forgotten",
-            mend="nothing to do: the cleaner replaces the file when it has something to note",
+            remedy=Remedy.CLEANER_REPLACES,
             is_note=True,
         )
 
@@ -282,8 +313,7 @@ def _check_times(
             where=directory.path,
             what=f"its files were written {(newest_ms - now_ms) // 1000} s after now: the clock "
             "was set back, or is wrong",
-            mend="compare the clock with another one (timedatectl), and set it right; "
-            "retention waits until the clock has caught up",
+            remedy=Remedy.COMPARE_CLOCKS,
         )
 
 
@@ -309,7 +339,8 @@ def check_log(place: Place, topic: str, index: int) -> Iterator[Complaint]:
             kind="unreadable",
             where=f"{topic}-{index} in {path}",
             what=str(error),
-            mend=f"ottla log check {path}",
+            remedy=Remedy.CHECK,
+            subject=path,
         )
 
 
@@ -324,8 +355,9 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
                 kind="future_timestamp",
                 where=f"{examined.log.path} from offset {segment.verdict.base_offset}",
                 what="a timestamp lies in the future, so retention.ms keeps the segment and "
-                f"{behind} behind it",
-                mend=f"ottla explain retention {examined.log.topic} names the ways out",
+                f"{behind} after it",
+                remedy=Remedy.EXPLAIN_RETENTION,
+                subject=examined.log.topic,
             )
             return
 
@@ -338,7 +370,7 @@ def _check_waiting(examined: Examined) -> Iterator[Complaint]:
             where=explained.path,
             what=f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are out of "
             "the log and not removed yet",
-            mend="nothing to do: the next start removes them",
+            remedy=Remedy.START_REMOVES,
             is_note=True,
         )
 
@@ -360,7 +392,7 @@ def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
                 where=log.path,
                 what=f"its {meaning} {offset} lies outside its offsets {first} to "
                 f"{log.readable_end_offset} ({name})",
-                mend=f"ottla log check {log.path}, then ottla log repair",
+                remedy=Remedy.CHECK_THEN_REPAIR,
             )
 
 
@@ -380,8 +412,7 @@ def _check_indexes(examined: Examined) -> Iterator[Complaint]:
             what=f"is missing, as are {len(missing) - 1} other indexes of the partition"
             if len(missing) > 1
             else "is missing",
-            mend="nothing to do: the next start makes indexes anew, from the whole segment; or "
-            "before it, ottla log repair",
+            remedy=Remedy.START_REBUILDS,
             is_note=True,
         )
 
@@ -392,7 +423,7 @@ def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
     try:
         troubles = read_troubles(place.file_system, place.directory.path)
     except CorruptionError:
-        return  # told of the directory
+        return  # a complaint of the directory
     trouble = troubles.get((log.topic, log.partition), Trouble())
     if not place.config.is_compacted:
         return
@@ -402,17 +433,16 @@ def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
             where=log.path,
             what=f"could not be compacted in {trouble.failure_count} tries, the last at "
             f"{time_text(trouble.failed_ms)}: {trouble.reason}",
-            mend=f"ottla explain compaction {log.topic} tells when it is tried again; "
-            f"ottla log check {log.path} looks for damage",
+            remedy=Remedy.EXPLAIN_COMPACTION,
+            subject=log.topic,
         )
     for one in trouble.damaged:
         yield Complaint(
             kind="segment_set_aside",
             where=f"{log.path} from offset {one.base_offset}",
             what=f"cannot be read, and is never compacted: {one.reason}",
-            mend="stop the broker, then "
-            f"ottla log repair --in-place {place.directory.path}; the cleaner tries a file again "
-            "that has changed",
+            remedy=Remedy.REPAIR_SEGMENT,
+            subject=place.directory.path,
         )
 
 

@@ -1,21 +1,18 @@
-"""Where `ottla explain stuck` finds open transactions: in log directories, or at a broker."""
+"""Open transactions, and what their coordinator knows, as log directories have them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UserError
-from ottla.cli.asking import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Questions
-from ottla.cli.open_transactions import (
+from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
+from ottla.diagnosis.directories import Directories
+from ottla.record.batch import Batch, RecordBatch
+from ottla.storage.diagnosis.open_transactions import (
     NO_COORDINATOR,
     CoordinatedTransaction,
     CoordinatorView,
     Holding,
+    PartitionHeld,
 )
-from ottla.cli.topic_sources import Directories
-from ottla.cli.transaction_questions import TransactionQuestions
-from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
-from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.reading.reader import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
@@ -31,37 +28,6 @@ STATES = (
     "PrepareEpochFence",
 )
 """The names that ListTransactions has for the statuses of `__transaction_state`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionHeld:
-    """One partition: up to where it is stable, and what is open behind that, oldest first."""
-
-    topic: str
-    partition: int
-    where: str
-    last_stable_offset: int
-    end_offset: int
-    holdings: list[Holding]
-
-
-def seen_twice(
-    look: Callable[[], list[PartitionHeld]], coordinators: Callable[[], CoordinatorView]
-) -> tuple[list[PartitionHeld], CoordinatorView]:
-    """What was open before coordinators were looked at and still is afterwards: what began or ended
-    in between, under a running broker, would seem to hang."""
-    before = {(held.partition, one.first_offset) for held in look() for one in held.holdings}
-    view = coordinators()
-    return [
-        replace(
-            held,
-            holdings=[one for one in held.holdings if (held.partition, one.first_offset) in before],
-        )
-        for held in look()
-    ], view
-
-
-# In directories
 
 
 def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
@@ -146,36 +112,3 @@ def _coordinated(name: str, value: TransactionLogValue) -> CoordinatedTransactio
             for partition in topic.partition_ids
         ),
     )
-
-
-# At a broker
-
-
-def held_at_broker(
-    questions: Questions, asked: TransactionQuestions, topic: str
-) -> list[PartitionHeld]:
-    """What a broker's partitions remember; raises `UserError`."""
-    partitions = asked.partitions([topic])[topic]
-    holdings = asked.holdings({topic: partitions})
-    stable = questions.offsets(topic, partitions, LATEST, isolation_level=READ_COMMITTED)
-    ends = questions.offsets(topic, partitions, LATEST, isolation_level=READ_UNCOMMITTED)
-    for index in partitions:
-        if index not in stable or index not in ends:
-            raise UserError(
-                f"{questions.address}: {topic}-{index}: "
-                f"{ErrorCode.NOT_LEADER_OR_FOLLOWER.description} Ask the broker that leads it."
-            )
-    return [
-        PartitionHeld(
-            topic=topic,
-            partition=index,
-            where=f"{topic}-{index}",
-            last_stable_offset=stable[index][0],
-            end_offset=ends[index][0],
-            holdings=sorted(
-                (one for one in holdings if one.partition == index),
-                key=lambda one: one.first_offset,
-            ),
-        )
-        for index in partitions
-    ]

@@ -1,33 +1,29 @@
-"""Where a command finds a topic: in log directories, or through a broker that has them.
+"""Log directories of one broker, opened for reading, with what is known of its settings.
 
-A directory tells a topic's own settings if Ottla's broker wrote it, or if Kafka's metadata log is
-in it; a broker's `server.properties` is with neither. So each answer says where its settings come
+A directory holds a topic's own settings if Ottla's broker wrote it, or if Kafka's metadata log is
+in it; a broker's `server.properties` is in neither. So each answer says where its settings come
 from.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.broker.topics.topics import topic_config
-from ottla.cli.server_properties import given_settings
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
+from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """Log directories of one broker, with what they tell of its settings.
-
-    `given` are settings that a person, or a running broker, added; they count first.
-    """
+    """`given` are settings of topics that a person added; they count first."""
 
     opened: list[ReadOnlyLogDirectory]
     file_system: FileSystem
@@ -53,20 +49,6 @@ class Directories:
         return {topic: reason for topic, reason in reasons.items() if reason is not None}
 
     @property
-    def adopt_command(self) -> str:
-        return f"ottla adopt {' '.join(one.path for one in self.opened)}"
-
-    def unknown_text(self, topic: str) -> str | None:
-        """Why nothing of a topic goes, and what helps, for people; `None` if its settings count."""
-        reason = self.unknown.get(topic)
-        if reason is None:
-            return None
-        return (
-            f"nothing of topic {topic} is deleted or compacted, since {reason}: stop the broker "
-            f"and run {self.adopt_command}; what follows would hold with the defaults"
-        )
-
-    @property
     def topics(self) -> list[str]:
         return sorted({topic for one in self.opened for topic in one.topics()})
 
@@ -84,7 +66,7 @@ class Directories:
         return sorted(found, key=lambda log: log.partition)
 
     def config(self, topic: str) -> TopicConfig:
-        """What a topic is told, as far as it is known; raises `UserError` for a wrong setting."""
+        """A topic's settings, as far as they are known; raises `UserError` for a wrong one."""
         if self.topic_settings is not None:
             config = with_values(TopicConfig(), self.topic_settings(topic))
         else:
@@ -122,21 +104,28 @@ class Directories:
 
 
 def read_directories(
-    paths: Sequence[str], *, config_file: Path | None = None, given: Mapping[str, str] | None = None
+    paths: Sequence[str],
+    *,
+    properties: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> Directories:
-    """Opens directories for reading; raises `UserError`."""
+    """Opens directories for reading; raises `UserError`.
+
+    `properties` are those of the broker's `server.properties`, where somebody named it.
+    """
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
-    values = given_settings(config_file, ())
     found = find_settings(paths, file_system)
     state = found.cluster
     return Directories(
         opened=opened,
         file_system=file_system,
-        broker=broker_config({**values, **state.default_configs, **state.broker_configs}),
+        broker=broker_config(
+            {**(properties or {}), **state.default_configs, **state.broker_configs}
+        ),
         found=found,
         is_ottlas=any(file_system.status(join(path, TOPIC_FILE_NAME)) for path in paths),
-        has_properties=config_file is not None,
+        has_properties=properties is not None,
         given=given or {},
     )
 
@@ -149,3 +138,16 @@ def with_broker(
     """The same, with what the running broker says of its topics' settings and its own."""
     known = {name: text for name, text in own.items() if text}
     return replace(directories, topic_settings=topic_settings, broker=broker_config(known))
+
+
+def are_local(paths: Iterable[str], cluster_id: str) -> bool:
+    """Whether directories that a broker reports are on this machine, and of that cluster."""
+    return all(_cluster_of(path) == cluster_id for path in paths)
+
+
+def _cluster_of(path: str) -> str | None:
+    try:
+        properties = read_meta_properties(OsFileSystem(), join(path, META_PROPERTIES))
+    except (OSError, CorruptionError):
+        return None
+    return None if properties is None else properties.cluster_id

@@ -1,0 +1,44 @@
+"""What helps against each complaint of `ottla doctor`, with the command where there is one."""
+
+from ottla.cli.kafka_commands import Setting
+from ottla.diagnosis.doctor import Complaint, Remedy
+
+REMEDIES = {
+    Remedy.SET_CLOCK: "set the clock before a broker runs",
+    Remedy.COMPARE_CLOCKS: "compare the clock with another one (timedatectl), and set it right; "
+    "retention waits until the clock has caught up",
+    Remedy.NAME_SETTINGS: "name its server.properties with --config FILE, or a running broker with "
+    "--bootstrap",
+    Remedy.LOOK_THERE: "run ottla doctor DIR on the broker's machine",
+    Remedy.ADOPT: "stop the broker, and run ottla adopt {subject}",
+    Remedy.TURN_CLEANER_ON: "log.cleaner.enable=true in server.properties, and a restart",
+    Remedy.MAKE_ROOM: "make room, lower retention.bytes or .ms (ottla explain retention TOPIC), or "
+    "add a directory to log.dirs",
+    Remedy.REPLACE_DISK: "repair the disk, and restart the broker, which recovers the directory",
+    Remedy.INSPECT_STRAY: "look into it (ottla log dump), then move or remove the directory",
+    Remedy.CHECK: "ottla log check {subject}",
+    Remedy.CHECK_THEN_REPAIR: "ottla log check {where}, then ottla log repair",
+    Remedy.SHOW_REPAIR: "ottla log repair {subject} shows what would repair it",
+    Remedy.REPAIR_IN_PLACE: "stop the broker, then ottla log repair --in-place {subject}",
+    Remedy.REPAIR_SEGMENT: "stop the broker, then ottla log repair --in-place {subject}; the "
+    "cleaner tries a file again that has changed",
+    Remedy.EXPLAIN_RETENTION: "ottla explain retention {subject} names the ways out",
+    Remedy.EXPLAIN_COMPACTION: "ottla explain compaction {subject} says when it is tried again; "
+    "ottla log check {where} looks for damage",
+    Remedy.START_RECOVERS: "nothing to do: the next start recovers it (ottla log check: what it "
+    "will find)",
+    Remedy.START_REMOVES: "nothing to do: the next start removes them",
+    Remedy.START_REBUILDS: "nothing to do: the next start rebuilds indexes from the whole segment; "
+    "or before it, ottla log repair",
+    Remedy.BROKER_REMOVES: "nothing to do: a running broker removes it after file.delete.delay.ms",
+    Remedy.BROKER_MOVES: "nothing to do: a running broker goes on with it",
+    Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file when it has something "
+    "to note",
+}
+
+
+def remedy_text(one: Complaint, bootstrap: str | None) -> str:
+    """`bootstrap` is the broker that was asked, if one was."""
+    if one.remedy is Remedy.CHANGE_SETTING:
+        return Setting(topic=one.subject, bootstrap=bootstrap or "HOST:PORT").command(one.change)
+    return REMEDIES[one.remedy].format(subject=one.subject, where=one.where)

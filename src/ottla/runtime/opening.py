@@ -1,0 +1,52 @@
+"""A broker over log directories, with the machine's clock, chance and threads."""
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from ottla.base.clock import Clock
+from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.ids import Uuid, is_reserved, uuid_text
+from ottla.broker.broker import Broker
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.config.broker import broker_config
+
+
+def open_broker(
+    paths: Sequence[str],
+    settings: Mapping[str, str],
+    *,
+    clock: Clock,
+    file_system: FileSystem | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Broker:
+    """Opens the directories, and recovers what needs it; raises `UserError`."""
+    config = broker_config(settings)
+    config.check_replicas()
+    options = BrokerOptions(
+        now_ms=clock.now_ms(),
+        new_id=new_id,
+        random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
+        cluster_id=uuid_text(new_id()),
+        on_progress=on_progress,
+        run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
+        run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
+    )
+    return Broker.open(paths, file_system or OsFileSystem(), config, options)
+
+
+def new_id() -> Uuid:
+    """A random id that Kafka does not reserve."""
+    while True:
+        candidate = Uuid(os.urandom(16))
+        if not is_reserved(candidate):
+            return candidate
+
+
+def run_in_threads(count: int, tasks: Sequence[Callable[[], object]]) -> None:
+    """Carries out tasks in up to `count` threads; raises the first error once all have ended."""
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()

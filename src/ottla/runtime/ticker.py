@@ -1,0 +1,42 @@
+"""A thread for the jobs of a broker that come due by time, where no server's loop runs them."""
+
+import threading
+from contextlib import AbstractContextManager
+
+from ottla.base.clock import Clock, read_clock
+from ottla.broker.broker import Broker
+
+INTERVAL_S = 1.0
+PAUSE_S = 0.001
+
+
+class Ticker:
+    """Runs from `start` to `stop`, each round under the broker's lock."""
+
+    def __init__(
+        self, broker: Broker, *, clock: Clock, lock: AbstractContextManager[object]
+    ) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._lock = lock
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ottla-ticker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns once the round under way is done."""
+        self._is_stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._is_stopping.wait(wait_s):
+            with self._lock:
+                at = read_clock(self._clock)
+                self._broker.run_due_jobs(at)
+                due_ms = self._broker.next_job_ms
+            # A job that has done only a part of its work goes on once others had the lock.
+            is_due = due_ms is not None and due_ms <= at.monotonic_ms
+            wait_s = PAUSE_S if is_due else INTERVAL_S
