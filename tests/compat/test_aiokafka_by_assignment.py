@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
+from ottla.storage import scan
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
@@ -112,7 +113,7 @@ def test_aiokafka_reads_what_it_wrote(
     assert produce(address, compression_type=compression) == list(range(len(RECORDS)))
     assert read_all(address, len(RECORDS)) == RECORDS
     (segment,) = broker.topics.partition(TOPIC, 0).log.segments.values
-    codecs = {one.compression.name.lower() for _, one in segment.log.headers()}
+    codecs = {one.compression.name.lower() for _, one in scan.headers(segment.log)}
     assert codecs == {compression or "none"}
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
+from ottla.storage import scan
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
@@ -161,7 +162,7 @@ def test_what_librdkafka_compressed_is_stored_compressed(tmp_path: Path, compres
         codecs = {
             header.compression.name
             for segment in log.segments.values
-            for _, header in segment.log.headers()
+            for _, header in scan.headers(segment.log)
         }
     assert codecs == {compression.upper()}
 

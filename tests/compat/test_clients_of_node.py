@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
+from ottla.storage import scan
 from tests.compat.node_clients import PROGRAMS, absence, as_text, codecs_of, hold_session
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
@@ -142,7 +143,7 @@ def test_what_was_compressed_is_stored_compressed(
     codecs = {
         header.compression.name.lower()
         for segment in log.segments.values
-        for _, header in segment.log.headers()
+        for _, header in scan.headers(segment.log)
     }
     assert codecs == {codec}
 

@@ -11,6 +11,7 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
+from ottla.storage import scan
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
@@ -107,7 +108,7 @@ def test_kcat_reads_what_it_wrote(kcat: Kcat, broker: Broker, compression: str) 
     assert [one["offset"] for one in received] == list(range(50))
     assert all(one["headers"] == ["where", "here"] for one in received)
     (segment,) = broker.topics.partition(TOPIC, 0).log.segments.values
-    assert {one.compression.name.lower() for _, one in segment.log.headers()} == {compression}
+    assert {one.compression.name.lower() for _, one in scan.headers(segment.log)} == {compression}
 
 
 def test_keys_are_delimited_and_what_is_empty_is_null(kcat: Kcat) -> None:

@@ -3,6 +3,7 @@
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
+from ottla.storage import scan
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.crash.expected import Expected
@@ -106,7 +107,7 @@ def _bounds_by_time(log: PartitionLog, timestamp_ms: int) -> tuple[int, int]:
 def check_entries(log: PartitionLog, expected: Expected) -> None:
     """Every index entry tells the truth, and the last time entry is the largest."""
     for segment in log.segments.values:
-        headers = list(segment.log.headers())
+        headers = list(scan.headers(segment.log))
         positions = dict(headers)
         for number in range(segment.offset_index.entry_count):
             offset, position = segment.offset_index.entry(number)

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, join
 from ottla.config.setting import INT32_MAX
 from ottla.mirror.plan import BulkCopy
-from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.batch import Batch
+from ottla.storage import scan
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
@@ -60,29 +61,19 @@ class StagedLog:
         self._file_size = 0
         self._size = 0
         self._end_offset = copy.target_end
+        self._ascending = scan.Ascending(copy.target_end)
 
     def append(self, records: memoryview, place: str) -> None:
         """Whole batches, each checked; raises `CorruptionError` naming the place."""
-        start = position = 0
-        try:
-            for batch in iter_batches(records):
-                batch.check()
-                self._check_order(batch, place)
-                if self._is_full(batch, position - start):
-                    self._write(records[start:position])
-                    start = position
-                    self._roll()
-                self._end_offset = batch.last_offset + 1
-                position += batch.size
-        except InvalidBatchError as error:
-            raise CorruptionError(place, position, str(error)) from error
-        self._write(records[start:position])
-
-    def _check_order(self, batch: Batch, place: str) -> None:
-        if batch.base_offset < self._end_offset:
-            raise CorruptionError(
-                place, 0, f"offset {batch.base_offset} follows {self._end_offset - 1}"
-            )
+        checks = scan.checksum, self._ascending
+        start = 0
+        for position, batch in scan.batches(records, place, checks=checks):
+            if self._is_full(batch, position - start):
+                self._write(records[start:position])
+                start = position
+                self._roll()
+            self._end_offset = batch.last_offset + 1
+        self._write(records[start:])
 
     def _is_full(self, batch: Batch, waiting: int) -> bool:
         """Whether a batch needs another segment, with so many bytes still to be written to this."""

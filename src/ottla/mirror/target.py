@@ -25,9 +25,9 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging
-from ottla.record.batch import Batch
-from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH
+from ottla.record.batch import Batch, iter_batches
 from ottla.runtime.opening import open_broker
+from ottla.storage import scan
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncation import (
     delete_records_before,
@@ -196,20 +196,19 @@ def last_batch(log: PartitionLog) -> Batch | None:
     with log.disk():
         for segment in reversed(log.segments.values):
             start = segment.search_start(segment.next_offset())
-            positions = [position for position, _ in segment.log.headers(start)]
-            if positions:
-                return segment.log.batch(positions[-1])
+            last = scan.last_header(segment.log, start)
+            if last is not None:
+                return scan.batch_of(segment.log, last[0])
     return None
 
 
 def split(records: memoryview, max_size: int) -> Iterator[memoryview]:
     """Whole batches in parts of at most `max_size` bytes; one that is larger comes alone."""
     start = position = 0
-    while position < len(records):
-        size = OFFSET_AND_LENGTH.unpack_from(records, position)[1] + LENGTH_END
-        if position > start and position + size - start > max_size:
+    for batch in iter_batches(records):
+        if position > start and position + batch.size - start > max_size:
             yield records[start:position]
             start = position
-        position += size
+        position += batch.size
     if start < len(records):
         yield records[start:]

@@ -3,7 +3,7 @@
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Bytes are read, never
 mapped: a broker that cuts the file meanwhile would kill a process that maps it.
 
-Behind damage the scan looks for the next batch that is whole, so that one bad sector in an old
+After damage the scan looks for the next batch that is whole, so that one bad sector in an old
 segment does not hide all that follows. Kafka's recovery, and ours, take the first bad batch for the
 log's end instead: right for the torn tail that a crash leaves, and all they have to deal with.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ottla.base.files import File
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
+from ottla.storage.scan import first_offset_in_header, misplaced_text, out_of_place
 
 WINDOW_SIZE = 1 << 20
 MAX_OFFSETS = 1 << 31
@@ -52,7 +53,7 @@ class DamagedRegion:
     is_zero: bool = False
     """Whether all its bytes are zero: room made ahead of the batches, or blocks never written."""
     is_misplaced: bool = False
-    """Whether `batch` is sound, and only its offset cannot be (see `log_order`)."""
+    """Whether `batch` is sound, and only its offset cannot be (see `scan_segment`)."""
 
     @property
     def end(self) -> int:
@@ -62,6 +63,63 @@ class DamagedRegion:
 def scan_log(file: File, base_offset: int) -> Iterator[ScannedBatch | DamagedRegion]:
     """All of a file, in order: what is whole, and what is not. Sizes and checksums only."""
     return _Scan(file, base_offset).run()
+
+
+def scan_segment(
+    file: File, base_offset: int, limit: int
+) -> Iterator[ScannedBatch | DamagedRegion]:
+    """As `scan_log`; a batch outside the segment's offsets, or out of order, is damage too.
+
+    When a batch does not come after the one before it, either can be the wrong one: see
+    `_is_ahead`.
+    """
+    size = file.size()
+    held: ScannedBatch | None = None
+    due = base_offset
+    for one in scan_log(file, base_offset):
+        reason = None
+        if isinstance(one, ScannedBatch):
+            first = first_offset_in_header(one.batch)
+            fits = out_of_place(one.batch, base_offset, due, limit) is None
+            if held is not None and fits and _is_ahead(held.batch, due, first):
+                reason = f"the next batch begins at offset {first}"
+                yield _misplaced(held, size, misplaced_text(held.batch, reason))
+                held = one
+                continue
+            next_offset = due if held is None else held.batch.last_offset + 1
+            reason = out_of_place(one.batch, base_offset, next_offset, limit)
+        if held is not None:
+            yield held
+            due, held = held.batch.last_offset + 1, None
+        if isinstance(one, DamagedRegion):
+            yield one
+        elif reason is not None:
+            yield _misplaced(one, size, reason)
+        else:
+            held = one
+    if held is not None:
+        yield held
+
+
+def _is_ahead(batch: Batch, due: int, following: int) -> bool:
+    """Whether it is this batch that is wrong, between offset `due` and a batch at `following`.
+
+    The two overlap, and the one after it would fit without this one, which lies ahead of it or has
+    left a gap.
+    """
+    first = first_offset_in_header(batch)
+    return following <= batch.last_offset and (following < first or first != due)
+
+
+def _misplaced(one: ScannedBatch, size: int, reason: str) -> DamagedRegion:
+    return DamagedRegion(
+        position=one.position,
+        size=one.batch.size,
+        reason=reason,
+        batch=one.batch,
+        is_tail=one.end == size,
+        is_misplaced=True,
+    )
 
 
 class _Scan:
@@ -154,7 +212,7 @@ class _Scan:
             batch.check()
         except InvalidBatchError:
             return None
-        return batch if offset_in_header(batch) in self._offsets else None
+        return batch if first_offset_in_header(batch) in self._offsets else None
 
     def _next_candidate(self, position: int) -> int:
         """The next place where an offset of this segment, a length and a magic may stand."""
@@ -185,7 +243,7 @@ class _Scan:
         if position >= self._end:
             return position == self._end
         try:
-            return offset_in_header(self._header(position)) in self._offsets
+            return first_offset_in_header(self._header(position)) in self._offsets
         except InvalidBatchError:
             return self._next_not_zero(position) == self._end
 
@@ -212,8 +270,3 @@ def _common_prefix(low: int, high: int) -> bytes:
     """The bytes that two offsets and all between them begin with."""
     one, other = low.to_bytes(8), high.to_bytes(8)
     return next((one[:size] for size in range(8, 0, -1) if one[:size] == other[:size]), b"")
-
-
-def offset_in_header(batch: Batch) -> int:
-    """The first offset, as far as no unpacking is needed: an old wrapper's header has its last."""
-    return batch.last_offset if batch.magic < 2 else batch.base_offset

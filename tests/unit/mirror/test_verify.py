@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.layout import CRC_POSITION, LEADER_EPOCH_POSITION
+from ottla.storage import scan
 from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.truncation import delete_records_before, truncate_to
 from ottla.testing import FakeFileSystem
@@ -84,7 +85,7 @@ def test_damage_behind_the_first_batch_is_told_with_its_offset(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     log = source.log().segments.values[0].log
-    damage(target, f"{partition_path(TARGET)}/{0:020}.log", log.batch(0).size + 70)
+    damage(target, f"{partition_path(TARGET)}/{0:020}.log", scan.batch_of(log, 0).size + 70)
     (found,) = differences(source.files, target)
     assert found.startswith(f"t-0: {partition_path(TARGET)}")
     assert "offsets 2 to 3 cannot be read" in found

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 
 from ottla.base.errors import CorruptionError, OttlaError
 from ottla.base.files import Buffer, FileSystem, join, parent_directory
-from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
+from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
+from ottla.storage import scan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.output import CleanedSegments
@@ -174,31 +175,28 @@ class SourceReader:
             view = file.map(self._source.size)
         finally:
             file.close()
-        position = counted = 0
-        next_offset = self._source.base_offset
+        end = counted = 0
         comparison = self._comparison()
-        while position < len(view):
-            try:
-                batch = batch_at(view, position)
-                next_offset = self._next_offset(batch, next_offset)
-                comparison.take(view[position : position + batch.size])
+        ascending = scan.Ascending(self._source.base_offset, self._end_offset)
+        checks = (ascending, lambda batch: comparison.take(batch.bytes_view()))
+        try:
+            for position, batch in scan.batches(view, self._path, checks=checks):
                 if batch.last_offset >= from_offset:
                     if is_checked:
-                        batch.check()
+                        scan.run_checks((scan.checksum,), batch, self._path, position)
                     yield batch
-            except InvalidBatchError as error:
-                raise self.damaged(position, error) from error
-            position += batch.size
-            if position - counted >= MAX_GROUP_SIZE:
-                self._around.check()
-                self._around.on_bytes(position - counted)
-                counted = position
-        try:
+                end = position + batch.size
+                if end - counted >= MAX_GROUP_SIZE:
+                    self._around.check()
+                    self._around.on_bytes(end - counted)
+                    counted = end
             comparison.finish()
         except InvalidBatchError as error:
-            raise self.damaged(position, error) from error
+            raise self.damaged(end, str(error)) from error
+        except CorruptionError as error:
+            raise self.damaged(error.position, error.reason) from error
         self._around.check()
-        self._around.on_bytes(position - counted)
+        self._around.on_bytes(end - counted)
 
     def data_batches(
         self, transactions: CleanedTransactions, from_offset: int = 0, *, is_checked: bool = True
@@ -216,19 +214,8 @@ class SourceReader:
         path = join(parent_directory(self._path), name)
         return BlockComparison(WitnessOfSegment(self._around.file_system, path).found)
 
-    def _next_offset(self, batch: Batch, next_offset: int) -> int:
-        """Where the batch ends, if it lies where it must."""
-        # The first offset of an old wrapper is only told by what it holds.
-        first = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
-        if not next_offset <= first <= batch.last_offset < self._end_offset:
-            raise InvalidBatchError(
-                f"offsets {first} to {batch.last_offset} are not between {next_offset} and "
-                f"{self._end_offset}"
-            )
-        return batch.last_offset + 1
-
-    def damaged(self, position: int, error: Exception) -> DamagedSegmentError:
-        return DamagedSegmentError(self._path, position, str(error), self._source.base_offset)
+    def damaged(self, position: int, reason: str) -> DamagedSegmentError:
+        return DamagedSegmentError(self._path, position, reason, self._source.base_offset)
 
 
 class _Learning:
@@ -262,7 +249,7 @@ class _Learning:
                 self._add(batch)
             self._flush()
         except InvalidBatchError as error:
-            raise source.damaged(0, error) from error
+            raise source.damaged(0, str(error)) from error
         return None
 
     def _has_room(self, batch: Batch) -> bool:
@@ -368,7 +355,7 @@ class Copying:
                     pending, rows, size = [], 0, 0
             self._write(pending, output, old_tombstones_stay)
         except InvalidBatchError as error:
-            raise reader.damaged(0, error) from error
+            raise reader.damaged(0, str(error)) from error
 
     def _take_retained(self, output: CleanedSegments) -> None:
         if self._transactions.retained:

@@ -40,7 +40,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
         for _ in reader.data_batches(transactions, is_checked=False):
             pass  # It is the transactions that take note.
     except InvalidBatchError as error:
-        raise reader.damaged(0, error) from error
+        raise reader.damaged(0, str(error)) from error
     return transactions.seen
 
 
@@ -65,7 +65,7 @@ def read_keys(
         for batches in _bunches(reader.data_batches(transactions)):
             yield from key_digests(batches)
     except InvalidBatchError as error:
-        raise reader.damaged(0, error) from error
+        raise reader.damaged(0, str(error)) from error
 
 
 def copy_group(

@@ -8,9 +8,10 @@ still to be written; those lie behind the scanned end.
 from collections.abc import Iterator
 
 from ottla.record.batch import NO_TIMESTAMP
-from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, offset_in_header
+from ottla.storage.damage_scan import DamagedRegion, ScannedBatch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.index_entries import IndexContent
+from ottla.storage.scan import first_offset_in_header
 
 
 class IndexFindings:
@@ -78,7 +79,7 @@ class OffsetIndexCheck:
         if number is not None:
             offset = self._content.entries[number][0]
             # A wrapper's first offset is inside it; and brokers of its time indexed by the first.
-            first = self._last_offset + 1 if is_old else offset_in_header(batch)
+            first = self._last_offset + 1 if is_old else first_offset_in_header(batch)
             if offset < first:
                 reason = f"offset {offset} is not that of the batch from {first} it points at"
                 self._wrong.add(self._content.position_of(number), reason)
@@ -143,7 +144,7 @@ class TimeIndexCheck:
         entries = self._content.entries
         if self._is_damaged:
             # What an entry stands for may be gone; the batches before it are a lower bound.
-            first = offset_in_header(scanned.batch)
+            first = first_offset_in_header(scanned.batch)
             while self._next < len(entries) and entries[self._next][1] < first:
                 self._largest_ms = max(self._largest_ms, entries[self._next][0])
                 self._next += 1

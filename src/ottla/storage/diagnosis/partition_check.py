@@ -16,14 +16,13 @@ from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
-    offset_in_header,
     scan_log,
+    scan_segment,
 )
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
 from ottla.storage.diagnosis.index_entries import parse_index
-from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
 from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
 from ottla.storage.diagnosis.roles import (
     SEGMENT_ROLES,
@@ -40,6 +39,7 @@ from ottla.storage.files.seams import parse_seams
 from ottla.storage.files.witness import parse_witness
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
+from ottla.storage.scan import first_offset_in_header
 
 T = TypeVar("T")
 
@@ -230,7 +230,7 @@ class _PartitionCheck:
                 replay.skip()
                 regions.append(found)
                 continue
-            self._flush(segment, regions, offset_in_header(found.batch) - 1)
+            self._flush(segment, regions, first_offset_in_header(found.batch) - 1)
             self._take(segment, found, replay)
         self._flush(segment, regions, None if segment.is_active else limit - 1)
         report.segment_count += 1
@@ -383,8 +383,7 @@ class _SegmentCheck:
         file = self._files.open(self.log_path)
         try:
             self.size = file.size()
-            bounds = SegmentBounds(start=self.base_offset, limit=limit, size=self.size)
-            yield from in_order(scan_log(file, self.base_offset), bounds)
+            yield from scan_segment(file, self.base_offset, limit)
         finally:
             file.close()
 

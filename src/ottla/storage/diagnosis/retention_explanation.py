@@ -11,6 +11,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import InvalidBatchError
+from ottla.storage import scan
 from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.reading.reader import ReadOnlyLog
@@ -115,7 +116,7 @@ class SegmentOnDisk:
         """The first batch's largest, from which `max.compaction.lag.ms` counts."""
         try:
             with closing(SegmentReader(self._file_system, self._files)) as reader:
-                first = next(reader.log.headers(0), None)
+                first = next(scan.headers(reader.log, 0), None)
         except (FileNotFoundError, CorruptionError, InvalidBatchError):
             return NO_TIMESTAMP
         return NO_TIMESTAMP if first is None else first[1].max_timestamp_ms
@@ -152,7 +153,7 @@ class SegmentOnDisk:
         largest_ms = NO_TIMESTAMP
         with closing(SegmentReader(self._file_system, self._files)) as reader:
             try:
-                for _, header in reader.log.headers(reader.position_before(offset)):
+                for _, header in scan.headers(reader.log, reader.position_before(offset)):
                     largest_ms = max(largest_ms, header.max_timestamp_ms)
             except (CorruptionError, InvalidBatchError):
                 pass  # the torn end of a log that is being written, or that a crash left

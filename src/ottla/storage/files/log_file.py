@@ -1,4 +1,4 @@
-"""A segment's `.log`: batches one behind the other, appended at the end, read by position.
+"""A segment's `.log` as bytes: appended at the end, read by position. `scan` knows its batches.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. A crash can leave a torn
 last batch, or nonsense where a block was never written; `recovery` cuts the file at the first
@@ -7,21 +7,11 @@ batch that fails its check. Kafka's counterpart: `FileRecords`.
 
 import errno
 import logging
-from collections.abc import Iterator
-from typing import Final
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, File, FileSlice, FileSystem, is_shortage
-from ottla.record.batch import Batch, InvalidBatchError, batch_at
-from ottla.record.layout import BASE_OFFSET, HEADER_SIZE, LENGTH_END, MAGIC_END, struct_of
+from ottla.record.layout import BASE_OFFSET
 
 logger = logging.getLogger(__name__)
-
-HEADER_CHUNK_SIZE: Final[int] = 4096 + HEADER_SIZE
-"""Bytes read at once while walking headers: an index interval, so that most lookups read once."""
-
-PLACE: Final = struct_of("base_offset", "length", "magic", "last_offset_delta")
-"""What of a v2 header it takes to step over the batch."""
 
 
 class LogFile:
@@ -186,80 +176,6 @@ class LogFile:
     def map(self) -> memoryview:
         """All that is written, read-only; release it before `truncate_to`."""
         return self._opened().map(self.written_size)
-
-    def batch(self, position: int) -> Batch:
-        """The whole batch at a position, with its payload.
-
-        Raises `CorruptionError` when there is none.
-        """
-        header = self._header_at(self.read(position, HEADER_SIZE), 0, position)
-        return self._header_at(self.read(position, header.size), 0, position)
-
-    def headers(self, position: int = 0, until: int | None = None) -> Iterator[tuple[int, Batch]]:
-        """Positions and headers of the batches from `position`; payloads may be missing.
-
-        Ends at `until` or at the last whole batch. Raises `CorruptionError` for nonsense.
-        """
-        end = self.written_size if until is None else min(until, self.written_size)
-        chunk, chunk_start = b"", position
-        while position + HEADER_SIZE <= end or position < end:
-            inside = position - chunk_start
-            if inside + HEADER_SIZE > len(chunk):
-                chunk, chunk_start, inside = self.read(position, HEADER_CHUNK_SIZE), position, 0
-            if len(chunk) - inside < MAGIC_END:
-                return
-            header = self._header_at(chunk, inside, position)
-            if position + header.size > end:
-                return
-            yield position, header
-            position += header.size
-
-    def header_at(self, position: int) -> Batch | None:
-        """The header of a batch that lies whole in the file, or `None` for anything else."""
-        end = self.written_size
-        if not 0 <= position < end:
-            return None
-        try:
-            header = batch_at(self.read(position, HEADER_SIZE), 0)
-        except InvalidBatchError:
-            return None
-        return header if position + header.size <= end else None
-
-    def _header_at(self, buffer: bytes, inside: int, position: int) -> Batch:
-        try:
-            return batch_at(buffer, inside)
-        except InvalidBatchError as error:
-            raise CorruptionError(self.path, position, str(error)) from error
-
-    def search_offset(self, offset: int, position: int) -> tuple[int, Batch] | None:
-        """The first batch from `position` that ends at `offset` or later, with its position."""
-        end = self.written_size
-        chunk, chunk_start, chunk_size = b"", position, HEADER_CHUNK_SIZE
-        while position < end:
-            inside = position - chunk_start
-            if inside + HEADER_SIZE > len(chunk):
-                # Not beyond the end, where a second call would have to say so.
-                size = min(chunk_size, end - position)
-                chunk, chunk_start, inside = self.read(position, size), position, 0
-                # Behind the first chunk lies the successor of a batch as large: one header will do.
-                chunk_size = HEADER_SIZE
-            if len(chunk) >= inside + HEADER_SIZE:
-                base_offset, length, magic, delta = PLACE.unpack_from(chunk, inside)
-                size = length + LENGTH_END
-                is_sound = magic == 2 and delta >= 0 and HEADER_SIZE <= size <= end - position
-                if is_sound and 0 <= base_offset < offset - delta:
-                    position += size
-                    continue
-            elif len(chunk) - inside < MAGIC_END:
-                return None
-            # The wanted batch, one of an old format, or nonsense.
-            header = self._header_at(chunk, inside, position)
-            if position + header.size > end:
-                return None
-            if header.last_offset >= offset:
-                return position, header
-            position += header.size
-        return None
 
     def truncate_to(self, size: int) -> int:
         """Cuts the file; returns how many bytes went."""

@@ -20,6 +20,7 @@ from itertools import takewhile
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, replace_file
 from ottla.record.batch import InvalidBatchError
+from ottla.storage import scan
 from ottla.storage.index.transaction_index import ENTRY, VERSION, AbortedTransaction
 from ottla.storage.log.transaction_tail import TransactionTail
 from ottla.storage.segment.segment import Segment
@@ -117,14 +118,14 @@ class AbortCheck:
     def _walk(self, segment: Segment) -> bool:
         """Takes the next headers; returns whether the segment has no more."""
         tail, begin = self._tail, self._position
-        for number, (position, header) in enumerate(segment.log.headers(begin)):
+        for number, (position, header) in enumerate(scan.headers(segment.log, begin)):
             self._position = position
             if header.base_offset >= self._until_offset:
                 return True
             if number == SLICE_COUNT or position - begin >= SLICE_SIZE:
                 return False
             if header.is_control:
-                batch = segment.log.batch(position)
+                batch = scan.batch_of(segment.log, position)
                 batch.check()
                 tail.take(batch)
             elif header.record_count:

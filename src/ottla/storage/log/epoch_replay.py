@@ -13,6 +13,7 @@ from itertools import zip_longest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
+from ottla.storage import scan
 from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segment.segments import Segments
@@ -77,7 +78,7 @@ def _batches_at_edges(
 ) -> Iterator[Batch]:
     """The first batch of each segment, the log's last, and those on both sides of a new epoch."""
     for segment in segments.values:
-        first = segment.log.header_at(0)
+        first = scan.header_at(segment.log, 0)
         if first is not None and first.last_offset >= start_offset:
             yield first
     try:
@@ -220,7 +221,9 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
         if segment.base_offset >= end_offset:
             return
         try:
-            for _, header in segment.log.headers(segment.offset_index.lookup(start_offset)[1]):
+            for _, header in scan.headers(
+                segment.log, segment.offset_index.lookup(start_offset)[1]
+            ):
                 if header.last_offset >= start_offset:
                     yield header
                 # Asked of the last offset: the first one of an old wrapper is not in its header.

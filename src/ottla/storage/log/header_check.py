@@ -14,26 +14,18 @@ from dataclasses import dataclass
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import NO_LEADER_EPOCH, InvalidBatchError
-from ottla.record.layout import HEADER_SIZE, LENGTH_END, struct_of
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.segment_witness import WrongPlace, wrong_places
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.offsets import LogOffsets
 from ottla.storage.recovery.gap_entries import IndexWitnesses
-from ottla.storage.segment.log_order import sound_batch
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
-
-PLACE = struct_of("base_offset", "length", "leader_epoch", "magic", "last_offset_delta")
-"""What of a v2 header tells a batch's place in the log."""
-
-CHUNK_SIZE = 1 << 16
-SMALL_SIZE = 1 << 14
-"""Batches below it are looked at many at a time, larger ones header by header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +182,7 @@ def checked_end(segment: Segment, known_end: int | None) -> int:
         if walk.gap and end - walk.gap == known_end:
             raise walk.error(last, f"the log ended at offset {known_end}")
         # One of the two is wrong; the batch has a checksum.
-        sound_batch(segment.log, last.position)
+        scan.sound_batch(segment.log, last.position)
     return end
 
 
@@ -199,7 +191,7 @@ def _start_before(segment: Segment, offset: int) -> int:
 
     Only from the batch before it can be told whether a batch is where it says.
     """
-    found = segment.log.header_at(start) if (start := segment.search_start(offset)) else None
+    found = scan.header_at(segment.log, start) if (start := segment.search_start(offset)) else None
     return 0 if found is None else segment.search_start(found.last_offset - 1)
 
 
@@ -244,7 +236,7 @@ class Walk:
         except CorruptionError:
             if self._follows and self.before is not None:
                 # It lies where it should, but where it ends only its checksum can tell.
-                sound_batch(self._log, self.before.position)
+                scan.sound_batch(self._log, self.before.position)
                 self.sound_end = self.before.end
             raise
         last = self.before
@@ -332,36 +324,18 @@ def places(log: LogFile, position: int) -> Iterator[Place]:
 
     Raises `CorruptionError` for what is no header of a batch that ends within the file.
     """
-    end = log.written_size
-    chunk, chunk_start, size = b"", position, 0
-    while position < end:
-        inside = position - chunk_start
-        if inside + HEADER_SIZE > len(chunk):
-            chunk = log.read(position, CHUNK_SIZE if size < SMALL_SIZE else HEADER_SIZE)
-            chunk_start, inside = position, 0
-        is_v2 = False
-        if inside + HEADER_SIZE <= len(chunk):
-            base_offset, length, epoch, magic, delta = PLACE.unpack_from(chunk, inside)
-            size = length + LENGTH_END
-            is_v2 = magic == 2 and delta >= 0 and size >= HEADER_SIZE
-        if is_v2:
-            place = Place(position, size, base_offset, base_offset + delta, epoch)
-        else:
-            # One of an old format, or nonsense.
-            place = _unusual_place(log, position)
-        if place.end > end:
-            raise CorruptionError(log.path, position, "a batch goes beyond the end of the file")
-        yield place
-        position += place.size
+    for found, header in scan.headers(log, position, allow_torn_tail=False):
+        yield _place_of(log, found, header)
 
 
-def _unusual_place(log: LogFile, position: int) -> Place:
-    """That of an old batch: its checksum covers the magic, which alone tells it from a new one."""
-    batch = sound_batch(log, position)
+def _place_of(log: LogFile, position: int, header: Batch) -> Place:
+    """An old batch is read whole: its checksum covers the magic, which alone tells it from a new
+    one, and the first offset may be packed."""
+    if header.magic >= 2:
+        first, epoch = header.base_offset, header.partition_leader_epoch
+        return Place(position, header.size, first, header.last_offset, epoch)
+    batch = scan.sound_batch(log, position)
     try:
-        base_offset = batch.base_offset
+        return Place(position, batch.size, batch.base_offset, batch.last_offset, None)
     except InvalidBatchError as error:
         raise CorruptionError(log.path, position, str(error)) from error
-    epoch = batch.partition_leader_epoch
-    known = None if batch.magic < 2 and epoch == NO_LEADER_EPOCH else epoch
-    return Place(position, batch.size, base_offset, batch.last_offset, known)

@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, InvalidBatchError
+from ottla.storage import scan
 from ottla.storage.log.producer_state import (
     BATCHES_TO_RETAIN,
     BatchMetadata,
@@ -76,12 +77,12 @@ def _batches_of(
     own: list[Remembered] = []
     count = 0
     try:
-        for position, header in segment.log.headers(start, end):
+        for position, header in scan.headers(segment.log, start, end):
             count += 1
             if count > HEADERS_TO_READ:
                 break  # The index has hardly an entry.
             if header.producer_id == entry.producer_id and _is_retried(entry, header):
-                batch = segment.log.batch(position)
+                batch = scan.batch_of(segment.log, position)
                 batch.check()
                 if batch.last_offset < before_offset:
                     own.append(

@@ -8,21 +8,21 @@ from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice, parent_directory
-from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import Record, read_records
-from ottla.storage.diagnosis.log_order import offsets_of
+from ottla.storage import scan
 
 
 def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
     """The whole batches of what a read has found, and read; raises `CorruptionError`."""
-    position = found.position
+    checks, start = (scan.checksum,), found.position
     try:
-        for batch in iter_batches(data, allow_torn_tail=True):
-            batch.check()
+        for _, batch in scan.batches(
+            data, found.file.path, start, checks=checks, allow_torn_tail=True
+        ):
             yield batch
-            position += batch.size
-    except InvalidBatchError as error:
-        raise _damaged(found.file.path, position, str(error)) from error
+    except CorruptionError as error:
+        raise _damaged(error.path, error.position, error.reason) from error
 
 
 def checked_records(found: FileSlice, batch: Batch) -> Iterator[Record]:
@@ -30,7 +30,7 @@ def checked_records(found: FileSlice, batch: Batch) -> Iterator[Record]:
     try:
         yield from read_records(batch)
     except InvalidBatchError as error:
-        reason = f"after it, {offsets_of(batch)}: {error}"
+        reason = f"after it, {scan.offsets_of(batch)}: {error}"
         raise _damaged(found.file.path, found.position, reason) from error
 
 

@@ -17,11 +17,10 @@ from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
-    offset_in_header,
-    scan_log,
+    scan_segment,
 )
-from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, FileSuffix
+from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment_reader import (
     PartitionFiles,
     SegmentFiles,
@@ -168,10 +167,9 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
     base = reader.files.base_offset
     file = reader.log.reader()
     size = file.size()
-    bounds = SegmentBounds(start=base, limit=place.limit, size=size)
     held: DamagedRegion | None = None
     next_offset = base
-    for one in in_order(scan_log(file, base), bounds):
+    for one in scan_segment(file, base, place.limit):
         if isinstance(one, DamagedRegion):
             held = held or one
             continue
@@ -223,4 +221,4 @@ def _first_offset(batch: Batch) -> int:
     try:
         return batch.base_offset
     except InvalidBatchError:
-        return offset_in_header(batch)
+        return first_offset_in_header(batch)

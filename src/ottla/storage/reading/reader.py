@@ -18,8 +18,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.ids import Uuid
-from ottla.record.batch import Batch, InvalidBatchError, iter_batches
+from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import Record, read_records
+from ottla.storage import scan
 from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
@@ -405,9 +406,12 @@ class ReadOnlyLog:
         while reader is not None:
             with closing(reader):
                 try:
-                    for position, header in reader.log.headers(reader.position_before(offset)):
+                    for position, header in scan.headers(
+                        reader.log, reader.position_before(offset)
+                    ):
                         if header.last_offset >= offset:
-                            yield self._checked(reader, position) if header.is_control else header
+                            is_control = header.is_control
+                            yield scan.sound_batch(reader.log, position) if is_control else header
                             offset = header.last_offset + 1
                         if offset >= end:
                             return
@@ -415,14 +419,6 @@ class ReadOnlyLog:
                     raise self._located(error, reader) from error
             reader = self._open_next(reader, offset, end)
         self._check_reached(end)
-
-    def _checked(self, reader: SegmentReader, position: int) -> Batch:
-        batch = reader.log.batch(position)
-        try:
-            batch.check()
-        except InvalidBatchError as error:
-            raise CorruptionError(reader.log.path, position, str(error)) from error
-        return batch
 
     def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
         """The headers of the batches that `batches` would check; most payloads are not there."""
@@ -550,14 +546,11 @@ class ReadOnlyLog:
 
     def checked_batches(self, region: Region) -> Iterator[tuple[int, Batch]]:
         """The batches of one of `regions`, each with its position; raises `CorruptionError`."""
-        position = region.position
+        checks = (scan.checksum,)
         try:
-            for batch in iter_batches(region.data):
-                batch.check()
-                yield position, batch
-                position += batch.size
-        except InvalidBatchError as error:
-            raise self.damage_at(region.path, position, str(error)) from error
+            yield from scan.batches(region.data, region.path, region.position, checks=checks)
+        except CorruptionError as error:
+            raise self.damage_at(error.path, error.position, error.reason) from error
 
     def records(
         self, from_offset: int, until_offset: int | None = None, *, read_committed: bool = False

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
-from ottla.storage.damage_scan import MAX_OFFSETS, ScannedBatch, scan_log
-from ottla.storage.diagnosis.log_order import SegmentBounds, in_order
+from ottla.storage.damage_scan import MAX_OFFSETS, ScannedBatch, scan_segment
 from ottla.storage.segment.segment import Segment, TimestampOffset
 
 logger = logging.getLogger(__name__)
@@ -53,8 +52,6 @@ def end_behind_damage(segment: Segment, recovery_point: int) -> int:
 
 def _sound_batches(segment: Segment) -> Iterator[ScannedBatch]:
     base = segment.base_offset
-    file = segment.log.reader()
-    bounds = SegmentBounds(start=base, limit=base + MAX_OFFSETS, size=segment.log.written_size)
-    for one in in_order(scan_log(file, base), bounds):
+    for one in scan_segment(segment.log.reader(), base, base + MAX_OFFSETS):
         if isinstance(one, ScannedBatch):
             yield one

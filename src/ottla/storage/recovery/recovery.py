@@ -23,6 +23,7 @@ from ottla.base.ids import Uuid
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
+from ottla.storage import scan
 from ottla.storage.files.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
@@ -203,7 +204,7 @@ class _Loader:
         log = LogFile.open(self._files, self._path(swap.text))
         try:
             next_offset = swap.offset
-            for _, header in log.headers():
+            for _, header in scan.headers(log):
                 next_offset = header.last_offset + 1
             return next_offset
         finally:
@@ -343,7 +344,7 @@ class _Loader:
         if segment.base_offset == end or segment.base_offset <= exempt:
             return False
         # Where the first batch could not have gone into the segment before, that one was split.
-        first = segment.log.header_at(0)
+        first = scan.header_at(segment.log, 0)
         return first is None or first.last_offset - before.base_offset <= INT32_MAX
 
     def _know_seams(self, log: RecoveredLog) -> None:
@@ -386,7 +387,7 @@ class _Loader:
         is_of_known_epochs = True
         taking = StoredEpochs(
             self._epochs,
-            behind[0].log.header_at(0) if behind else None,
+            scan.header_at(behind[0].log, 0) if behind else None,
             is_complete=self._knows_epochs,
         )
 

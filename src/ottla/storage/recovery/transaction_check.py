@@ -12,6 +12,7 @@ import logging
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.control import parse_end_transaction_marker
+from ottla.storage import scan
 from ottla.storage.index.transaction_index import ENTRY, AbortedTransaction
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
@@ -99,6 +100,6 @@ def _batch_at(segments: Segments, offset: int) -> Batch | None:
     found = None if segment is None else segment.translate(offset)
     if segment is None or found is None:
         return None
-    batch = segment.log.batch(found.position)
+    batch = scan.batch_of(segment.log, found.position)
     batch.check()
     return batch

@@ -8,9 +8,9 @@ from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.record.batch import InvalidBatchError, batch_at
+from ottla.storage import scan
 from ottla.storage.files.filenames import FileKind
-from ottla.storage.files.log_file import HEADER_CHUNK_SIZE, LogFile
+from ottla.storage.files.log_file import LogFile
 from ottla.storage.index import offset_index, time_index
 from ottla.storage.index.time_index import NO_TIMESTAMP
 
@@ -23,8 +23,8 @@ def largest_without_indexes(
     A short log is read whole; of another the time index's last entry is taken. `None` when there
     is none, or the log does not say the same. Raises `OSError`.
     """
-    if log.size <= HEADER_CHUNK_SIZE:
-        return _largest_of(log.read(0, log.size))
+    if log.size <= scan.FIRST_CHUNK_SIZE:
+        return _largest_of(log)
     stem = log.path.removesuffix(FileKind.LOG.value)
     try:
         last = _last_entry(file_system, stem + FileKind.TIME_INDEX.value, time_index.ENTRY)
@@ -34,7 +34,7 @@ def largest_without_indexes(
         entry = _last_entry(file_system, stem + FileKind.OFFSET_INDEX.value, offset_index.ENTRY)
         if entry is None or not _is_batch_of(log, base_offset, entry, offset):
             return None
-        found = log.search_offset(offset, entry[1] if entry else 0)
+        found = scan.search_offset(log, offset, entry[1] if entry else 0)
     except (FileNotFoundError, CorruptionError):
         return None
     if found is None or found[1].max_timestamp_ms != timestamp_ms:
@@ -42,19 +42,16 @@ def largest_without_indexes(
     return timestamp_ms, offset
 
 
-def _largest_of(content: bytes) -> tuple[int, int] | None:
+def _largest_of(log: LogFile) -> tuple[int, int] | None:
     """The largest timestamp of whole batches, and the last offset of the first that has it."""
     largest: tuple[int, int] | None = None
-    position = 0
+    content = log.read(0, log.size)
     try:
-        while position < len(content):
-            batch = batch_at(content, position)
-            batch.check()
+        for _, batch in scan.batches(content, log.path, checks=(scan.checksum,)):
             timestamp_ms = batch.max_timestamp_ms
             if timestamp_ms > (largest[0] if largest else NO_TIMESTAMP):
                 largest = timestamp_ms, batch.last_offset
-            position += batch.size
-    except InvalidBatchError:
+    except CorruptionError:
         return None
     return largest
 
@@ -64,7 +61,7 @@ def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset:
     if not entry:
         return True
     indexed = base_offset + entry[0]
-    header = log.header_at(entry[1])
+    header = scan.header_at(log, entry[1])
     return header is not None and base_offset <= header.last_offset <= indexed <= offset
 
 

@@ -1,13 +1,10 @@
-"""What holds of the batches of one log, by their order and their checksums, or is an error."""
+"""What recovery makes of a sound batch that does not begin where the one before it ends."""
 
 import logging
-from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
-from ottla.config.setting import INT32_MAX
-from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
+from ottla.record.batch import Batch, RecordBatch
 from ottla.record.layout import BASE_OFFSET
-from ottla.record.record import Record, read_records
 from ottla.storage.files.log_file import LogFile
 
 logger = logging.getLogger(__name__)
@@ -24,48 +21,6 @@ class OffsetOverflowError(CorruptionError):
         super().__init__(log.path, position, reason)
         self.log = log
         self.base_offset = base_offset
-
-
-def sound_batch(log: LogFile, position: int) -> Batch:
-    """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
-    batch = log.batch(position)
-    try:
-        batch.check()
-    except InvalidBatchError as error:
-        raise CorruptionError(log.path, position, str(error)) from error
-    return batch
-
-
-def checked_records(log: LogFile, position: int) -> Iterator[Record]:
-    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
-    return _records(log, position, sound_batch(log, position))
-
-
-def _records(log: LogFile, position: int, batch: Batch) -> Iterator[Record]:
-    try:
-        yield from read_records(batch)
-    except InvalidBatchError as error:
-        raise CorruptionError(log.path, position, str(error)) from error
-
-
-def headers_in_order(log: LogFile, base_offset: int) -> list[tuple[int, int, int]]:
-    """Position, last offset and largest timestamp of every batch of a segment's log.
-
-    Raises `CorruptionError` where offsets do not ascend or leave the segment's range, or where
-    a batch does not end with the file: indexes of that would spread the damage.
-    """
-    found: list[tuple[int, int, int]] = []
-    end, last_offset = 0, base_offset - 1
-    for position, header in log.headers():
-        if not last_offset < header.last_offset <= base_offset + INT32_MAX:
-            reason = f"offset {header.last_offset} does not belong behind {last_offset}"
-            raise CorruptionError(log.path, position, reason)
-        last_offset = header.last_offset
-        found.append((position, last_offset, header.max_timestamp_ms))
-        end = position + header.size
-    if end != log.written_size:
-        raise CorruptionError(log.path, end, "a batch goes beyond the end of the file")
-    return found
 
 
 def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) -> bool:

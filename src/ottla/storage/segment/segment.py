@@ -13,7 +13,8 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, FileSlice, FileSystem, join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.record.batch import Batch, batch_at
+from ottla.storage import scan
 from ottla.storage.files.filenames import (
     MAX_OFFSET,
     FileKind,
@@ -33,7 +34,6 @@ from ottla.storage.segment.checked_ranges import CheckedRanges
 from ottla.storage.segment.largest_timestamp import largest_without_indexes
 from ottla.storage.segment.log_order import (
     OffsetOverflowError,
-    headers_in_order,
     is_flipped_offset,
     is_misplaced,
     warn_of_gap,
@@ -82,6 +82,7 @@ class Segment:
         "_first_timestamp_ms",
         "_index_rooms",
         "_is_used",
+        "_last_entry",
         "_max",
         "_offset_index",
         "_tail",
@@ -126,6 +127,7 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._is_used = False
+        self._last_entry = 0
         # How long files without an entry shall be from the first one on, which they do not tell.
         self._index_rooms = (0, 0)
         self.witness = WitnessOfSegment(
@@ -235,7 +237,7 @@ class Segment:
         """
         if self._first_timestamp_ms is None:
             try:
-                first = next(self.log.headers(), None)
+                first = next(scan.headers(self.log), None)
             except CorruptionError:
                 # Whoever reads it is told; appends behind it go on.
                 self._first_timestamp_ms = NO_TIMESTAMP
@@ -256,7 +258,7 @@ class Segment:
 
     def translate(self, offset: int) -> FoundBatch | None:
         """The batch that holds `offset`, or the next one behind a gap that compaction left."""
-        found = self.log.search_offset(offset, self.search_start(offset))
+        found = scan.search_offset(self.log, offset, self.search_start(offset))
         if found is None:
             return None
         position, header = found
@@ -290,7 +292,7 @@ class Segment:
         """
         if self.is_index_ours:
             return 0 <= position <= self.log.size
-        header = self.log.header_at(position)
+        header = scan.header_at(self.log, position)
         return header is not None and self.base_offset <= header.last_offset <= offset
 
     def read(
@@ -310,10 +312,8 @@ class Segment:
 
     def last_header(self) -> Batch | None:
         """The header of the last batch."""
-        last: Batch | None = None
-        for _, header in self.log.headers(self.search_start(self.base_offset + INT32_MAX)):
-            last = header
-        return last
+        last = scan.last_header(self.log, self.search_start(self.base_offset + INT32_MAX))
+        return None if last is None else last[1]
 
     def next_offset(self) -> int:
         """The offset behind the last record; the base offset when empty."""
@@ -367,47 +367,33 @@ class Segment:
         gapless_from: int,
         cleaned_until: int,
     ) -> int:
-        valid = last_entry = 0
-        end = len(view)
+        valid = self._last_entry = 0
         next_offset = self.base_offset
         max_offset = self.base_offset + INT32_MAX
-        interval = self._config.index_interval_bytes
-        largest_ms, largest_offset = NO_TIMESTAMP, self.base_offset
         # An active segment is never compacted.
         may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
-        while valid < end:
-            try:
-                batch = batch_at(view, valid)
-                batch.check()
-            except InvalidBatchError:
-                break
+        for position, batch in scan.sound_batches(view, self.log.path):
             is_gap = batch.magic == 2 and batch.base_offset != next_offset
             if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
-                self.log.stamp_base_offset(valid, next_offset)
-                batch = batch_at(view, valid)
+                self.log.stamp_base_offset(position, next_offset)
+                batch = batch_at(view, position)
                 is_gap = False
-            if is_gap and valid == 0 and next_offset >= gapless_from:
+            if is_gap and position == 0 and next_offset >= gapless_from:
                 break  # its name says so too: the file is another log's
-            size, last_offset = batch.size, batch.last_offset
-            if valid + size > end or last_offset < next_offset:
+            last_offset, end = batch.last_offset, position + batch.size
+            if last_offset < next_offset:
                 break
             if is_gap and is_misplaced(batch, next_offset, limit, view):
                 break
             is_known = may_have_gaps or next_offset < cleaned_until
-            if is_gap and valid + size == end and not is_known:
-                warn_of_gap(self.log, valid, next_offset, batch.base_offset)
+            if is_gap and end == len(view) and not is_known:
+                warn_of_gap(self.log, position, next_offset, batch.base_offset)
             if last_offset > max_offset:
-                raise OffsetOverflowError(self.log, self.base_offset, valid, last_offset)
-            if batch.max_timestamp_ms > largest_ms:
-                largest_ms, largest_offset = batch.max_timestamp_ms, last_offset
-            if valid - last_entry > interval:
-                self._max = TimestampOffset(largest_ms, largest_offset)
-                self._add_index_entries(last_offset, valid)
-                last_entry = valid
+                raise OffsetOverflowError(self.log, self.base_offset, position, last_offset)
+            self._index(position, batch)
             on_batch(batch)
-            valid += size
+            valid = end
             next_offset = last_offset + 1
-        self._max = TimestampOffset(largest_ms, largest_offset)
         return valid
 
     def rebuild_indexes(self) -> None:
@@ -415,24 +401,31 @@ class Segment:
 
         Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
         """
-        headers = headers_in_order(self.log, self.base_offset)
+        ascending = scan.Ascending(self.base_offset, self.base_offset + INT32_MAX + 1)
+        found = list(scan.headers(self.log, checks=(ascending,), allow_torn_tail=False))
         room = self.offset_index.size, self.time_index.size
         self.offset_index.delete()
         self.time_index.delete()
         self.is_index_ours = True
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        last_entry = 0
-        for position, last_offset, timestamp_ms in headers:
-            if timestamp_ms > self._max.timestamp_ms:
-                self._max = TimestampOffset(timestamp_ms, last_offset)
-            if position - last_entry > self._config.index_interval_bytes:
-                self._add_index_entries(last_offset, position)
-                last_entry = position
+        self._last_entry = 0
+        for position, batch in found:
+            self._index(position, batch)
         self.close_indexes_off()
         self.offset_index.resize(max(room[0], self.offset_index.size))
         self.time_index.resize(max(room[1], self.time_index.size))
         self.offset_index.sync()
         self.time_index.sync()
+
+    def _index(self, position: int, batch: Batch) -> None:
+        """Takes a stored batch into indexes that are rebuilt."""
+        largest = self._max
+        assert largest is not None
+        if batch.max_timestamp_ms > largest.timestamp_ms:
+            self._max = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
+        if position - self._last_entry > self._config.index_interval_bytes:
+            self._add_index_entries(batch.last_offset, position)
+            self._last_entry = position
 
     def close_indexes_off(self) -> None:
         """Records the largest timestamp in the reserved slot and trims both indexes."""
@@ -494,7 +487,7 @@ class Segment:
     def _largest_behind(self, indexed: TimestampOffset) -> TimestampOffset:
         """The largest timestamp, also of batches behind the last index entry (as Kafka does)."""
         largest = indexed
-        for _, header in self.log.headers(self.search_start(indexed.offset)):
+        for _, header in scan.headers(self.log, self.search_start(indexed.offset)):
             if header.max_timestamp_ms > largest.timestamp_ms:
                 largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
         return largest

@@ -19,6 +19,7 @@ from ottla.record.layout import (
     MAGIC_POSITION,
     OFFSET_AND_LENGTH,
 )
+from ottla.storage import scan
 from ottla.storage.files.filenames import (
     MAX_OFFSET,
     WITNESS_MARK,
@@ -183,7 +184,7 @@ class SegmentReader:
         if position <= 0:
             return False
         try:
-            batch = self.log.batch(position)
+            batch = scan.batch_of(self.log, position)
             batch.check()
             # A batch that has become whole since the file was opened is not there for who scans.
             is_whole = position + batch.size <= self.log.size
@@ -196,11 +197,11 @@ class SegmentReader:
         end = self.files.base_offset
         position = sound_end = self.position_before(MAX_OFFSET)
         try:
-            for position, header in self.log.headers(sound_end):
+            for position, header in scan.headers(self.log, sound_end):
                 if header.last_offset < end:
                     reason = f"a batch of offset {header.last_offset} comes after offset {end - 1}"
                     raise CorruptionError(self.log.path, position, reason)
-                self.log.batch(position).check()
+                scan.batch_of(self.log, position).check()
                 end = header.last_offset + 1
                 sound_end = position + header.size
         except (CorruptionError, InvalidBatchError):
@@ -246,7 +247,7 @@ class SegmentReader:
     def _first_position(self, offset: int) -> int | None:
         """The first batch that ends at `offset` or later."""
         start = self.position_before(offset)
-        found = self.log.search_offset(offset, start)
+        found = scan.search_offset(self.log, offset, start)
         if found is None:
             self._check_order(start, self.log.size)
             return None
@@ -254,7 +255,7 @@ class SegmentReader:
             return found[0]
         # Compaction left a gap, or the batch that is wanted says that it is another one.
         if start:
-            start = self.position_before(self.log.batch(start).base_offset - 1)
+            start = self.position_before(scan.batch_of(self.log, start).base_offset - 1)
         self._check_order(start, found[0] + 1)
         return found[0]
 
@@ -262,7 +263,7 @@ class SegmentReader:
         """Raises `CorruptionError` unless the batches from `start` ascend and lead to `end`."""
         before = -1 if start else self.files.base_offset - 1
         following = start
-        for position, header in self.log.headers(start):
+        for position, header in scan.headers(self.log, start):
             if position >= end:
                 return
             if header.magic == 2 and header.base_offset <= before:
@@ -274,10 +275,10 @@ class SegmentReader:
 
     def _check_gap(self, position: int, span: "_Span") -> None:
         """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
-        header = self.log.header_at(position)
+        header = scan.header_at(self.log, position)
         if header is None or header.magic < 2:
             return
-        following = self.log.header_at(position + header.size)
+        following = scan.header_at(self.log, position + header.size)
         is_ahead = following is not None and following.last_offset <= header.last_offset
         if is_ahead or not span.next_offset <= header.base_offset < span.limit:
             raise self._out_of_place(position, header.base_offset, header.last_offset)

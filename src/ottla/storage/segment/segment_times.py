@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.turns import aside, in_turns
-from ottla.record.record import Record
+from ottla.record.batch import InvalidBatchError
+from ottla.record.record import Record, read_records
+from ottla.storage import scan
+from ottla.storage.files.log_file import LogFile
 from ottla.storage.index.time_index import NO_TIMESTAMP
-from ottla.storage.segment.log_order import checked_records, sound_batch
 
 if TYPE_CHECKING:
     from ottla.storage.log.header_check import HeaderCheck
@@ -48,19 +50,28 @@ def _first_behind(
 ) -> tuple[Record | None, int]:
     """The record, and how far it was searched for from a position on."""
     log = segment.log
-    for found, header in log.headers(position):
+    for found, header in scan.headers(log, position):
         if header.last_offset < from_offset:
             continue
         if header.max_timestamp_ms < timestamp_ms:
             if not segment.is_index_ours:
-                sound_batch(log, found)
+                scan.sound_batch(log, found)
             continue
-        for record in _in_turns(checked_records(log, found)):
+        for record in _in_turns(_records(log, found)):
             if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
                 return record, found + header.size
         if log.is_closed:
             break
     return None, log.written_size
+
+
+def _records(log: LogFile, position: int) -> Iterator[Record]:
+    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
+    batch = scan.sound_batch(log, position)
+    try:
+        yield from read_records(batch)
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
 
 
 def _in_turns(records: Iterator[Record]) -> Iterable[Record]:
@@ -100,11 +111,11 @@ def _has_timestamp(segment: "Segment", timestamp_ms: int, offset: int) -> bool:
     if segment.is_index_ours:
         return True
     found = segment.translate(offset)
-    header = None if found is None else segment.log.header_at(found.position)
+    header = None if found is None else scan.header_at(segment.log, found.position)
     if found is None or header is None:
         return False
     if header.max_timestamp_ms != timestamp_ms:
-        sound_batch(segment.log, found.position)
+        scan.sound_batch(segment.log, found.position)
         return False
     return True
 
@@ -128,13 +139,13 @@ def has_true_last_entries(segment: "Segment") -> bool:
     try:
         if index.entry_count:
             offset, position = index.entry(index.entry_count - 1)
-            last = segment.log.header_at(position)
+            last = scan.header_at(segment.log, position)
             if last is None or last.last_offset > offset:
                 return False
         # Of the index itself: of a short log `largest` is read from the batches.
         timestamp_ms, indexed_offset = segment.time_index.last_entry
         found = segment.translate(indexed_offset)
-        behind = segment.log.headers(found.position if found else 0)
+        behind = scan.headers(segment.log, found.position if found else 0)
         return all(header.max_timestamp_ms <= timestamp_ms for _, header in behind)
     except CorruptionError:
         return False

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ottla.base.files import FileSystem, join
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import InvalidBatchError, batch_at
+from ottla.storage import scan
 from ottla.storage.files.filenames import FileKind, FileName, FileSuffix
 from ottla.storage.files.log_file import LogFile
 
@@ -65,9 +65,9 @@ def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_of
     """Writes the pieces of a log as swap files, durably; the log itself is left as it is."""
     pieces = pieces_of(
         base_offset,
-        _batches_of(log),
+        _ends_of(log),
         log.written_size,
-        lambda position: log.batch(position).base_offset,
+        lambda position: scan.batch_of(log, position).base_offset,
     )
     logger.warning(
         "%s: its offsets lie too far apart for an index; it is split into %d segments, from %s",
@@ -79,18 +79,12 @@ def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_of
     _mark_as_finished(file_system, directory, pieces)
 
 
-def _batches_of(log: LogFile) -> Iterator[tuple[int, int]]:
+def _ends_of(log: LogFile) -> Iterator[tuple[int, int]]:
     """Positions and last offsets of the sound batches; payloads are checked as recovery does."""
     view = log.map()
     try:
-        position = 0
-        while position < len(view):
-            batch = batch_at(view, position)
-            batch.check()
+        for position, batch in scan.sound_batches(view, log.path):
             yield position, batch.last_offset
-            position += batch.size
-    except InvalidBatchError:
-        return
     finally:
         view.release()
 

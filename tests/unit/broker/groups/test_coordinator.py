@@ -25,6 +25,7 @@ from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage import scan
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
@@ -125,7 +126,7 @@ def test_commits_are_compressed_if_that_is_wanted(file_system: FakeFileSystem) -
     broker = open_broker(file_system, offsets_topic_compression_codec="1", **SETTINGS)
     commit(broker, 1)
     log = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3)).log
-    headers = [header for one in log.segments.values for _, header in one.log.headers()]
+    headers = [header for one in log.segments.values for _, header in scan.headers(one.log)]
     assert [header.compression for header in headers] == [Compression.GZIP]
 
 

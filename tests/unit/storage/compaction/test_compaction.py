@@ -280,7 +280,7 @@ def test_an_offset_that_no_checksum_covers_is_held_against_its_neighbours(
     file = disk.open(path, writable=True)
     file.pwrite(bytes([first_byte]), 0)
     file.close()
-    with pytest.raises(DamagedSegmentError, match="are not between 0 and 2"):
+    with pytest.raises(DamagedSegmentError, match="is out of place"):
         clean(keeper.log, disk)
 
 

@@ -12,6 +12,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
 from ottla.record.record import read_records
+from ottla.storage import scan
 from ottla.storage.log.offset_by_timestamp import FoundOffset
 from ottla.storage.log.partition_log import Isolation, PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
@@ -183,7 +184,7 @@ def test_a_topic_with_a_codec_of_its_own_stores_batches_in_it(target: str) -> No
     log = open_log(FakeFileSystem(), TopicConfig(compression_type=target))
     append(log, b"a", b"b", compression=Compression.GZIP)
     append(log, b"c", compression=Compression.NONE)
-    header = next(log.segments.active.log.headers())[1]
+    header = next(scan.headers(log.segments.active.log))[1]
     assert header.compression.kafka_name == {"uncompressed": "none"}.get(target, target)
     assert values(log) == [b"a", b"b", b"c"]
 

@@ -1,4 +1,4 @@
-"""A segment's log file: its searches step over batches without looking closer than they must."""
+"""The walk over batches: what it finds, where it ends, and what its checks refuse."""
 
 from collections.abc import Callable
 
@@ -10,6 +10,7 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
+from ottla.storage import scan
 from ottla.storage.files.log_file import LogFile
 from ottla.testing import FakeFileSystem
 
@@ -51,7 +52,7 @@ def log_of(content: bytes) -> LogFile:
 
 
 def walk(log: LogFile, offset: int) -> tuple[int, Batch] | None:
-    return next((one for one in log.headers() if one[1].last_offset >= offset), None)
+    return next((one for one in scan.headers(log) if one[1].last_offset >= offset), None)
 
 
 def outcome(search: Callable[[], tuple[int, Batch] | None]) -> tuple[int, int] | str | None:
@@ -69,7 +70,7 @@ def test_a_search_finds_what_a_walk_finds(entries: list[Entry], data: st.DataObj
     cut = data.draw(st.sampled_from([0, 0, 1, 40, 200]))
     log = log_of(content[: max(0, len(content) - cut)])
     offset = data.draw(st.integers(0, entries[-1][1] + 2))
-    assert outcome(lambda: log.search_offset(offset, 0)) == outcome(lambda: walk(log, offset))
+    assert outcome(lambda: scan.search_offset(log, offset, 0)) == outcome(lambda: walk(log, offset))
 
 
 @pytest.mark.parametrize("position", [8, 16, 23])
@@ -78,21 +79,78 @@ def test_nonsense_before_the_wanted_batch_is_named(position: int) -> None:
     content = bytearray(batch(0, 3, 10)[0] + batch(3, 3, 10)[0])
     content[position] = 0x80
     with pytest.raises(CorruptionError) as caught:
-        log_of(bytes(content)).search_offset(4, 0)
+        scan.search_offset(log_of(bytes(content)), 4, 0)
     assert (caught.value.path, caught.value.position) == ("0.log", 0)
 
 
 def test_a_batch_that_ends_behind_the_file_is_not_found() -> None:
     content, last_offset = batch(0, 3, 10)
     log = log_of(content[:-1])
-    assert log.search_offset(0, 0) is None
-    assert log.search_offset(last_offset + 1, 0) is None
+    assert scan.search_offset(log, 0, 0) is None
+    assert scan.search_offset(log, last_offset + 1, 0) is None
 
 
 def test_the_header_of_what_was_found_is_whole() -> None:
     first, second = batch(0, 2, 4000)[0], batch(2, 2, 4000)[0]
-    found = log_of(first + second).search_offset(3, 0)
+    found = scan.search_offset(log_of(first + second), 3, 0)
     assert found is not None
     position, header = found
     assert (position, header.base_offset, header.record_count) == (len(first), 2, 2)
     assert isinstance(header, RecordBatch)
+
+
+def test_a_walk_ends_before_a_batch_that_is_cut_short_or_names_it() -> None:
+    first, second = batch(0, 2, 10)[0], batch(2, 2, 10)[0]
+    log = log_of(first + second[:-1])
+    assert [position for position, _ in scan.headers(log)] == [0]
+    with pytest.raises(CorruptionError, match="beyond the end") as caught:
+        list(scan.headers(log, allow_torn_tail=False))
+    assert caught.value.position == len(first)
+
+
+def test_small_and_large_batches_in_turn_are_all_found() -> None:
+    sizes = [10, 100_000, 10, 10, 20_000, 20_000, 0, 70_000, 5]
+    content = [batch(number, 1, size)[0] for number, size in enumerate(sizes)]
+    found = list(scan.headers(log_of(b"".join(content))))
+    assert [one.base_offset for _, one in found] == list(range(len(sizes)))
+    assert [position for position, _ in found] == [
+        sum(map(len, content[:number])) for number in range(len(sizes))
+    ]
+
+
+def test_a_damaged_payload_is_refused_at_its_place_in_the_file() -> None:
+    content = bytearray(batch(0, 2, 10)[0] + batch(2, 2, 10)[0])
+    content[-1] ^= 1
+    with pytest.raises(CorruptionError) as caught:
+        list(scan.batches(content, "0.log", 1000, checks=(scan.checksum,)))
+    assert (caught.value.path, caught.value.position) == ("0.log", 1000 + len(content) // 2)
+    assert [position for position, _ in scan.sound_batches(content, "0.log")] == [0]
+
+
+@pytest.mark.parametrize(
+    ("base_offsets", "position", "reason"),
+    [
+        ([4, 6], 0, "the segment begins at offset 5"),
+        ([5, 6], 1, "offset 6 lies before it"),
+        ([5, 5], 1, "offset 6 lies before it"),
+        ([5, 12], 1, "the segment ends before offset 13"),
+    ],
+)
+def test_a_batch_out_of_order_is_refused_with_the_reason(
+    base_offsets: list[int], position: int, reason: str
+) -> None:
+    """Each batch has two offsets; a gap between two is none of this check's business."""
+    content = [batch(offset, 2, 10)[0] for offset in base_offsets]
+    ascending = scan.Ascending(5, limit=13)
+    with pytest.raises(CorruptionError, match=reason) as caught:
+        list(scan.headers(log_of(b"".join(content)), checks=(ascending,)))
+    assert caught.value.position == position * len(content[0])
+
+
+def test_gaps_and_messages_of_old_formats_ascend() -> None:
+    entries = [message(5, 10, 0), message(6, 10, 1), batch(7, 3, 10), batch(11, 1, 10)]
+    log = log_of(b"".join(content for content, _ in entries))
+    ascending = scan.Ascending(5, limit=12)
+    found = [one.last_offset for _, one in scan.headers(log, checks=(ascending,))]
+    assert found == [5, 6, 9, 11]
+    assert ascending.next_offset == 12

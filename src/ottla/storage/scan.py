@@ -1,0 +1,238 @@
+"""The one walk over the batches of a log: position, header, verdict.
+
+`headers` steps through a file from header to header and reads no payload, `batches` goes through
+whole batches that are in memory, `search_offset` looks for one batch. A walk takes checks: small
+functions that raise `InvalidBatchError` with the reason. The walk adds file and position
+(`CorruptionError`), and its caller decides: recovery cuts, a reader refuses, compaction leaves the
+segment as it is. `damage_scan` is the walk that goes on after damage.
+
+Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka's counterparts:
+`FileRecords.batchesFrom` and `searchForOffsetWithSize`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer
+from ottla.record.batch import Batch, InvalidBatchError, batch_at, iter_batches
+from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_END, struct_of
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.files.log_file import LogFile
+
+FIRST_CHUNK_SIZE: Final[int] = 4096 + HEADER_SIZE
+"""Bytes read first: an index interval and a header, so that most lookups read once."""
+
+CHUNK_SIZE: Final = 1 << 16
+"""Bytes read at once further on, where batches are small."""
+
+SMALL_SIZE: Final = 1 << 14
+"""Batches below it are read many at a time, of larger ones only the header."""
+
+PLACE: Final = struct_of("base_offset", "length", "magic", "last_offset_delta")
+"""What of a v2 header it takes to step over the batch."""
+
+Step = tuple[int, Batch]
+"""A batch and the position in its file where it begins."""
+
+Check = Callable[[Batch], None]
+"""Takes the batches of a walk in their order; raises `InvalidBatchError` for a wrong one."""
+
+
+def headers(
+    log: LogFile,
+    position: int = 0,
+    until: int | None = None,
+    *,
+    checks: Sequence[Check] = (),
+    allow_torn_tail: bool = True,
+) -> Iterator[Step]:
+    """The batches from `position` by their headers; payloads may be missing.
+
+    Ends at `until` or after the last whole batch. Raises `CorruptionError` for nonsense, where a
+    check fails, and for a last batch that is cut short where that is not allowed.
+    """
+    end = log.written_size if until is None else min(until, log.written_size)
+    chunk, chunk_start, chunk_size = b"", position, FIRST_CHUNK_SIZE
+    while position < end:
+        inside = position - chunk_start
+        if inside + HEADER_SIZE > len(chunk):
+            chunk, chunk_start, inside = log.read(position, chunk_size), position, 0
+        if len(chunk) - inside < MAGIC_END:
+            break
+        batch = _header_in(chunk, inside, log.path, position)
+        size = batch.size
+        if position + size > end:
+            break
+        if checks:
+            run_checks(checks, batch, log.path, position)
+        yield position, batch
+        position += size
+        chunk_size = CHUNK_SIZE if size < SMALL_SIZE else HEADER_SIZE
+    if position < end and not allow_torn_tail:
+        raise CorruptionError(log.path, position, "a batch goes beyond the end of the file")
+
+
+def batches(
+    buffer: Buffer,
+    path: str,
+    start: int = 0,
+    *,
+    checks: Sequence[Check] = (),
+    allow_torn_tail: bool = False,
+) -> Iterator[Step]:
+    """The whole batches of bytes that lie at `start` in the file at `path`.
+
+    Raises `CorruptionError` as `headers` does.
+    """
+    position = start
+    try:
+        for batch in iter_batches(buffer, allow_torn_tail=allow_torn_tail):
+            for check in checks:
+                check(batch)
+            yield position, batch
+            position += batch.size
+    except InvalidBatchError as error:
+        raise CorruptionError(path, position, str(error)) from error
+
+
+def sound_batches(buffer: Buffer, path: str) -> Iterator[Step]:
+    """As `batches`, up to the first batch that is cut short, or whose checksum is wrong."""
+    try:
+        yield from batches(buffer, path, checks=(checksum,))
+    except CorruptionError:
+        return
+
+
+def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
+    """The first batch from `position` that ends at `offset` or later, with its position."""
+    # Every fetch comes by: batches are passed over without a view of each.
+    end = log.written_size
+    chunk, chunk_start, chunk_size = b"", position, FIRST_CHUNK_SIZE
+    while position < end:
+        inside = position - chunk_start
+        if inside + HEADER_SIZE > len(chunk):
+            # Not beyond the end, where a second call would have to say so.
+            size = min(chunk_size, end - position)
+            chunk, chunk_start, inside = log.read(position, size), position, 0
+            # After the first chunk comes the successor of a batch as large: one header will do.
+            chunk_size = HEADER_SIZE
+        if len(chunk) >= inside + HEADER_SIZE:
+            base_offset, length, magic, delta = PLACE.unpack_from(chunk, inside)
+            size = length + LENGTH_END
+            is_sound = magic == 2 and delta >= 0 and HEADER_SIZE <= size <= end - position
+            if is_sound and 0 <= base_offset < offset - delta:
+                position += size
+                continue
+        elif len(chunk) - inside < MAGIC_END:
+            return None
+        # The wanted batch, one of an old format, or nonsense.
+        header = _header_in(chunk, inside, log.path, position)
+        if position + header.size > end:
+            return None
+        if header.last_offset >= offset:
+            return position, header
+        position += header.size
+    return None
+
+
+def header_at(log: LogFile, position: int) -> Batch | None:
+    """The header of a batch that lies whole in the file, or `None` for anything else."""
+    end = log.written_size
+    if not 0 <= position < end:
+        return None
+    try:
+        header = batch_at(log.read(position, HEADER_SIZE), 0)
+    except InvalidBatchError:
+        return None
+    return header if position + header.size <= end else None
+
+
+def batch_of(log: LogFile, position: int) -> Batch:
+    """The whole batch at a position, unchecked; raises `CorruptionError` when there is none."""
+    header = _header_in(log.read(position, HEADER_SIZE), 0, log.path, position)
+    return _header_in(log.read(position, header.size), 0, log.path, position)
+
+
+def sound_batch(log: LogFile, position: int) -> Batch:
+    """The batch at a position; raises `CorruptionError` when its checksum is wrong."""
+    batch = batch_of(log, position)
+    run_checks((checksum,), batch, log.path, position)
+    return batch
+
+
+def last_header(log: LogFile, position: int = 0) -> Step | None:
+    """The last batch of a file from `position` on; raises as `headers` does."""
+    last: Step | None = None
+    for step in headers(log, position):
+        last = step
+    return last
+
+
+def _header_in(buffer: bytes, inside: int, path: str, position: int) -> Batch:
+    try:
+        return batch_at(buffer, inside)
+    except InvalidBatchError as error:
+        raise CorruptionError(path, position, str(error)) from error
+
+
+# Checks
+
+
+def run_checks(checks: Sequence[Check], batch: Batch, path: str, position: int) -> None:
+    """Raises `CorruptionError` for the first check that fails."""
+    try:
+        for check in checks:
+            check(batch)
+    except InvalidBatchError as error:
+        raise CorruptionError(path, position, str(error)) from error
+
+
+def checksum(batch: Batch) -> None:
+    """That all of the batch is there and its checksum is right; of a header it cannot say."""
+    batch.check()
+
+
+class Ascending:
+    """That each batch begins after the one before it, at `start` or later, and before `limit`.
+
+    No checksum covers a base offset: only a batch's neighbours and its segment contradict it.
+    """
+
+    def __init__(self, start: int, limit: int = MAX_OFFSET + 1) -> None:
+        self.next_offset = start
+        self._start = start
+        self._limit = limit
+
+    def __call__(self, batch: Batch) -> None:
+        reason = out_of_place(batch, self._start, self.next_offset, self._limit)
+        if reason is not None:
+            raise InvalidBatchError(reason)
+        self.next_offset = batch.last_offset + 1
+
+
+def out_of_place(batch: Batch, start: int, next_offset: int, limit: int) -> str | None:
+    """Why a batch cannot be where offsets from `next_offset` to before `limit` belong."""
+    first = first_offset_in_header(batch)
+    if first < start:
+        return misplaced_text(batch, f"the segment begins at offset {start}")
+    if batch.last_offset >= limit:
+        return misplaced_text(batch, f"the segment ends before offset {limit}")
+    if first < next_offset:
+        return misplaced_text(batch, f"offset {next_offset - 1} lies before it")
+    return None
+
+
+def misplaced_text(batch: Batch, reason: str) -> str:
+    return f"a batch of {offsets_of(batch)} is out of place: {reason}"
+
+
+def first_offset_in_header(batch: Batch) -> int:
+    """The first offset, as far as no unpacking is needed: an old wrapper's header has its last."""
+    return batch.last_offset if batch.magic < 2 else batch.base_offset
+
+
+def offsets_of(batch: Batch) -> str:
+    """For people."""
+    first, last = first_offset_in_header(batch), batch.last_offset
+    return f"offset {last}" if first == last else f"offsets {first} to {last}"
