@@ -35,6 +35,7 @@ BROKER = {
     "record": "batch layout",
     "server": ("busy_poll connection dispatch listener metering request_context send_queue turns"),
     "server/handlers": "produce",
+    "storage": "scan",
     "storage/files": "log_file",
     "storage/index": "offset_index sparse_index tail_positions time_index",
     "storage/segment": "segment segments",

@@ -1,6 +1,6 @@
 """Five batches of a producer whose answers were lost: after any restart each retry is known."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,8 @@ from ottla.base.files import FileSystem
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import MAX_SEQUENCE
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage import scan
+from ottla.storage.files.log_file import LogFile
 from ottla.storage.log import producer_recall
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
@@ -194,16 +196,14 @@ def test_a_start_reads_nothing_for_it_and_a_retry_a_bounded_part(
         data.send(sequence)
     stop(data)
     reads: list[int] = []
-    log = data.log.segments.active.log
-    kind = type(log)
-    headers = kind.headers
+    headers = scan.headers
 
-    def counted(self: object, position: int = 0, until: int | None = None) -> object:
+    def counted(log: LogFile, position: int, until: int) -> Iterator[scan.Step]:
         for found in headers(log, position, until):
             reads.append(found[0])
             yield found
 
-    monkeypatch.setattr(kind, "headers", counted)
+    monkeypatch.setattr(scan, "headers", counted)
     with pytest.raises(ApiError):
         data.send(0)
     # Never more than one window beyond the bound, and not again for the same producer.
