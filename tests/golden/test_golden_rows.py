@@ -2,11 +2,10 @@
 
 import pytest
 
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_files import LogFiles
 from ottla.sources.splits import TaskWishes
 from ottla.sources.topic_choice import TopicChoice
-from ottla.tables.manifest import OffsetRange
 from tests.golden.directories import GOLDEN
 from tests.golden.test_golden_reader import GoldenPartition, decoded, every_partition
 

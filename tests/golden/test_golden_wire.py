@@ -8,10 +8,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 import ottla
+from ottla.base.partitions import OffsetRange
 from ottla.record.columns import COLUMNS
 from ottla.sources.log_source import LogSource, open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.tables.manifest import OffsetRange
 from tests.golden.directories import CASES, copy_of
 
 pytestmark = pytest.mark.slow

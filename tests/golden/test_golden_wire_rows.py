@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.record.columns import COLUMNS
 from ottla.sources.log_source import LogSource, open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.sources.splits import TaskWishes
-from ottla.tables.manifest import OffsetRange
 from tests.golden.directories import CASES, copy_of
 from tests.golden.test_golden_reader import manifest
 

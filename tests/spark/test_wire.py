@@ -9,11 +9,12 @@ import pytest
 import ottla
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.groups import committed_by
 from ottla.loading.auditing.audit import audit
 from ottla.loading.load import load
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
 from ottla.sources.log_source import LogSource, OffsetsGoneError, open_log, source_options
@@ -22,7 +23,7 @@ from ottla.sources.splits import TaskWishes
 from ottla.sources.stream.continuity import Position
 from ottla.sources.wire.wire_client import open_client
 from ottla.spark.session import LocalSession
-from ottla.tables.manifest import OffsetRange, entry_path
+from ottla.tables.manifest import entry_path
 from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN, copy_of
 from tests.spark.topics import append, log_rows, table_rows

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
-from ottla.coordinator.offsets.committed_offsets import TopicPartition
 from ottla.coordinator.requests import MemberClaim
 from tests.support.groups import GROUP, NO_DELAY, EncodedRecord, FakeCatalog, Runner, topic_id
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
@@ -27,7 +28,7 @@ from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.consumer.requests import TopicCatalog
 from ottla.coordinator.decision import Answer, Decision
 from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.offsets.committed_offsets import NewOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.requests import Acknowledgement, MemberClaim
 from ottla.coordinator.shard import GroupCoordinatorShard

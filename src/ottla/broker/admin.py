@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.broker.configs.cluster_file import QuotaEntity
 from ottla.broker.configs.cluster_store import ClusterStore
@@ -26,8 +27,6 @@ from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.truncation import delete_records_before
-
-TopicPartition = tuple[str, int]
 
 
 class Configured(Protocol):
@@ -164,9 +163,9 @@ class Admin:
         directories: dict[str, LogDirectory] = {}
         for (topic, index), offset in offsets.items():
             try:
-                results[topic, index] = self._delete_records(topic, index, offset)
+                results[TopicPartition(topic, index)] = self._delete_records(topic, index, offset)
             except ApiError as error:
-                results[topic, index] = error
+                results[TopicPartition(topic, index)] = error
             else:
                 directory = self._topics.partition(topic, index).directory
                 directories[directory.path] = directory

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import Buffer, FileSystem
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.admin import Admin
@@ -50,7 +51,6 @@ from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
-from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.log.flushing import FlushPlan, due_flush
@@ -576,7 +576,7 @@ class Broker:
             lambda: self.config.producer_id_expiration_check_interval_ms, self._expire_producers
         )
 
-    def _more_is_checked(self, key: tuple[str, int]) -> None:
+    def _more_is_checked(self, key: TopicPartition) -> None:
         with suppress(ApiError):  # nobody waits for what is not served
             self._waiting.wake(self.topics.partition(*key))
 

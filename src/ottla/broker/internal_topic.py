@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
@@ -123,7 +124,9 @@ class InternalTopic:
                 continue
             log = partition.log
             try:
-                cleaned_until = partition.directory.cleaned.get((topic.name, index), 0)
+                cleaned_until = partition.directory.cleaned.get(
+                    TopicPartition(topic.name, index), 0
+                )
                 known = log.witness.known.gapless_from, log.seams.recorded, cleaned_until
                 batches = batches_of(log, gapless_from(*known))
                 yield from latest_records(batches, log.directory)

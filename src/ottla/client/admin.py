@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.config.broker import broker_settings
@@ -77,7 +78,7 @@ class LogDirectoryDescription:
     error: ErrorCode
     total_size: int
     usable_size: int
-    sizes: Mapping[tuple[str, int], int]
+    sizes: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ class AdminClient:
                 total_size=one.total_bytes,
                 usable_size=one.usable_bytes,
                 sizes={
-                    (topic.name, partition.partition_index): partition.partition_size
+                    TopicPartition(topic.name, partition.partition_index): partition.partition_size
                     for topic in one.topics
                     for partition in topic.partitions
                     if not partition.is_future_key
@@ -255,7 +256,7 @@ class AdminClient:
 
     def abort_at(self, topic: str, partition: int, start_offset: int) -> int:
         """Ends a transaction in one partition, whatever its coordinator knows; its producer id."""
-        producers = self._producers({topic: [partition]})[topic, partition]
+        producers = self._producers({topic: [partition]})[TopicPartition(topic, partition)]
         starts = {one.current_transaction_start_offset: one for one in producers}
         found = starts.get(start_offset) if start_offset >= 0 else None
         if found is None:
@@ -281,7 +282,7 @@ class AdminClient:
 
     def _producers(
         self, partitions: Mapping[str, Iterable[int]]
-    ) -> dict[tuple[str, int], list[ProducerState]]:
+    ) -> dict[TopicPartition, list[ProducerState]]:
         request = DescribeProducersRequest(
             topics=[
                 TopicRequest(name=topic, partition_indexes=list(indexes))
@@ -294,7 +295,7 @@ class AdminClient:
                 if one.error_code:
                     where = f"{topic.name}-{one.partition_index}"
                     raise self._refused(where, one.error_code, one.error_message)
-                found[topic.name, one.partition_index] = one.active_producers
+                found[TopicPartition(topic.name, one.partition_index)] = one.active_producers
         return found
 
     # Transactions at their coordinator
@@ -378,6 +379,6 @@ def _coordinated(one: TransactionState) -> CoordinatedTransaction:
         timeout_ms=one.transaction_timeout_ms,
         start_ms=one.transaction_start_time_ms,
         partitions=frozenset(
-            (topic.topic, index) for topic in one.topics for index in topic.partitions
+            TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions
         ),
     )

@@ -14,6 +14,7 @@ from typing import TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.config.listeners import Address
@@ -210,12 +211,14 @@ class Cluster:
         return self._connection(self._leader(topic, partition))
 
     def by_leader(
-        self, partitions: Iterable[tuple[str, int]]
-    ) -> list[tuple[Connection, list[tuple[str, int]]]]:
+        self, partitions: Iterable[TopicPartition]
+    ) -> list[tuple[Connection, list[TopicPartition]]]:
         """Partitions with a connection to who leads them; raises as `leader` does."""
-        found: dict[int, list[tuple[str, int]]] = {}
+        found: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
-            found.setdefault(self._leader(topic, partition), []).append((topic, partition))
+            found.setdefault(self._leader(topic, partition), []).append(
+                TopicPartition(topic, partition)
+            )
         return [(self._connection(node_id), found[node_id]) for node_id in sorted(found)]
 
     def ask_any(self, question: Callable[[Connection], T]) -> T:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
@@ -94,5 +95,5 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
             check(one.error_code)
 
 
-def _place(one: Committed) -> tuple[str, int]:
-    return one.topic, one.partition
+def _place(one: Committed) -> TopicPartition:
+    return TopicPartition(one.topic, one.partition)

@@ -14,10 +14,11 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import PASSING, Cluster, check
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.refusals import refusals
-from ottla.client.transactions import ProducerIdentity, TopicPartition, add_partitions
+from ottla.client.transactions import ProducerIdentity, add_partitions
 from ottla.codec.compression import Compression
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -93,7 +94,7 @@ class Delivery:
                     # The same batch, of which the broker remembers that it has it.
                     if one.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                         check(one.error_code, one.error_message)
-                    del self.left[topic.name, one.index]
+                    del self.left[TopicPartition(topic.name, one.index)]
                 except ApiError as error:
                     if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                         # It was there when its leader was looked up: the broker has not heard yet.
@@ -131,7 +132,7 @@ class Producer:
 
     def send(self, topic: str, packed: Sequence[PackedRecords]) -> None:
         """Sends all of it, and may return before the last of it is acknowledged."""
-        self._add_partitions({(topic, one.partition) for one in packed})
+        self._add_partitions({TopicPartition(topic, one.partition) for one in packed})
         by_partition: dict[int, list[PackedRecords]] = {}
         for one in packed:
             by_partition.setdefault(one.partition, []).append(one)
@@ -159,7 +160,7 @@ class Producer:
         self._sequences.update(dict.fromkeys(new, 0))
 
     def _stamped(self, topic: str, packed: PackedRecords) -> Batch:
-        place = topic, packed.partition
+        place = TopicPartition(topic, packed.partition)
         builder = RecordBatchBuilder(
             compression=self.compression,
             producer_id=self.identity.producer_id,

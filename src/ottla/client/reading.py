@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
 from ottla.protocol.api_keys import ApiKey
@@ -33,8 +34,6 @@ READ_COMMITTED = 1
 LAST_VERSION_WITH_NAMES = 12
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Of OffsetForLeaderEpoch, which before was for followers only."""
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +135,9 @@ def list_offset(
     isolation_level: int = READ_UNCOMMITTED,
 ) -> int:
     """The offset at a time, or at `EARLIEST` or `LATEST`; raises `ApiError`."""
-    asked = {(topic, partition): timestamp}
-    return list_offsets(connection, asked, isolation_level=isolation_level)[topic, partition].offset
+    place = TopicPartition(topic, partition)
+    asked = {place: timestamp}
+    return list_offsets(connection, asked, isolation_level=isolation_level)[place].offset
 
 
 def list_offsets(
@@ -154,7 +154,9 @@ def list_offsets(
         ListOffsetsTopic(
             name=name,
             partitions=[
-                ListOffsetsPartition(partition_index=number, timestamp=wanted[name, number])
+                ListOffsetsPartition(
+                    partition_index=number, timestamp=wanted[TopicPartition(name, number)]
+                )
                 for _, number in several
             ],
         )
@@ -167,7 +169,7 @@ def list_offsets(
             _check_partition(one.error_code, topic.name, one.partition_index)
             epoch = None if one.leader_epoch < 0 else one.leader_epoch
             listed = ListedOffset(offset=int(one.offset), leader_epoch=epoch)
-            found[topic.name, one.partition_index] = listed
+            found[TopicPartition(topic.name, one.partition_index)] = listed
     if found.keys() != wanted.keys():
         raise ProtocolError("an answer to another question than was asked")
     return found

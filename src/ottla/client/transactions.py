@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed
@@ -42,8 +43,6 @@ _HAS_ENDED_OTHERWISE = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

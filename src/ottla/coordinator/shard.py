@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Due, TimerKey, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
@@ -52,12 +53,7 @@ from ottla.coordinator.offsets.commits import (
     PartitionErrors,
     write_tombstones,
 )
-from ottla.coordinator.offsets.committed_offsets import (
-    NO_OFFSET,
-    CommittedOffsets,
-    FetchedOffset,
-    TopicPartition,
-)
+from ottla.coordinator.offsets.committed_offsets import NO_OFFSET, CommittedOffsets, FetchedOffset
 from ottla.coordinator.offsets.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from ottla.coordinator.requests import (
     UNKNOWN_MEMBER,

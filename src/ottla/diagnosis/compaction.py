@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.broker.log_jobs.cleaner_troubles import Trouble, read_troubles
 from ottla.config.broker import BrokerConfig
 from ottla.diagnosis.directories import Directories
@@ -50,7 +51,7 @@ class CompactionStatus:
 
 def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -> CompactionStatus:
     """Raises `UserError` for a log of which nothing can be compacted."""
-    key = (log.topic, log.partition)
+    key = TopicPartition(log.topic, log.partition)
     directory = next(one for one in directories.opened if log.path.startswith(f"{one.path}/"))
     if not log.segments:
         raise UserError(f"{log.path} has no segment: nothing of it can be compacted")

@@ -9,6 +9,7 @@ from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, join
+from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
 from ottla.config.broker import BrokerConfig
@@ -112,7 +113,9 @@ class Examined:
 
     def checkpointed(self, name: str) -> int | None:
         """Its offset in one of the directory's checkpoints."""
-        return self.place.directory.checkpointed(name).get((self.log.topic, self.log.partition))
+        return self.place.directory.checkpointed(name).get(
+            TopicPartition(self.log.topic, self.log.partition)
+        )
 
 
 def check_directories(directories: Directories, now_ms: int) -> Iterator[Complaint]:
@@ -424,7 +427,7 @@ def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
         troubles = read_troubles(place.file_system, place.directory.path)
     except CorruptionError:
         return  # a complaint of the directory
-    trouble = troubles.get((log.topic, log.partition), Trouble())
+    trouble = troubles.get(TopicPartition(log.topic, log.partition), Trouble())
     if not place.config.is_compacted:
         return
     if trouble.failure_count:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.diagnosis.directories import Directories
 from ottla.record.batch import Batch, RecordBatch
@@ -107,7 +108,7 @@ def _coordinated(name: str, value: TransactionLogValue) -> CoordinatedTransactio
         timeout_ms=value.transaction_timeout_ms,
         start_ms=value.transaction_start_timestamp_ms,
         partitions=frozenset(
-            (topic.topic, partition)
+            TopicPartition(topic.topic, partition)
             for topic in value.transaction_partitions or ()
             for partition in topic.partition_ids
         ),

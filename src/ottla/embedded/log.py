@@ -20,6 +20,7 @@ from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.open_files import max_open_files
+from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.topics import NewTopic, Topic
@@ -417,7 +418,7 @@ class Log:
         with self._lock:
             partition = self.broker.topics.online_partition(topic, index)
             size_before = partition.log.size
-        task = self._cleaning_task((topic, index))
+        task = self._cleaning_task(TopicPartition(topic, index))
         if task is not None:
             cleaning.carry_out(task)
             trouble = self.broker.cleaner.trouble_of(task.key)
@@ -430,7 +431,7 @@ class Log:
             end_offset=task.plan.end_offset if task else None,
         )
 
-    def _cleaning_task(self, key: tuple[str, int]) -> CleaningTask | None:
+    def _cleaning_task(self, key: TopicPartition) -> CleaningTask | None:
         """A pass over one log, behind the one that may be under way."""
         cleaner = self.broker.cleaner
         while True:

@@ -10,10 +10,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ottla.base.partitions import OffsetRange
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.record import read_records
-from ottla.tables.manifest import BatchRollUp, OffsetRange
+from ottla.tables.manifest import BatchRollUp
 
 _ONE_BATCH = struct.Struct(
     ">q"  # base offset, which the CRC does not cover

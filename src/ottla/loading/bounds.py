@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import PlannedRange, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
-from ottla.tables.manifest import OffsetRange
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _EACH = re.compile(r"\d+:\d+(,\d+:\d+)*")

@@ -1,6 +1,7 @@
 """Rows that a rerun leaves as they are, copied out of the files that it replaces."""
 
-from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.base.partitions import OffsetRange
+from ottla.tables.manifest import DataFile
 from ottla.tables.parquet_files import ParquetOutput, open_parquet, read_footer
 from ottla.tables.store import TableStore
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.bounds import bounded
 from ottla.loading.parquet_job import ParquetJob
-from ottla.loading.plan import LogPartition, PlannedRange, TopicPartition, plan_load
+from ottla.loading.plan import LogPartition, PlannedRange, plan_load
 from ottla.loading.quarantine import OnError
 from ottla.loading.sampling import (
     parquet_row_size,
@@ -57,7 +58,6 @@ from ottla.tables.manifest import (
     DataFile,
     LoadedPartition,
     ManifestEntry,
-    OffsetRange,
     loaded_partitions,
 )
 from ottla.tables.table_directory import CommitTakenError, TableDirectory

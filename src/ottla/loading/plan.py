@@ -9,18 +9,8 @@ from dataclasses import dataclass, field
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
-from ottla.tables.manifest import LoadedPartition, OffsetRange
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """Which partition; as text it is named as its directory is."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.tables.manifest import LoadedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.carrying import carry
 from ottla.loading.load import (
     LoadOptions,
@@ -20,16 +21,11 @@ from ottla.loading.load import (
     TableLoad,
     ignore,
 )
-from ottla.loading.plan import PlannedRange, TopicPartition, check_same_topic
+from ottla.loading.plan import PlannedRange, check_same_topic
 from ottla.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
 from ottla.sources.log_source import LogSource
 from ottla.tables.coverage import Piece, covered
-from ottla.tables.manifest import (
-    Action,
-    DataFile,
-    LoadedPartition,
-    OffsetRange,
-)
+from ottla.tables.manifest import Action, DataFile, LoadedPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

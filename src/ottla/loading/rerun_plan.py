@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import LogPartition, PlannedRange
 from ottla.tables.coverage import Piece
-from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.tables.manifest import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.columns import COLUMNS
 from ottla.sources.log_source import LogSource
 from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
-from ottla.tables.manifest import FileRole, ManifestEntry, OffsetRange
+from ottla.tables.manifest import FileRole, ManifestEntry
 from ottla.tables.values.decoder import CONFLUENT_PREFIX, Decoding
 from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.schema import schema_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.files import join
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.quarantine import QUARANTINE_DIRECTORY, OnError
 from ottla.loading.task import LoadTask
 from ottla.loading.task_files import TaskFiles
@@ -18,7 +18,6 @@ from ottla.sources.options import parse_options
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import TaskWishes
 from ottla.tables.columns import aside_columns, row_columns
-from ottla.tables.manifest import OffsetRange
 from ottla.tables.store import open_store
 from ottla.tables.values.decoder import ValueDecoder, open_decoder
 

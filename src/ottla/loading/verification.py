@@ -10,16 +10,11 @@ offset columns read. Rows in quarantine count: they are records of the log like 
 from collections.abc import Sequence
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables.data_files import rows_there_twice
-from ottla.tables.manifest import (
-    BatchRollUp,
-    DataFile,
-    FileRole,
-    LoadedPartition,
-    OffsetRange,
-)
+from ottla.tables.manifest import BatchRollUp, DataFile, FileRole, LoadedPartition
 from ottla.tables.store import TableStore
 
 

@@ -12,6 +12,7 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.ids import ZERO_UUID
+from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
@@ -159,13 +160,13 @@ class Target:
 
     def commit(self, offsets: Iterable[Committed]) -> int:
         """Commits what differs from what is committed here; returns how many offsets did."""
-        by_group: dict[str, dict[tuple[str, int], NewOffset]] = {}
+        by_group: dict[str, dict[TopicPartition, NewOffset]] = {}
         for one in offsets:
             new = NewOffset(offset=one.offset, leader_epoch=one.leader_epoch, metadata=one.metadata)
-            by_group.setdefault(one.group, {})[one.topic, one.partition] = new
+            by_group.setdefault(one.group, {})[TopicPartition(one.topic, one.partition)] = new
         return sum(self._commit(group, new) for group, new in sorted(by_group.items()))
 
-    def _commit(self, group: str, offsets: Mapping[tuple[str, int], NewOffset]) -> int:
+    def _commit(self, group: str, offsets: Mapping[TopicPartition, NewOffset]) -> int:
         at = read_clock(self._clock)
         claim = MemberClaim(group_id=group)
         known = self.broker.groups.fetch_offsets(claim, offsets, at)

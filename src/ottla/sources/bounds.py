@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import TopicPartition
 
 EARLIEST = -2
 LATEST = -1

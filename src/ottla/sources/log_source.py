@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.client_options import BOOTSTRAP_OPTION
 from ottla.sources.options import ReadOptions
 from ottla.sources.splits import TaskWishes
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.tables.manifest import BatchRollUp, OffsetRange
+from ottla.tables.manifest import BatchRollUp
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_source import LogSource
-from ottla.tables.manifest import OffsetRange
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -7,12 +7,12 @@ outside the log are errors that name them.
 from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind, NoMatch
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
 from ottla.sources.stream.continuity import Position, continued, report
-from ottla.tables.manifest import OffsetRange
 
 
 def resolve_ranges(

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from os import cpu_count
 from typing import TypeVar
 
-from ottla.tables.manifest import OffsetRange
+from ottla.base.partitions import OffsetRange
 
 _TOLERANCE = 0.1
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import TopicPartition
 
 CHOICE_OPTIONS = ("subscribe", "assign", "subscribePattern")
 

@@ -26,7 +26,8 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.log_source import LogSource, open_log
 from ottla.sources.options import ReadOptions
 from ottla.sources.ranges import resolve_bound

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import CorruptionError
-from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.base.partitions import OffsetRange
+from ottla.tables.manifest import DataFile
 from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.partitions import OffsetRange
 
 FORMAT_NAME = "ottla load manifest"
 FORMAT_VERSION = 2
@@ -44,14 +45,6 @@ class FileRole(Enum):
     ROWS = "rows"
     QUARANTINE = "quarantine"
     """Records that could not be made into rows: none of the table's, yet accounted for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRange:
-    """Offsets from `from_offset` up to, and without, `until_offset`."""
-
-    from_offset: int
-    until_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

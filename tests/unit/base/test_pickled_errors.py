@@ -15,8 +15,8 @@ import pytest
 import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.client.reading import FetchFrom
-from ottla.loading.plan import TopicPartition
 from ottla.storage.log.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {

@@ -5,15 +5,10 @@ from dataclasses import replace
 import pytest
 
 from ottla.base.ids import Uuid
+from ottla.base.partitions import OffsetRange
 from ottla.loading.auditing.manifest import check_tiling, check_topic
 from ottla.loading.plan import LogPartition
-from ottla.tables.manifest import (
-    Action,
-    DataFile,
-    LoadedPartition,
-    ManifestEntry,
-    OffsetRange,
-)
+from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
 
 ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(range(1, 17)))

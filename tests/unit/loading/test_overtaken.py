@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.cli.topic.records import read_on
 from ottla.loading.bounds import bounded, parse_place
-from ottla.loading.plan import PlannedRange, TopicPartition
+from ottla.loading.plan import PlannedRange
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import OffsetsGoneError
 from ottla.sources.splits import TaskWishes
@@ -18,7 +19,6 @@ from ottla.sources.stream.stream_offset import StreamOffset
 from ottla.sources.stream.stream_plan import ends_of, go_on, plan_batch
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.reading.reader import open_for_reading
-from ottla.tables.manifest import OffsetRange
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from tests.support.mirroring import SOURCE

@@ -4,8 +4,9 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import LogPartition, plan_load
-from ottla.tables.manifest import LoadedPartition, OffsetRange
+from ottla.tables.manifest import LoadedPartition
 
 TOPIC_ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(16))

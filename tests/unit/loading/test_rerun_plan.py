@@ -3,11 +3,12 @@
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange
 from ottla.cli.load.rerun import parse_bound, rerun_range
 from ottla.loading.plan import LogPartition
 from ottla.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
 from ottla.tables.coverage import Piece
-from ottla.tables.manifest import DataFile, LoadedPartition, OffsetRange
+from ottla.tables.manifest import DataFile, LoadedPartition
 
 
 def piece(from_offset: int, until_offset: int) -> Piece:

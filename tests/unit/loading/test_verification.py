@@ -8,11 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import PlannedRange, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import PlannedRange
 from ottla.loading.verification import verify_files
 from ottla.sources.log_source import LogSource
 from ottla.tables.local_store import LocalStore
-from ottla.tables.manifest import BatchRollUp, DataFile, FileRole, OffsetRange
+from ottla.tables.manifest import BatchRollUp, DataFile, FileRole
 
 
 class CountedLog(LogSource):

@@ -8,8 +8,8 @@ import pytest
 
 import ottla
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.batch_roll_up import roll_up
-from ottla.loading.plan import TopicPartition
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.sources.log_files import LogFiles
@@ -18,7 +18,6 @@ from ottla.sources.options import Isolation
 from ottla.sources.splits import TaskWishes
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.tables.manifest import OffsetRange
 
 pytest.importorskip("pyarrow")
 

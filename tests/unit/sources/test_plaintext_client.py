@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
 from ottla.sources.options import parse_options

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_source import LogSource
 from ottla.sources.pruning import prune, read_filters
-from ottla.tables.manifest import OffsetRange
 
 filters = pytest.importorskip("pyspark.sql.datasource")
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.base.partitions import OffsetRange
 from ottla.sources.splits import SplitRule, Stretch, split_ranges
-from ottla.tables.manifest import OffsetRange
 
 rules = st.builds(
     SplitRule,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import LossKind, Position

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import OffsetRange
 from ottla.tables.manifest import (
     Action,
     BatchRollUp,
@@ -18,7 +19,6 @@ from ottla.tables.manifest import (
     FileRole,
     LoadedPartition,
     ManifestEntry,
-    OffsetRange,
     current_files,
     entry_file_name,
     format_entry,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic
@@ -35,7 +36,7 @@ from ottla.coordinator.consumer.requests import (
 )
 from ottla.coordinator.decision import Answer, Decision
 from ottla.coordinator.offsets.commits import CommitRequest, PartitionErrors
-from ottla.coordinator.offsets.committed_offsets import NO_OFFSET, FetchedOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NO_OFFSET, FetchedOffset
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.requests import Acknowledgement, GroupListing, MemberClaim
 from ottla.coordinator.shard import GroupCoordinatorShard

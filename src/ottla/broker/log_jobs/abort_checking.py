@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ottla.base.errors import StorageError
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
-TopicPartition = tuple[str, int]
 
 INTERVAL_MS = 60_000
 """After all logs are checked: how soon one is found that has come since, with a partition that

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import FileSystem
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.cleaner_troubles import (
     DamagedSegment,
@@ -21,7 +22,7 @@ from ottla.broker.log_jobs.cleaner_troubles import (
     read_troubles,
     write_troubles,
 )
-from ottla.broker.log_jobs.cleaning_state import CleaningStates, TopicPartition
+from ottla.broker.log_jobs.cleaning_state import CleaningStates
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.config.broker import BrokerConfig
 from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log

@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass, field
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.base.partitions import TopicPartition
 
 TROUBLES_FILE_NAME = "ottla-cleaner.json"
 FORMAT_VERSION = 1
 MAX_BACKOFF_MS = 3_600_000
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,4 +90,4 @@ def _parse(fields: dict[str, object]) -> tuple[TopicPartition, Trouble]:
     if not isinstance(damaged, list):
         raise TypeError("damaged segments are a list")
     segments = tuple(DamagedSegment(**one) for one in damaged)
-    return (topic, partition), Trouble(**fields, damaged=segments)  # type: ignore[arg-type]
+    return TopicPartition(topic, partition), Trouble(**fields, damaged=segments)  # type: ignore[arg-type]

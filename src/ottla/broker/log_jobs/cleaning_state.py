@@ -9,7 +9,7 @@ free again when all have been taken back. Kafka's counterparts: `LogCleaningStat
 from collections.abc import Callable
 from dataclasses import dataclass
 
-TopicPartition = tuple[str, int]
+from ottla.base.partitions import TopicPartition
 
 
 @dataclass(slots=True)

@@ -20,13 +20,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topics import Topics
 from ottla.config.broker import BrokerConfig
-from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import parse_directory_name
 from ottla.storage.log.flushing import FlushPlan, due_flush, plan_flush
@@ -57,7 +57,7 @@ class Move:
 
     @property
     def key(self) -> TopicPartition:
-        return (self.partition.topic, self.partition.index)
+        return TopicPartition(self.partition.topic, self.partition.index)
 
     @property
     def is_possible(self) -> bool:
@@ -100,7 +100,7 @@ class Moves:
 
     def find(self, partition: Partition) -> Move | None:
         """The move that is under way."""
-        move = self._moves.get((partition.topic, partition.index))
+        move = self._moves.get(TopicPartition(partition.topic, partition.index))
         if move is None or move.partition is not partition or not move.is_possible:
             return None
         return move
@@ -144,7 +144,7 @@ class Moves:
         if move is not None and move.target is target:
             return
         self._cancel(partition)
-        key = (partition.topic, partition.index)
+        key = TopicPartition(partition.topic, partition.index)
         with at_once():  # or another request might begin the same move meanwhile
             future = target.create_future(*key, topic_id, start_of_copy(partition.log))
         # As of now: what the cleaner does meanwhile it will have to do again in the copy.
@@ -172,7 +172,7 @@ class Moves:
     def _cancel(self, partition: Partition) -> None:
         """Gives a move up, if there is one; the partition stays where it is."""
         move = self.find(partition)
-        self._moves.pop((partition.topic, partition.index), None)
+        self._moves.pop(TopicPartition(partition.topic, partition.index), None)
         if move is not None:
             self._discard(move)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.topics.removals import SegmentRemovals
-from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog

@@ -14,6 +14,7 @@ from functools import partial
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.adoption.foreign_settings import FoundSettings
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
@@ -23,7 +24,7 @@ from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFil
 from ottla.broker.topics.topics import INTERNAL_TOPICS, POLICY_NAME, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.directory_claim import UnusableDirectoryError
-from ottla.storage.directory.found_logs import FoundLog, TopicPartition
+from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions, run_in_turn
 from ottla.storage.files.filenames import (

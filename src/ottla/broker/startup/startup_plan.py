@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from ottla.base.errors import UserError
 from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.topic_file import TopicEntry, TopicFile
-from ottla.storage.directory.found_logs import FoundLog, StartupAction, TopicPartition
+from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     PARTITION_METADATA,
@@ -234,7 +235,7 @@ class _Planner:
         entry = self._entry_of(one)
         if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
             return StartupAction.REMOVE
-        key = (entry.name, one.name.partition)
+        key = TopicPartition(entry.name, one.name.partition)
         copy = self.copies.get(key)
         is_promoted = copy is not None and copy.name.unique_id in self.retired_ids
         if key in self.logs or is_promoted:
@@ -262,7 +263,7 @@ class _Planner:
 
 
 def _key(one: FoundLog) -> TopicPartition:
-    return (one.name.topic, one.name.partition)
+    return TopicPartition(one.name.topic, one.name.partition)
 
 
 def _parent(one: FoundLog) -> str:

@@ -17,6 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import give_way, in_turns, kept, parts_in_turns
 from ottla.broker.startup.opening import (
     OpenedDirectories,
@@ -36,7 +37,6 @@ from ottla.broker.topics.topics import (
     topic_config,
 )
 from ottla.config.topic import TopicConfig
-from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class TopicStore:
     def _not_at_hand(self, topic: Topic) -> dict[int, str]:
         """Why partitions are neither on a disk that can be read nor made anew."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
-        refused = {one: self._refused.get((topic.name, one)) for one in missing}
+        refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
         away = "a log directory is offline" if self._has_offline_directory else None
         return {index: why for index, one in refused.items() if (why := one or away)}
 
@@ -445,12 +445,12 @@ class TopicStore:
     def _check_nothing_in_the_way(self, name: str, indexes: range) -> None:
         """Raises `ApiError` where a directory that is another's has the name of a new one."""
         for index in indexes:
-            reason = self._refused.get((name, index))
+            reason = self._refused.get(TopicPartition(name, index))
             if reason is not None:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _forget(self, name: str, indexes: Iterable[int]) -> None:
-        keys = [(name, index) for index in indexes]
+        keys = [TopicPartition(name, index) for index in indexes]
         for directory in self._directories:
             if keys and not directory.is_offline:
                 directory.forget(keys)
@@ -462,7 +462,7 @@ class TopicStore:
                 for index in indexes:
                     directory = topic.partitions.pop(index).directory
                     if not directory.is_offline:
-                        self._delete_some(directory, [(topic.name, index)])
+                        self._delete_some(directory, [TopicPartition(topic.name, index)])
             self._write()
 
     def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.groups.coordinator import REFUSALS, GroupCoordinator
 from ottla.broker.internal_topic import Appender, EncodedRecord, InternalTopic, StoredRecord
@@ -38,7 +39,7 @@ from ottla.coordinator.transaction.requests import (
     ProducerClaim,
     TransactionDescription,
 )
-from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION, TopicPartition
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +162,7 @@ class TransactionCoordinator:
         return self.add_partitions(claim, [self.offsets_partition(group_id)], at)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        return CONSUMER_OFFSETS, self._groups.partition_of(group_id)
+        return TopicPartition(CONSUMER_OFFSETS, self._groups.partition_of(group_id))
 
     def verify(
         self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Timestamps

@@ -9,14 +9,10 @@ from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
-from ottla.coordinator.offsets.committed_offsets import (
-    CommittedOffsets,
-    Expiry,
-    NewOffset,
-    TopicPartition,
-)
+from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, Expiry, NewOffset
 from ottla.coordinator.offsets.group import Group
 from ottla.coordinator.offsets.records import OffsetCommitKey
 from ottla.coordinator.requests import MemberClaim

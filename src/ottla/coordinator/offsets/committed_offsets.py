@@ -8,11 +8,10 @@ has come; a commit that was written later than they were wins over them. Kafka's
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.config.setting import INT64_MAX
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
-
-TopicPartition = tuple[str, int]
 
 NO_LEADER_EPOCH = -1
 NO_OFFSET = -1
@@ -100,7 +99,7 @@ class CommittedOffsets:
         producer_id: int | None = None,
     ) -> None:
         """Takes in a record; one of a transaction, by its producer's id, waits for the end."""
-        where = (key.topic, key.partition)
+        where = TopicPartition(key.topic, key.partition)
         if value is None:
             self._forget(key.group, where)
             return

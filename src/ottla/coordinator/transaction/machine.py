@@ -18,6 +18,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps, silent_since_ms
 from ottla.config.transaction import TransactionConfig
@@ -35,12 +36,7 @@ from ottla.coordinator.transaction.requests import (
     TransactionDescription,
 )
 from ottla.coordinator.transaction.state import TransactionState
-from ottla.coordinator.transaction.transaction import (
-    NO_PRODUCER_ID,
-    Change,
-    TopicPartition,
-    Transaction,
-)
+from ottla.coordinator.transaction.transaction import NO_PRODUCER_ID, Change, Transaction
 
 RETRY_MS: Final = 1000
 """When an abort is tried again for which the log took no record."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.coordinator.transaction.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     ProducerIdAndEpoch,
-    TopicPartition,
 )
 
 

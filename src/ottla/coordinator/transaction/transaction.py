@@ -9,10 +9,10 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.coordinator.transaction.records import TransactionLogValue, TransactionTopic
 from ottla.coordinator.transaction.state import TransactionState, may_follow
 
-TopicPartition = tuple[str, int]
 ProducerIdAndEpoch = tuple[int, int]
 
 NO_PRODUCER_ID: Final = -1
@@ -107,7 +107,7 @@ class Transaction:
         self.state = TransactionState(value.transaction_status)
         self.timeout_ms = value.transaction_timeout_ms
         self.partitions = frozenset(
-            (one.topic, index)
+            TopicPartition(one.topic, index)
             for one in value.transaction_partitions or ()
             for index in one.partition_ids
         )

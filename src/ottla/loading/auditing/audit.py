@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.auditing.manifest import check_distinct, check_files, check_tiling, check_topic
 from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
 from ottla.loading.auditing.values import wrong_values
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
-from ottla.tables.manifest import Action, BatchRollUp, DataFile, FileRole, OffsetRange
+from ottla.tables.manifest import Action, BatchRollUp, DataFile, FileRole
 from ottla.tables.table_directory import TableDirectory
 
 _Value = TypeVar("_Value")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ottla.tables.manifest import OffsetRange
+from ottla.base.partitions import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

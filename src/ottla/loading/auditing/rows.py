@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.record.columns import COLUMNS
 from ottla.sources.log_source import LogSource
-from ottla.tables.manifest import DataFile, OffsetRange
+from ottla.tables.manifest import DataFile
 from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
 

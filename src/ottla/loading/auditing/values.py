@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_source import LogSource
-from ottla.tables.manifest import DataFile, FileRole, OffsetRange
+from ottla.tables.manifest import DataFile, FileRole
 from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
 from ottla.tables.table_directory import TableDirectory

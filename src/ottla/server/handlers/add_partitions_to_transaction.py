@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.coordinator.transaction.requests import ProducerClaim
-from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION, TopicPartition
+from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsPartitionResult,
     AddPartitionsResult,
@@ -94,7 +95,9 @@ def _add(
 
 def _partitions(topics: Sequence[AddPartitionsTopic]) -> list[TopicPartition]:
     return [
-        (topic.name, index) for topic in in_turns(topics) for index in in_turns(topic.partitions)
+        TopicPartition(topic.name, index)
+        for topic in in_turns(topics)
+        for index in in_turns(topic.partitions)
     ]
 
 
@@ -115,7 +118,9 @@ def _results(
             results_by_partition=[
                 AddPartitionsPartitionResult(
                     partition_index=index,
-                    partition_error_code=_known(errors[topic.name, index], context.api_version),
+                    partition_error_code=_known(
+                        errors[TopicPartition(topic.name, index)], context.api_version
+                    ),
                 )
                 for index in in_turns(topic.partitions)
             ],

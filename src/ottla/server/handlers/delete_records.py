@@ -5,6 +5,7 @@ Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
 """
 
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -13,12 +14,11 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ottla.server.request_context import RequestContext
-from ottla.storage.directory.found_logs import TopicPartition
 
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     wanted = {
-        (topic.name, one.partition_index): one.offset
+        TopicPartition(topic.name, one.partition_index): one.offset
         for topic in in_turns(request.topics)
         for one in in_turns(topic.partitions)
     }
@@ -30,7 +30,10 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _result(one.partition_index, results[topic.name, one.partition_index])
+                    _result(
+                        one.partition_index,
+                        results[TopicPartition(topic.name, one.partition_index)],
+                    )
                     for one in in_turns(topic.partitions)
                 ],
             )

@@ -9,6 +9,7 @@ from collections.abc import Container
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -18,7 +19,6 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.server.request_context import RequestContext
-from ottla.storage.directory.found_logs import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 
 
@@ -27,7 +27,9 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
     wanted: Container[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {
-            (topic.topic, index) for topic in in_turns(request.topics) for index in topic.partitions
+            TopicPartition(topic.topic, index)
+            for topic in in_turns(request.topics)
+            for index in topic.partitions
         }
     return DescribeLogDirsResponse(
         results=[_describe(directory, wanted, context) for directory in context.broker.directories]

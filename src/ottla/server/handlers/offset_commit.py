@@ -6,9 +6,10 @@ Kafka's counterpart: `KafkaApis.handleOffsetCommitRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
 from ottla.coordinator.offsets.commits import CommitRequest
-from ottla.coordinator.offsets.committed_offsets import NewOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,7 +38,9 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
     for name, topic in zip(names, request.topics, strict=True):
         if name is not None:
             partitions = in_turns(topic.partitions)
-            offsets.update(((name, one.partition_index), _offset(one)) for one in partitions)
+            offsets.update(
+                (TopicPartition(name, one.partition_index), _offset(one)) for one in partitions
+            )
     errors: dict[TopicPartition, ErrorCode] = {}
     for part in parts_in_turns(offsets.items()):
         errors |= _commit(request, dict(part), context)
@@ -103,7 +106,9 @@ def _topic(
         partitions=[
             OffsetCommitResponsePartition(
                 partition_index=one.partition_index,
-                error_code=unknown if name is None else errors[name, one.partition_index],
+                error_code=unknown
+                if name is None
+                else errors[TopicPartition(name, one.partition_index)],
             )
             for one in in_turns(topic.partitions)
         ],

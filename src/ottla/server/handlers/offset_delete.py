@@ -4,8 +4,8 @@ Kafka's counterpart: `KafkaApis.handleOffsetDeleteRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
-from ottla.coordinator.offsets.committed_offsets import TopicPartition
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -17,7 +17,7 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     wanted = [
-        (topic.name, one.partition_index)
+        TopicPartition(topic.name, one.partition_index)
         for topic in in_turns(request.topics)
         for one in in_turns(topic.partitions)
         if context.broker.topics.find(topic.name) is not None
@@ -36,7 +36,9 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
                 partitions=[
                     OffsetDeleteResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=errors.get((topic.name, one.partition_index), unknown),
+                        error_code=errors.get(
+                            TopicPartition(topic.name, one.partition_index), unknown
+                        ),
                     )
                     for one in in_turns(topic.partitions)
                 ],

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
-from ottla.coordinator.offsets.committed_offsets import (
-    NO_LEADER_EPOCH,
-    NO_OFFSET,
-    FetchedOffset,
-    TopicPartition,
-)
+from ottla.coordinator.offsets.committed_offsets import NO_LEADER_EPOCH, NO_OFFSET, FetchedOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -142,7 +138,7 @@ def _fetch(
         context.may_take_long()
     else:
         places = [
-            (one.name, index)
+            TopicPartition(one.name, index)
             for one in in_turns(wanted)
             if one.name
             for index in in_turns(one.indexes)
@@ -176,7 +172,7 @@ def _find(
         if wanted.name is None:
             found.append(_Found(index=index, error=ErrorCode.UNKNOWN_TOPIC_ID))
             continue
-        one = fetched.get((wanted.name, index), NOTHING)
+        one = fetched.get(TopicPartition(wanted.name, index), NOTHING)
         committed = one.committed
         if one.is_unstable and require_stable:
             found.append(_Found(index=index, error=ErrorCode.UNSTABLE_OFFSET_COMMIT))

@@ -14,6 +14,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
 from ottla.broker.topics.topics import INTERNAL_TOPICS
@@ -167,7 +168,7 @@ def _append(
     if records is None or not len(records):
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
     if context.api_version >= FIRST_BATCH_VERSION and _check_batch(records, context.api_version):
-        _admit((name, data.index), request.transactional_id, records, context)
+        _admit(TopicPartition(name, data.index), request.transactional_id, records, context)
     info = context.broker.append(
         name, data.index, prepared or records, now_ms=context.at.now_ms, acks=acks
     )
@@ -203,7 +204,7 @@ def _check_batch(records: Buffer, api_version: int) -> bool:
 
 
 def _admit(
-    where: tuple[str, int], transactional_id: str | None, records: Buffer, context: RequestContext
+    where: TopicPartition, transactional_id: str | None, records: Buffer, context: RequestContext
 ) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
     if transactional_id is None:

@@ -6,9 +6,10 @@ Kafka's counterpart: `KafkaApis.handleTxnOffsetCommitRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
 from ottla.coordinator.offsets.commits import CommitRequest
-from ottla.coordinator.offsets.committed_offsets import NewOffset, TopicPartition
+from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.transaction_offset_commit import (
@@ -39,7 +40,7 @@ def handle(
     for topic in in_turns(request.topics):
         is_known = context.broker.topics.find(topic.name) is not None
         for one in in_turns(topic.partitions):
-            where = (topic.name, one.partition_index)
+            where = TopicPartition(topic.name, one.partition_index)
             if is_known:
                 offsets[where] = _offset(one)
             else:
@@ -54,7 +55,7 @@ def handle(
                 partitions=[
                     TransactionOffsetCommitResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=errors[topic.name, one.partition_index],
+                        error_code=errors[TopicPartition(topic.name, one.partition_index)],
                     )
                     for one in in_turns(topic.partitions)
                 ],

@@ -13,7 +13,8 @@ from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import TopicPartition
+from ottla.loading.plan import LogPartition
 
 logger = logging.getLogger(__name__)
 

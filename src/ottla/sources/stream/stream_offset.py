@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
-from ottla.loading.plan import TopicPartition
+from ottla.base.partitions import TopicPartition
 from ottla.sources.stream.continuity import Position
 
 VERSION = 1

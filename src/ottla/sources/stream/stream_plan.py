@@ -8,7 +8,8 @@ they were.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ottla.loading.plan import LogPartition, TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.plan import LogPartition
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import (
@@ -20,7 +21,6 @@ from ottla.sources.stream.continuity import (
     is_recreated,
 )
 from ottla.sources.stream.stream_offset import Positions, StreamOffset
-from ottla.tables.manifest import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.client.reading import EARLIEST, LATEST, ListedOffset
-from ottla.loading.plan import TopicPartition
 from ottla.record.columns import schema as decoded_schema
 from ottla.sources.client_options import CLIENT_PREFIX
 from ottla.sources.log_source import OffsetsGoneError, Split

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind
 from ottla.client.connection import Connection, UnreachableError
 from ottla.client.fetching import aborted_in, committed_runs, fetches
@@ -31,7 +32,6 @@ from ottla.client.reading import (
     list_offsets,
 )
 from ottla.client.refusals import RefusedError, refusals
-from ottla.loading.plan import TopicPartition
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.columns import iter_columns
 from ottla.sources.log_source import OffsetsGoneError, Split
@@ -81,18 +81,17 @@ class PlaintextClient:
     def offsets(
         self, wanted: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, ListedOffset]:
-        asked = {(place.topic, place.partition): wanted[place] for place in wanted}
         level = _LEVELS[isolation]
 
-        def ask() -> dict[tuple[str, int], ListedOffset]:
+        def ask() -> dict[TopicPartition, ListedOffset]:
             found = {}
-            for broker, places in self._cluster.by_leader(asked):
-                here = {place: asked[place] for place in places}
+            for broker, places in self._cluster.by_leader(wanted):
+                here = {place: wanted[place] for place in places}
                 found.update(list_offsets(broker, here, isolation_level=level))
             return found
 
         with self._told(self.address):
-            return {TopicPartition(*place): one for place, one in self._cluster.again(ask).items()}
+            return self._cluster.again(ask)
 
     def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         def ask(broker: Connection) -> int | None:

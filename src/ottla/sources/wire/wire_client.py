@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.client.reading import ListedOffset
-from ottla.loading.plan import TopicPartition
 from ottla.record.batch import Batch
 from ottla.sources.log_source import Split
 from ottla.sources.options import Isolation, ReadOptions

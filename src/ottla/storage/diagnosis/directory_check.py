@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.partition_check import (
@@ -33,8 +34,6 @@ from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_
 from ottla.storage.files.seams import gapless_from
 from ottla.storage.files.witness import read_witness
 from ottla.storage.recovery.lost_offsets import lost_front
-
-TopicPartition = tuple[str, int]
 
 CHECKPOINTS = {
     filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",
@@ -146,7 +145,7 @@ class _DirectoryCheck:
             if parsed is None or parsed.state is not DirectoryState.LIVE:
                 self._add(_judge_directory(name, path, parsed.state if parsed else None))
                 continue
-            key = parsed.topic, parsed.partition
+            key = TopicPartition(parsed.topic, parsed.partition)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             logs[key] = self._check_partition(parsed.topic, path, cleaned_until)
         self._add(self._check_topic_ids())
@@ -236,7 +235,7 @@ class _DirectoryCheck:
         path, what = join(self._path, name), CHECKPOINTS[name]
         absent = 0
         for (topic, partition), offset in entries.items():
-            log = logs.get((topic, partition))
+            log = logs.get(TopicPartition(topic, partition))
             absent += log is None
             if log is None or 0 <= offset <= log.end_offset:
                 continue

@@ -10,6 +10,7 @@ A crash leaves no directory, or an empty one that the next start undoes, or the 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, make_durable_directory
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.repair import locked
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
@@ -33,7 +34,7 @@ def give_up(file_system: FileSystem, directory: str, name: str, topic_id: Uuid |
     if parsed is None or parsed.state is not DirectoryState.LIVE:
         raise UserError(f"{name} is no partition; name one as in orders-0")
     path = join(directory, name)
-    key = (parsed.topic, parsed.partition)
+    key = TopicPartition(parsed.topic, parsed.partition)
     with locked(file_system, directory):
         if file_system.status(path) is not None:
             raise UserError(f"{path} is there, so there is nothing to give up; move it away first")

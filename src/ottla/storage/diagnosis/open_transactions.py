@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ottla.base.partitions import TopicPartition
+
 ONGOING = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
@@ -53,7 +55,7 @@ class CoordinatedTransaction:
     state: str
     timeout_ms: int
     start_ms: int
-    partitions: frozenset[tuple[str, int]]
+    partitions: frozenset[TopicPartition]
 
     @property
     def due_ms(self) -> int | None:

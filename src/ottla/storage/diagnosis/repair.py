@@ -22,6 +22,7 @@ from ottla.base.files import (
     remove_if_present,
     replace_file,
 )
+from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.record.layout import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
 from ottla.storage.diagnosis import rebuild
@@ -198,7 +199,9 @@ class _Repair:
         except CorruptionError:
             # It is set aside in the same pass; what it says of other logs must not be made up.
             return
-        checkpoint.write({**entries, (parsed.topic, parsed.partition): self._ends[partition]})
+        checkpoint.write(
+            {**entries, TopicPartition(parsed.topic, parsed.partition): self._ends[partition]}
+        )
 
     def _cut_out(self, log_path: str, cuts: list[Action]) -> None:
         """Empties the indexes first: they must not outlive the positions they hold.
@@ -345,7 +348,7 @@ class _Repair:
         assert action.entry is not None
         topic, partition, offset = action.entry
         checkpoint = OffsetCheckpoint(self._files, action.path)
-        checkpoint.write({**checkpoint.read(), (topic, partition): offset})
+        checkpoint.write({**checkpoint.read(), TopicPartition(topic, partition): offset})
 
 
 def _region(action: Action) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from enum import Enum, auto
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
+from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     PARTITION_METADATA,
@@ -27,8 +28,6 @@ from ottla.storage.files.partition_metadata import (
 from ottla.storage.files.witness import Witness, read_witness
 
 logger = logging.getLogger(__name__)
-
-TopicPartition = tuple[str, int]
 
 
 class StartupAction(Enum):
@@ -62,7 +61,7 @@ class FoundLog:
 
     @property
     def key(self) -> TopicPartition:
-        return self.name.topic, self.name.partition
+        return TopicPartition(self.name.topic, self.name.partition)
 
     @property
     def home(self) -> TopicPartition:

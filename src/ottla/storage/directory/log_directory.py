@@ -13,6 +13,7 @@ from functools import partial
 from ottla.base.errors import StorageError
 from ottla.base.files import DiskSpace, FileSystem, base_name, join, make_durable_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
 from ottla.storage.directory.directory_claim import Claim, Identity, claim_directory
 from ottla.storage.directory.found_logs import (
@@ -20,7 +21,6 @@ from ottla.storage.directory.found_logs import (
     LOADED,
     FoundLog,
     StartupAction,
-    TopicPartition,
     find_logs,
 )
 from ottla.storage.directory.open_options import OpenOptions
@@ -270,8 +270,8 @@ class LogDirectory:
         with self.health.guarding():
             write_topic_id(self._file_system, path, topic_id)
         self.topic_ids[topic] = topic_id
-        self.unnamed.pop((topic, partition), None)
-        self.logs[topic, partition].health = self.health
+        self.unnamed.pop(TopicPartition(topic, partition), None)
+        self.logs[TopicPartition(topic, partition)].health = self.health
 
     def _new_request(self, path: str) -> LoadRequest:
         """Of a log of which nothing is known but where it is."""
@@ -341,9 +341,9 @@ class LogDirectory:
         path = self.log_path(topic, partition)
         if not is_synced:
             self._file_system.make_directory(path)
-        log = self._create(path, (topic, partition), topic_id, 0)
+        log = self._create(path, TopicPartition(topic, partition), topic_id, 0)
         self.topic_ids[topic] = topic_id
-        self._take(log, (topic, partition))
+        self._take(log, TopicPartition(topic, partition))
         return log
 
     @touches_disk
@@ -363,8 +363,8 @@ class LogDirectory:
         assert (topic, partition) not in self.logs.keys() | self.futures.keys()
         name = future_directory_name(topic, partition, self._options.new_id())
         path = join(self.path, name)
-        log = self._create(path, (topic, partition), topic_id, start_offset)
-        self.futures[topic, partition] = log
+        log = self._create(path, TopicPartition(topic, partition), topic_id, start_offset)
+        self.futures[TopicPartition(topic, partition)] = log
         return log
 
     def _create(
@@ -394,17 +394,19 @@ class LogDirectory:
         caller's. `unique_id` is that of the copy which takes the log's place, if one does: from
         here on a start finds by it that the move was decided.
         """
-        log = self.logs[topic, partition]
-        path = self._put_away(log, (topic, partition), unique_id or self._options.new_id())
+        log = self.logs[TopicPartition(topic, partition)]
+        path = self._put_away(
+            log, TopicPartition(topic, partition), unique_id or self._options.new_id()
+        )
         log_renamed(log, path)
         return path
 
     @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
         """As `delete_log`, for a copy that nobody wants any more, and nobody reads."""
-        log = self.futures.pop((topic, partition))
+        log = self.futures.pop(TopicPartition(topic, partition))
         log.abandon()
-        return self._put_away(log, (topic, partition), self._options.new_id())
+        return self._put_away(log, TopicPartition(topic, partition), self._options.new_id())
 
     @changes_files
     def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
@@ -439,7 +441,7 @@ class LogDirectory:
     @changes_files
     def adopt_future(self, topic: str, partition: int, topic_id: Uuid) -> PartitionLog:
         """Makes a copy the partition's log."""
-        key = (topic, partition)
+        key = TopicPartition(topic, partition)
         log = self.futures[key]
         log_renamed(log, self._rename(log.directory, partition_directory_name(topic, partition)))
         self._take(self.futures.pop(key), key)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import is_legal_topic_name
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class OffsetCheckpoint:
         self._file_system = file_system
         self.path = path
 
-    def read(self) -> dict[tuple[str, int], int]:
+    def read(self) -> dict[TopicPartition, int]:
         """Offsets by (topic, partition); nothing when the file is missing or empty.
 
         Kafka makes these files empty and fills them later. Raises `CorruptionError`.
@@ -40,7 +41,7 @@ class OffsetCheckpoint:
             return {}
         return parse_offsets(self.path, content)
 
-    def read_if_whole(self) -> dict[tuple[str, int], int]:
+    def read_if_whole(self) -> dict[TopicPartition, int]:
         """As `read`; a damaged file is named, and costs a longer recovery, never data."""
         try:
             return self.read()
@@ -48,17 +49,17 @@ class OffsetCheckpoint:
             logger.warning("%s; it is taken as empty", error)
             return {}
 
-    def write(self, offsets: Mapping[tuple[str, int], int]) -> None:
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replaces the file; the lines have the mapping's order."""
         replace_file(self._file_system, self.path, offsets_text(offsets))
 
 
-def offsets_text(offsets: Mapping[tuple[str, int], int]) -> bytes:
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
     """A file's content; the lines have the mapping's order."""
     return checkpoint_text(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
 
 
-def parse_offsets(path: str, content: bytes) -> dict[tuple[str, int], int]:
+def parse_offsets(path: str, content: bytes) -> dict[TopicPartition, int]:
     """The inverse of `offsets_text`; raises `CorruptionError`."""
     lines = CheckpointLines(path, content)
     return dict(parse_checkpoint_entry(lines, words) for words in lines)
@@ -66,10 +67,11 @@ def parse_offsets(path: str, content: bytes) -> dict[tuple[str, int], int]:
 
 def parse_checkpoint_entry(
     lines: "CheckpointLines", words: list[str]
-) -> tuple[tuple[str, int], int]:
+) -> tuple[TopicPartition, int]:
     if len(words) != 3 or not is_legal_topic_name(words[0]):
         raise lines.error("is not a topic, a partition and an offset")
-    return (words[0], lines.number(words[1], bits=32)), lines.number(words[2], bits=64)
+    place = TopicPartition(words[0], lines.number(words[1], bits=32))
+    return place, lines.number(words[2], bits=64)
 
 
 class CheckpointLines:

@@ -12,13 +12,12 @@ import logging
 from collections.abc import Mapping
 
 from ottla.base.files import FileSystem, join, replace_file
+from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text, parse_offsets
 from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.files.filenames import CHECKPOINT_LOG_START, WITNESSED_LOG_STARTS
 
 logger = logging.getLogger(__name__)
-
-TopicPartition = tuple[str, int]
 
 
 class LogStarts:

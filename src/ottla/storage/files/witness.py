@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.files.filenames import WITNESS
 
@@ -26,8 +27,6 @@ ABORTS_ARE_INDEXED = "aborts indexed"
 
 LINE_COUNTS = {str(VERSION_WITHOUT_PARTITION): 4, str(VERSION_WITHOUT_ABORTS): 5, str(VERSION): 6}
 """By version, with the empty one at the end."""
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,4 +139,4 @@ def parse_witness(path: str, content: bytes) -> Witness:
 
 def _parse_partition(line: str) -> TopicPartition:
     topic, _, index = line.rpartition(" ")
-    return topic, int(index)
+    return TopicPartition(topic, int(index))

@@ -6,13 +6,14 @@ there: Kafka removes that when it loads the log. Format page: docs/format/ottla-
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
+from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checkpoints import parse_offsets
 from ottla.storage.files.checksummed import read_checksummed
 from ottla.storage.files.filenames import WITNESS, WITNESSED_LOG_STARTS, partition_directory_name
 from ottla.storage.files.witness import Witness, read_witness
 
 
-def check_home(file_system: FileSystem, directory: str, key: tuple[str, int]) -> None:
+def check_home(file_system: FileSystem, directory: str, key: TopicPartition) -> None:
     """Raises `CorruptionError` for a directory that has the name of another partition."""
     witness = _witness(file_system, directory)
     if witness is None or witness.partition in (None, key):
@@ -22,7 +23,7 @@ def check_home(file_system: FileSystem, directory: str, key: tuple[str, int]) ->
     raise CorruptionError(join(directory, WITNESS), 0, reason)
 
 
-def copied_start(file_system: FileSystem, directory: str, key: tuple[str, int]) -> int | None:
+def copied_start(file_system: FileSystem, directory: str, key: TopicPartition) -> int | None:
     """The start by the copy of a log directory's checkpoint; `None` if it does not count."""
     if _witness(file_system, join(directory, partition_directory_name(*key))) is None:
         return None

@@ -18,6 +18,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import Record, read_records
 from ottla.storage import scan
@@ -114,7 +115,7 @@ class ReadOnlyLogDirectory:
         self.file_system = file_system
         self._on_damage = on_damage
         self._reported: set[Damage] = set()
-        self._checkpoints: dict[str, tuple[FileStatus | None, dict[tuple[str, int], int]]] = {}
+        self._checkpoints: dict[str, tuple[FileStatus | None, dict[TopicPartition, int]]] = {}
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -154,7 +155,7 @@ class ReadOnlyLogDirectory:
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
-        check_home(self.file_system, directory, (topic, partition))
+        check_home(self.file_system, directory, TopicPartition(topic, partition))
         # Before the listing: a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
@@ -174,16 +175,15 @@ class ReadOnlyLogDirectory:
 
     def log_start(self, topic: str, partition: int) -> int:
         """The start that was recorded, from the copy with a checksum where that counts."""
-        copied = copied_start(self.file_system, self.path, (topic, partition))
+        copied = copied_start(self.file_system, self.path, TopicPartition(topic, partition))
         if copied is not None:
             return copied
-        return self.checkpointed(CHECKPOINT_LOG_START).get((topic, partition), 0)
+        return self.checkpointed(CHECKPOINT_LOG_START).get(TopicPartition(topic, partition), 0)
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""
-        key = topic, partition
-        was_stopped_cleanly = self.was_stopped_cleanly
-        recovery_point = 0
+        key = TopicPartition(topic, partition)
+        was_stopped_cleanly, recovery_point = self.was_stopped_cleanly, 0
         # Neither is ahead of the log; this one may be missing.
         high_watermark = self._high_watermarks_if_whole().get(key)
         try:
@@ -198,7 +198,7 @@ class ReadOnlyLogDirectory:
             high_watermark=high_watermark,
         )
 
-    def _high_watermarks_if_whole(self) -> dict[tuple[str, int], int]:
+    def _high_watermarks_if_whole(self) -> dict[TopicPartition, int]:
         try:
             return self.checkpointed(CHECKPOINT_HIGH_WATERMARK)
         except CorruptionError:
@@ -214,7 +214,7 @@ class ReadOnlyLogDirectory:
             self._reported.add(damage)
             self._on_damage(damage)
 
-    def checkpointed(self, name: str) -> dict[tuple[str, int], int]:
+    def checkpointed(self, name: str) -> dict[TopicPartition, int]:
         """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
         path = join(self.path, name)
         status = self.file_system.status(path)
@@ -671,7 +671,7 @@ class ReadOnlyLog:
         return self._checkpointed(CHECKPOINT_CLEANER)
 
     def _checkpointed(self, name: str) -> int:
-        return self.directory.checkpointed(name).get((self.topic, self.partition), 0)
+        return self.directory.checkpointed(name).get(TopicPartition(self.topic, self.partition), 0)
 
     def _out_of_range(self, offset: int) -> ApiError:
         return ApiError(

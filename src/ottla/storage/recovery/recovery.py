@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, remove_if_present
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import Batch
@@ -588,7 +589,7 @@ class _Loader:
         return max(self._request.log_start_offset, self._segments.first.base_offset)
 
 
-def _partition_of(directory: str) -> tuple[str, int] | None:
+def _partition_of(directory: str) -> TopicPartition | None:
     """Which partition's log a directory is, by its name; a copy that moves is the log's too."""
     name = parse_directory_name(base_name(directory))
-    return None if name is None else (name.topic, name.partition)
+    return None if name is None else TopicPartition(name.topic, name.partition)

@@ -1,0 +1,31 @@
+"""A partition of a topic, and a range of its offsets: what every room names a log by."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """Which partition; as text it is named as its directory is."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Offsets from `from_offset` up to, and without, `until_offset`."""
+
+    from_offset: int
+    until_offset: int
+
+    @property
+    def count(self) -> int:
+        """Offsets; records are at most as many."""
+        return self.until_offset - self.from_offset
+
+    @property
+    def is_empty(self) -> bool:
+        return self.until_offset <= self.from_offset
