@@ -8,9 +8,8 @@ import pytest
 
 import ottla
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.plan import LogPartition
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogSource, open_log, source_options
+from ottla.sources.log_source import LogPartition, LogSource, open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.sources.splits import TaskWishes
 from tests.golden.directories import CASES, copy_of

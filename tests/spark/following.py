@@ -7,7 +7,7 @@ from typing import Any
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
 from ottla.loading.load import LoadOptions, LoadPlace, Progress, Sessions, TableLoad, ignore
-from ottla.loading.quarantine import OnError
+from ottla.loading.task import OnError
 from ottla.sources.log_source import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.spark.session import SessionSettings

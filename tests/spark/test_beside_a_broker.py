@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.base.errors import TaskError
 from ottla.loading.load import LoadOptions, LoadReport, load
 from ottla.sources.log_source import OffsetsGoneError
 from ottla.spark.session import LocalSession
-from ottla.spark.task_errors import TaskError
 from tests.spark.auditing import audited
 from tests.spark.topics import table_rows
 from tests.support.busy_broker import BusyBroker, value_of

@@ -12,7 +12,7 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.load import LoadOptions, LoadReport, load
-from ottla.loading.quarantine import OnError
+from ottla.loading.task import OnError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.log_source import open_log, source_options
 from ottla.sources.options import parse_options

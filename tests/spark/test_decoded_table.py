@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import ottla.table
 from ottla.loading.compaction import compact
 from ottla.loading.load import LoadOptions, LoadPlace
-from ottla.loading.quarantine import OnError
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import RerunRange
+from ottla.loading.task import OnError
 from ottla.spark.session import LocalSession
 from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
 from ottla.tables.manifest import FileRole

@@ -13,7 +13,7 @@ from ottla.base.errors import UserError
 from ottla.loading.bounds import parse_place
 from ottla.loading.follow import FollowRule, follow
 from ottla.loading.load import LoadOptions, Progress, Step
-from ottla.loading.quarantine import OnError
+from ottla.loading.task import OnError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
 from ottla.tables.layout import LayoutWishes

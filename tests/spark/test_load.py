@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.base.errors import UserError
+from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.loading.load import LoadOptions, LoadReport, Progress, Step, load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
-from ottla.spark.task_errors import TaskError
 from tests.golden.directories import GOLDEN
 from tests.spark.topics import append, log_rows, table_rows
 from tests.support.overtaken import delete_oldest_segment

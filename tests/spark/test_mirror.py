@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.mirror import staging
 from ottla.mirror.directory_source import DirectorySource
@@ -20,7 +20,6 @@ from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.spark.mirror import BulkReport, mirror_with_spark, plan
 from ottla.spark.session import LocalSession
-from ottla.spark.task_errors import TaskError
 from ottla.storage.diagnosis.directory_check import check
 from tests.support.mirroring import SOURCE, SourceLog, damage
 from tests.support.serving import open_broker, serving

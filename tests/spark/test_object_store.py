@@ -19,9 +19,9 @@ from ottla.loading.load import (
     TableLoad,
     load,
 )
-from ottla.loading.quarantine import OnError
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import RerunRange
+from ottla.loading.task import OnError
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
 from ottla.tables.table_directory import CommitTakenError, TableDirectory

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base.errors import UserError
+from ottla.base.errors import TaskError, UserError
 from ottla.cli.main import main
 from ottla.loading.compaction import CompactOptions, CompactReport, compact
 from ottla.loading.load import LoadPlace, Progress, Step, load
@@ -14,7 +14,6 @@ from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
-from ottla.spark.task_errors import TaskError
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import HOUR_MS, vacuum
 from ottla.testing import FakeClock

@@ -14,10 +14,15 @@ from ottla.client.connection import Connection
 from ottla.client.groups import committed_by
 from ottla.loading.auditing.audit import audit
 from ottla.loading.load import load
-from ottla.loading.plan import LogPartition
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogSource, OffsetsGoneError, open_log, source_options
+from ottla.sources.log_source import (
+    LogPartition,
+    LogSource,
+    OffsetsGoneError,
+    open_log,
+    source_options,
+)
 from ottla.sources.options import parse_options
 from ottla.sources.splits import TaskWishes
 from ottla.sources.stream.continuity import Position

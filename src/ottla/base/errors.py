@@ -65,3 +65,14 @@ class ShortageError(StorageError):
 
     Nothing has been changed on the disk, and the same request may succeed later.
     """
+
+
+class TaskError(OttlaError):
+    """A task stopped at an error of ours, or was killed.
+
+    The text is the error's, and `kind` the name of its class; empty for a task that was killed.
+    """
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind

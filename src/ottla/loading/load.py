@@ -16,12 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import TaskError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.bounds import bounded
 from ottla.loading.parquet_job import ParquetJob
-from ottla.loading.plan import LogPartition, PlannedRange, plan_load
-from ottla.loading.quarantine import OnError
+from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.sampling import (
     parquet_row_size,
     row_size_of,
@@ -30,10 +29,11 @@ from ottla.loading.sampling import (
 )
 from ottla.loading.sizing import TARGET_SIZE, offset_count, rows_per_task
 from ottla.loading.split_writer import task_splits
-from ottla.loading.task import LoadTask
+from ottla.loading.task import LoadTask, OnError
 from ottla.loading.verification import LogChangedError, verify_files
 from ottla.sources.bounds import Bound, NoMatch
 from ottla.sources.log_source import (
+    LogPartition,
     LogSource,
     OffsetsGoneError,
     Split,
@@ -43,7 +43,6 @@ from ottla.sources.log_source import (
 from ottla.sources.options import parse_options
 from ottla.sources.ranges import resolve_bound
 from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.task_errors import TaskError
 from ottla.tables.completeness import begins_a_new_hour, last_asked_ms
 from ottla.tables.layout import (
     RAW,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import TaskError
 from ottla.base.files import join
 from ottla.loading.merging import first_unlike, merge
 from ottla.loading.parquet_job import OnTasks, run_tasks, written_files
-from ottla.spark.task_errors import TaskError
 from ottla.tables.data_files import read_columns
 from ottla.tables.manifest import DataFile
 from ottla.tables.store import TableStore, open_store

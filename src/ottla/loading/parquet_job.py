@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.errors import TaskError
 from ottla.loading.split_writer import write_split
 from ottla.loading.task import LoadTask
 from ottla.sources.log_source import Split
-from ottla.spark.task_errors import TaskError, own_errors
+from ottla.spark.task_errors import own_errors
 from ottla.spark.worker import each_number
 from ottla.tables.manifest import DataFile
 from ottla.tables.parquet_files import read_footer

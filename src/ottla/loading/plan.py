@@ -5,37 +5,13 @@ that was cut, records that retention removed first) is refused, with the partiti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.sources.log_source import LogPartition
 from ottla.tables.manifest import LoadedPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPartition:
-    """What a log offers of one partition now.
-
-    `end_offset` is where the records end that may be read, and never below `start_offset`: an open
-    transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
-    one, `None` where none is known; `first_segment_offset` where its files begin, which only who
-    reads them knows: a log that starts behind that was cut by DeleteRecords, not by retention.
-    """
-
-    topic: str
-    topic_id: Uuid | None
-    partition: int
-    start_offset: int
-    end_offset: int
-    log_end_offset: int | None = None
-    """Where the log ends, open transactions included; `None` when nobody said."""
-    leader_epoch: int | None = None
-    first_segment_offset: int | None = field(default=None, compare=False)
-
-    @property
-    def place(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
-from ottla.loading.plan import LogPartition, PlannedRange
+from ottla.loading.plan import PlannedRange
+from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
 from ottla.tables.manifest import DataFile
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import UserError
 from ottla.base.files import join
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.quarantine import QUARANTINE_DIRECTORY, OnError
-from ottla.loading.task import LoadTask
+from ottla.loading.task import LoadTask, OnError
 from ottla.loading.task_files import TaskFiles
 from ottla.sources.log_source import LogSource, Split, open_log
 from ottla.sources.options import parse_options
 from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import TaskWishes
 from ottla.tables.columns import aside_columns, row_columns
+from ottla.tables.manifest import QUARANTINE_DIRECTORY
 from ottla.tables.store import open_store
 from ottla.tables.values.decoder import ValueDecoder, open_decoder
 

@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
-from ottla.loading.quarantine import OnError
 from ottla.tables.layout import Partitioning
 from ottla.tables.values.decoder import Decoding
+
+
+class OnError(Enum):
+    """What happens to a record whose value cannot be decoded."""
+
+    FAIL = "fail"
+    """The load stops, and the table stays as it was."""
+    QUARANTINE = "quarantine"
+    """The record is kept beside the table, bytes and all."""
+    SKIP = "skip"
+    """Its place and the reason are kept, so that every offset is accounted for; the bytes not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
+from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables.data_files import rows_there_twice
-from ottla.tables.manifest import BatchRollUp, DataFile, FileRole, LoadedPartition
+from ottla.tables.manifest import DataFile, FileRole, LoadedPartition
 from ottla.tables.store import TableStore
 
 

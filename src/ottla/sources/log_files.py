@@ -15,11 +15,10 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
-from ottla.loading.batch_roll_up import count_in, roll_up
-from ottla.loading.plan import LogPartition
 from ottla.record.batch import InvalidBatchError, kept_runs
+from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
 from ottla.record.columns import iter_columns, scan_limits
-from ottla.sources.log_source import ANY_TASKS, OffsetsGoneError, Split
+from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import Stretch, TaskWishes, split_ranges
 from ottla.sources.topic_choice import TopicChoice
@@ -31,7 +30,6 @@ from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
-from ottla.tables.manifest import BatchRollUp
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,18 +7,17 @@ task needs to know stands in its `Split`.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.plan import LogPartition
+from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.client_options import BOOTSTRAP_OPTION
 from ottla.sources.options import ReadOptions
 from ottla.sources.splits import TaskWishes
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.tables.manifest import BatchRollUp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +25,31 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
 
 ANY_TASKS = TaskWishes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPartition:
+    """What a log offers of one partition now.
+
+    `end_offset` is where the records end that may be read, and never below `start_offset`: an open
+    transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
+    one, `None` where none is known; `first_segment_offset` where its files begin, which only who
+    reads them knows: a log that starts behind that was cut by DeleteRecords, not by retention.
+    """
+
+    topic: str
+    topic_id: Uuid | None
+    partition: int
+    start_offset: int
+    end_offset: int
+    log_end_offset: int | None = None
+    """Where the log ends, open transactions included; `None` when nobody said."""
+    leader_epoch: int | None = None
+    first_segment_offset: int | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

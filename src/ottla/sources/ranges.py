@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.plan import LogPartition
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind, NoMatch
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import ReadOptions
 from ottla.sources.stream.continuity import Position, continued, report
 

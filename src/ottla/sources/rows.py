@@ -37,13 +37,6 @@ def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def arrow_schema(spark_schema: Any) -> Any:
-    """Spark's schema (a `StructType`) in Arrow's words, as Spark itself puts it."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(spark_schema, timezone="UTC")
-
-
 class RowMaker:
     """Makes rows of one partition; made once per task."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ottla.sources.rows import arrow_schema
+from ottla.spark.split_reader import arrow_schema
 from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:

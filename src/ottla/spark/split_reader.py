@@ -9,7 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from ottla.base.errors import UserError
 from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
 from ottla.sources.options import COLUMN_TYPES, ReadOptions
-from ottla.sources.rows import RowMaker, arrow_schema, decoded_columns
+from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import TaskWishes
 from ottla.sources.stream.continuity import Loss, LossKind, report
 from ottla.spark.worker import exempt_imports
@@ -53,6 +53,13 @@ def check_schema(schema: "StructType") -> None:
         if field.dataType.simpleString() != offered.replace(" ", ""):
             wanted: Any = field.dataType.simpleString()
             raise UserError(f"column {field.name} is {offered}, and cannot be read as {wanted}")
+
+
+def arrow_schema(spark_schema: Any) -> Any:
+    """Spark's schema (a `StructType`) in Arrow's words, as Spark itself puts it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(spark_schema, timezone="UTC")
 
 
 def read_rows(

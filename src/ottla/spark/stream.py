@@ -27,8 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import LogSource, open_log
+from ottla.sources.log_source import LogPartition, LogSource, open_log
 from ottla.sources.options import ReadOptions
 from ottla.sources.ranges import resolve_bound
 from ottla.sources.stream.continuity import Continuation, Position, report

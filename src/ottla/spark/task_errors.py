@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla.base.errors import OttlaError, UserError
+from ottla.base.errors import TaskError, UserError
 
 _OWN_ERROR = re.compile(r"^ottla(?:\.\w+)+\.(\w+Error): (.+)$", re.MULTILINE)
 _WORKER_DIED = re.compile(
@@ -13,17 +13,6 @@ _WORKER_DIED = re.compile(
     r"(?:\s+at .*\n)*?\s+at org\.apache\.spark\.api\.python"
 )
 """Java says so, or has lost the connection to a process of `org.apache.spark.api.python`."""
-
-
-class TaskError(OttlaError):
-    """A task stopped at an error of ours, or was killed.
-
-    The text is the error's, and `kind` the name of its class; empty for a task that was killed.
-    """
-
-    def __init__(self, text: str, kind: str = "") -> None:
-        super().__init__(text)
-        self.kind = kind
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Set
 
-from ottla.loading.quarantine import QUARANTINE_DIRECTORY
-from ottla.tables.manifest import Action
+from ottla.tables.manifest import QUARANTINE_DIRECTORY, Action
 
 _ACTIONS = "|".join(one.value for one in Action)
 _COMMIT_DIRECTORY = re.compile(rf"({_ACTIONS})-(?P<commit_id>\d{{20}})-[0-9a-f]{{8}}")

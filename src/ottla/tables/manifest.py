@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import OffsetRange
+from ottla.record.batch_roll_up import BatchRollUp
 
 FORMAT_NAME = "ottla load manifest"
 FORMAT_VERSION = 2
@@ -23,6 +24,8 @@ READ_VERSIONS = (1, 2)
 """An entry of version 1 is a load, and lacks what version 2 added."""
 
 MANIFEST_DIRECTORY = "_ottla/manifest"
+QUARANTINE_DIRECTORY = "quarantine"
+"""In the directory of a commit: files with `FileRole.QUARANTINE`."""
 
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _Value = TypeVar("_Value")
@@ -45,16 +48,6 @@ class FileRole(Enum):
     ROWS = "rows"
     QUARANTINE = "quarantine"
     """Records that could not be made into rows: none of the table's, yet accounted for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRollUp:
-    """The batches that overlap with a range, boiled down (`ottla.loading.batch_roll_up`)."""
-
-    batch_count: int
-    crc: int
-    leader_epoch: int
-    """The epoch of the last batch's leader; -1 when it tells none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

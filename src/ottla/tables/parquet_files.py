@@ -5,9 +5,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ottla.loading.quarantine import QUARANTINE_DIRECTORY
-from ottla.spark.task_errors import TaskError
-from ottla.tables.manifest import DataFile, FileRole
+from ottla.base.errors import TaskError
+from ottla.tables.manifest import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.store import TableStore
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
 from ottla.loading.auditing.manifest import check_tiling, check_topic
-from ottla.loading.plan import LogPartition
+from ottla.sources.log_source import LogPartition
 from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry
 
 ID = Uuid(bytes(range(16)))

@@ -5,7 +5,8 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
-from ottla.loading.plan import LogPartition, plan_load
+from ottla.loading.plan import plan_load
+from ottla.sources.log_source import LogPartition
 from ottla.tables.manifest import LoadedPartition
 
 TOPIC_ID = Uuid(bytes(range(16)))

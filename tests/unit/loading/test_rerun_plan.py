@@ -5,8 +5,8 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
 from ottla.cli.load.rerun import parse_bound, rerun_range
-from ottla.loading.plan import LogPartition
 from ottla.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
+from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
 from ottla.tables.manifest import DataFile, LoadedPartition
 

@@ -8,7 +8,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.loading.plan import LogPartition
+from ottla.sources.log_source import LogPartition
 from ottla.sources.stream.continuity import Continuation, LossKind, Position, continued, report
 
 PLACE = TopicPartition("orders", 3)

@@ -9,7 +9,7 @@ import pytest
 import ottla
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.batch_roll_up import roll_up
+from ottla.record.batch_roll_up import roll_up
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.sources.log_files import LogFiles

@@ -7,8 +7,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import COLUMN_TYPES, OPTIONS, Isolation, parse_options
 from ottla.sources.ranges import resolve_ranges
 

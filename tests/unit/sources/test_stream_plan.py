@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import LossKind, Position
 from ottla.sources.stream.stream_offset import StreamOffset, parse_stream_offset

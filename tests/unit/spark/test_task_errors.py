@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.base.errors import UserError
-from ottla.spark.task_errors import TaskError, own_error, own_errors
+from ottla.base.errors import TaskError, UserError
+from ottla.spark.task_errors import own_error, own_errors
 
 TRACE = """An error occurred while calling o99.collect.
 Traceback (most recent call last):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
+from ottla.record.batch_roll_up import BatchRollUp
 from ottla.tables.manifest import (
     Action,
-    BatchRollUp,
     DataFile,
     FileRole,
     LoadedPartition,

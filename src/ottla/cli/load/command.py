@@ -40,8 +40,8 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     """
     from rich.console import Console
 
+    from ottla.base.errors import TaskError
     from ottla.loading.load import LoadPlace, Sessions
-    from ottla.spark.task_errors import TaskError
 
     check_load_options(topics, given)
     console = Console()

@@ -157,7 +157,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     """The options for one topic's load; raises `UserError`."""
     from ottla.loading.bounds import parse_place
     from ottla.loading.load import LoadOptions
-    from ottla.loading.quarantine import OnError
+    from ottla.loading.task import OnError
     from ottla.spark.session import SessionSettings
 
     # A rerun has its own understanding of the two.

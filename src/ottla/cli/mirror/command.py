@@ -217,8 +217,8 @@ def bulk_with_spark(source: str, directory: str, options: Any, console: "Console
     """Has Spark copy most of it; what has come since is copied as ever."""
     from rich.filesize import decimal
 
+    from ottla.base.errors import TaskError
     from ottla.spark.mirror import mirror_with_spark
-    from ottla.spark.task_errors import TaskError
 
     try:
         report = mirror_with_spark(source, directory, options)

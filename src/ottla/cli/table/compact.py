@@ -30,9 +30,9 @@ def compact_command(path: str, target_mb: int) -> None:
     """
     from rich.console import Console
 
+    from ottla.base.errors import TaskError
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.spark.session import SessionSettings
-    from ottla.spark.task_errors import TaskError
 
     console = Console()
     options = CompactOptions(

@@ -17,11 +17,11 @@ from ottla.loading.auditing.manifest import check_distinct, check_files, check_t
 from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
 from ottla.loading.auditing.values import wrong_values
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import LogSource, OffsetsGoneError
+from ottla.record.batch_roll_up import BatchRollUp
+from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
-from ottla.tables.manifest import Action, BatchRollUp, DataFile, FileRole
+from ottla.tables.manifest import Action, DataFile, FileRole
 from ottla.tables.table_directory import TableDirectory
 
 _Value = TypeVar("_Value")

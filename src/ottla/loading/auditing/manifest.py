@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ottla.base.errors import TaskError
 from ottla.base.ids import uuid_text
 from ottla.loading.auditing.report import Difference
-from ottla.loading.plan import LogPartition
-from ottla.spark.task_errors import TaskError
+from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import covered
 from ottla.tables.data_files import rows_there_twice
 from ottla.tables.manifest import Action, DataFile, LoadedPartition, ManifestEntry

@@ -14,7 +14,7 @@ from enum import Enum
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.loading.plan import LogPartition
+from ottla.sources.log_source import LogPartition
 
 logger = logging.getLogger(__name__)
 

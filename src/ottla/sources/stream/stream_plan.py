@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import (
     Continuation,

@@ -12,14 +12,12 @@ from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
-from ottla.loading.batch_roll_up import Survey, survey
-from ottla.loading.plan import LogPartition
-from ottla.sources.log_source import ANY_TASKS, OffsetsGoneError, Split
+from ottla.record.batch_roll_up import BatchRollUp, Survey, survey
+from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import Stretch, TaskWishes, split_ranges
 from ottla.sources.topic_choice import TopicChoice
 from ottla.sources.wire.wire_client import WireClient
-from ottla.tables.manifest import BatchRollUp
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,6 @@ from ottla.base.partitions import OffsetRange
 from ottla.codec.crc32c import crc32c
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.record import read_records
-from ottla.tables.manifest import BatchRollUp
 
 _ONE_BATCH = struct.Struct(
     ">q"  # base offset, which the CRC does not cover
@@ -23,6 +22,16 @@ _ONE_BATCH = struct.Struct(
 assert _ONE_BATCH.size == 12
 
 NO_LEADER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRollUp:
+    """The batches that overlap with a range, boiled down."""
+
+    batch_count: int
+    crc: int
+    leader_epoch: int
+    """The epoch of the last batch's leader; -1 when it tells none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

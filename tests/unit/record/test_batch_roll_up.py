@@ -1,7 +1,7 @@
 """The roll-up of batches: what it must not pass over."""
 
-from ottla.loading.batch_roll_up import roll_up
 from ottla.record.batch import RecordBatch
+from ottla.record.batch_roll_up import roll_up
 from ottla.record.builder import RecordBatchBuilder
 
 
