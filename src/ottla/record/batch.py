@@ -296,18 +296,20 @@ def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[B
     position = 0
     end = len(buffer)
     while position < end:
-        if position + LENGTH_END <= end:
-            size = OFFSET_AND_LENGTH.unpack_from(buffer, position)[1] + LENGTH_END
-            is_whole = position + size <= end
-        else:
-            is_whole = False
-        if not is_whole:
-            if allow_torn_tail:
-                return
-            raise InvalidBatchError("the last batch is cut short")
+        if allow_torn_tail and not _is_whole(buffer, position):
+            return
         batch = batch_at(buffer, position)
-        yield batch
         position += batch.size
+        if position > end:
+            raise InvalidBatchError("the last batch is cut short")
+        yield batch
+
+
+def _is_whole(buffer: Buffer, position: int) -> bool:
+    if position + LENGTH_END > len(buffer):
+        return False
+    length: int = OFFSET_AND_LENGTH.unpack_from(buffer, position)[1]
+    return position + length + LENGTH_END <= len(buffer)
 
 
 def kept_runs(data: memoryview, is_left_out: Callable[[Batch], bool]) -> Iterator[memoryview]:

@@ -80,10 +80,11 @@ def batches(
     *,
     checks: Sequence[Check] = (),
     allow_torn_tail: bool = False,
+    ends_at_damage: bool = False,
 ) -> Iterator[Step]:
     """The whole batches of bytes that lie at `start` in the file at `path`.
 
-    Raises `CorruptionError` as `headers` does.
+    Raises `CorruptionError` as `headers` does, or ends before the batch that is damaged.
     """
     position = start
     try:
@@ -93,15 +94,8 @@ def batches(
             yield position, batch
             position += batch.size
     except InvalidBatchError as error:
-        raise CorruptionError(path, position, str(error)) from error
-
-
-def sound_batches(buffer: Buffer, path: str) -> Iterator[Step]:
-    """As `batches`, up to the first batch that is cut short, or whose checksum is wrong."""
-    try:
-        yield from batches(buffer, path, checks=(checksum,))
-    except CorruptionError:
-        return
+        if not ends_at_damage:
+            raise CorruptionError(path, position, str(error)) from error
 
 
 def search_offset(log: LogFile, offset: int, position: int) -> Step | None:

@@ -29,7 +29,6 @@ from ottla.record.batch import (
     InvalidBatchError,
     RecordBatch,
     TimestampType,
-    batch_at,
     iter_batches,
 )
 from ottla.record.record import Record
@@ -122,7 +121,10 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     Checked: magic, sizes, CRC, counts against offsets, `max.message.bytes`, `segment.bytes`, and
     what only coordinators may send.
     """
-    batches = _split(records)
+    try:
+        batches = list(iter_batches(records))
+    except InvalidBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
     if not batches:
         raise ApiError(ErrorCode.INVALID_RECORD, "The request holds no record batch.")
     is_from_client = origin is CLIENT
@@ -144,22 +146,6 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
     if config.magic < 2 and origin is not REPLICATION:
         _check_format(batches, config.magic)
     check_total(total, config)
-    return batches
-
-
-def _split(records: Buffer) -> list[Batch]:
-    batches = []
-    position = 0
-    end = len(records)
-    try:
-        while position < end:
-            batch = batch_at(records, position)
-            batches.append(batch)
-            position += batch.size
-    except InvalidBatchError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
-    if position > end:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The last record batch is cut short.")
     return batches
 
 

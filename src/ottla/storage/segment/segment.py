@@ -372,7 +372,10 @@ class Segment:
         max_offset = self.base_offset + INT32_MAX
         # An active segment is never compacted.
         may_have_gaps = self._config.is_compacted and limit < MAX_OFFSET
-        for position, batch in scan.sound_batches(view, self.log.path):
+        checks = (scan.checksum,)
+        for position, batch in scan.batches(
+            view, self.log.path, checks=checks, ends_at_damage=True
+        ):
             is_gap = batch.magic == 2 and batch.base_offset != next_offset
             if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
                 self.log.stamp_base_offset(position, next_offset)

@@ -83,7 +83,8 @@ def _ends_of(log: LogFile) -> Iterator[tuple[int, int]]:
     """Positions and last offsets of the sound batches; payloads are checked as recovery does."""
     view = log.map()
     try:
-        for position, batch in scan.sound_batches(view, log.path):
+        checks = (scan.checksum,)
+        for position, batch in scan.batches(view, log.path, checks=checks, ends_at_damage=True):
             yield position, batch.last_offset
     finally:
         view.release()
