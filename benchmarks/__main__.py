@@ -29,6 +29,7 @@ SUBJECTS = {
     "throughput": "librdkafka producing and consuming, beside other brokers",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "fairness": "a small client beside the largest request of each API, and beside floods",
+    "stretches": "processor time without a break, of each request that fairness sends",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs clients",
@@ -47,13 +48,16 @@ def reports_of(subject: str, scale: Scale) -> Iterator[Report]:
     return reports
 
 
-def scale_of(*, rounds: int, directory: Path, peers: bool, calm: float, tiny: bool) -> Scale:
+def scale_of(
+    *, rounds: int, directory: Path, peers: bool, calm: float, only: str, tiny: bool
+) -> Scale:
     return Scale(
         directory=directory,
         rounds=1 if tiny else rounds,
         is_tiny=tiny,
         peers=peers,
         calm_s=calm,
+        only=only,
     )
 
 
@@ -71,6 +75,7 @@ def scale_of(*, rounds: int, directory: Path, peers: bool, calm: float, tiny: bo
     metavar="SECONDS",
     help="Before each measurement, wait so long at most for others to leave the machine alone.",
 )
+@click.option("--only", default="", metavar="TEXT", help="Only rows with TEXT in their name.")
 @click.option("--tiny", is_flag=True, help="Try the code, with sizes that measure nothing.")
 @click.option("--markdown", is_flag=True, help="Print tables for a document.")
 def main(

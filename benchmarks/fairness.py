@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -76,6 +77,10 @@ class Burden:
     before: Sequence[bytes] = ()
     is_pipelined: bool = False
     times: int = 1000
+
+    @property
+    def answer_count(self) -> int:
+        return PIPELINED if self.is_pipelined else 1
 
 
 @dataclass(slots=True)
@@ -180,7 +185,7 @@ def _burden(broker: RunningBroker, burden: Burden, seen: Seen, is_over: threadin
                     left -= 1
                     started = perf_counter()
                     peer.sendall(burden.frame)
-                    for _ in range(PIPELINED if burden.is_pipelined else 1):
+                    for _ in range(burden.answer_count):
                         _receive(peer)
                     seen.answers_s.append(perf_counter() - started)
         except ConnectionError:
@@ -207,6 +212,13 @@ def _exactly(peer: socket.socket, size: int) -> bytes:
 
 
 # What is sent
+
+
+def burdens(topic: str, scale: Scale) -> Iterator[Burden]:
+    """All of them, or those whose name contains what was asked for."""
+    for one in chain(_special(topic, scale), _of_all(topic, scale)):
+        if scale.only.upper() in one.name.upper():
+            yield one
 
 
 def _of_all(topic: str, scale: Scale) -> Iterator[Burden]:

@@ -38,6 +38,8 @@ class Scale:
     peers: bool = True
     calm_s: float = 0.0
     """How long to wait, before each measurement, for others to leave the machine alone."""
+    only: str = ""
+    """Of a subject with many rows those whose name contains it."""
 
     def of(self, full: int, tiny: int) -> int:
         return tiny if self.is_tiny else full

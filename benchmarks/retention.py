@@ -12,9 +12,9 @@ from ottla.base.clock import SystemClock
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
-from ottla.cli.serve.command import keep_out_of_collections
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
+from ottla.runtime.collector import Collector
 from ottla.runtime.opening import open_broker
 
 SEGMENT_COUNT = 10_000
@@ -48,7 +48,7 @@ def _many_segments(scale: Scale) -> Report:
         for _ in range(scale.rounds):
             with scale.data_directory() as directory:
                 broker = _with_segments(directory, segments, overrides)
-                keep_out_of_collections()
+                Collector()
                 taken = _slices(broker, Timestamps(now_ms=now_ms() + 2 * HOUR_MS, monotonic_ms=0.0))
                 assert len(broker.topics.partition("t", 0).log.segments) == 1
                 passes.append(sum(taken))

@@ -236,24 +236,57 @@ class SetClock:
         return self.monotonic
 
 
+class ScriptedUpkeep:
+    """Notes when it is done."""
+
+    def __init__(self, clock: SetClock) -> None:
+        self._clock = clock
+        self.is_it_due = True
+        self.times: list[float] = []
+        self.overdue_calls = 0
+
+    def is_due(self) -> bool:
+        return self.is_it_due
+
+    def collect_when_quiet(self) -> None:
+        self.times.append(self._clock.monotonic)
+
+    def collect_when_overdue(self) -> None:
+        self.overdue_calls += 1
+
+
+def test_what_is_overdue_is_done_when_the_last_long_request_has_ended(tmp_path: Path) -> None:
+    many = DescribeGroupsRequest(groups=[f"g{one}" for one in range(300)])
+    with (
+        stepped(with_topic(tmp_path / "data")) as stepping,
+        stepping.client() as first,
+        stepping.client() as second,
+    ):
+        upkeep = stepping.server.upkeep = ScriptedUpkeep(SetClock())
+        first.send(many, 5)
+        second.send(many, 5)
+        stepping.step_until(lambda: has_answer(first) and has_answer(second))
+        stepping.step_until(stepping.is_idle)
+        assert upkeep.overdue_calls == 1
+
+
 def test_what_would_hold_clients_up_is_put_off_until_they_are_quiet(tmp_path: Path) -> None:
     clock = SetClock()
-    is_due = True
-    times: list[float] = []
+    upkeep = ScriptedUpkeep(clock)
     with stepped(with_topic(tmp_path / "data"), clock) as stepping, stepping.client() as client:
         server = stepping.server
-        server.upkeep = (lambda: is_due, lambda: times.append(clock.monotonic))
+        server.upkeep = upkeep
         client.send(VERSIONS, 0)
         stepping.step_until(lambda: has_answer(client))
         server._keep_up()
-        assert not times
+        assert not upkeep.times
         assert (server._timeout() or 0.0) <= QUIET_MS / 1000, "it comes back to that soon"
         clock.monotonic += QUIET_MS
         server._keep_up()
-        assert times == [clock.monotonic]
-        is_due = False
+        assert upkeep.times == [clock.monotonic]
+        upkeep.is_it_due = False
         server._keep_up()
-        assert len(times) == 1
+        assert len(upkeep.times) == 1
 
 
 @pytest.mark.parametrize("count", [300, MAX_ELEMENTS + 1])
@@ -275,6 +308,27 @@ def test_a_long_request_leaves_nothing_to_the_collector(
             assert not [one for one in left if issubclass(one, LongRequest | Turn | Connection)]
         finally:
             gc.enable()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [ApiKey(one) for one in APIS], ids=lambda one: one.name)
+def test_what_a_request_leaves_to_the_collector_does_not_grow_with_its_elements(
+    key: ApiKey, tmp_path: Path
+) -> None:
+    with stepped(with_topic(tmp_path / "data", 200)) as server:
+        for burden in largest_of(key, APIS[key].newest, "t", COUNT):
+            for _ in range(2):  # what the first one loads stays
+                gc.collect()
+                gc.disable()
+                try:
+                    with server.client() as client:
+                        send_all(server, client, burden.frame)
+                        server.step_until(lambda client=client: has_answer(client))
+                    server.step_until(lambda: server.is_idle() and not server.server._connections)
+                    left = gc.collect()
+                finally:
+                    gc.enable()
+            assert left < COUNT / 4, burden.name
 
 
 def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) -> None:

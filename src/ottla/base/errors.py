@@ -36,6 +36,11 @@ class ApiError(OttlaError):
         self.code = code
         self.message = message or code.description
 
+    def without_traceback(self) -> "ApiError":
+        """As it is kept for an answer: the frames of its traceback hold what it is kept in."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
+
 
 class ProtocolError(OttlaError):
     """The peer broke the rules of the wire; its connection is closed."""

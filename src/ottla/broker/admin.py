@@ -71,7 +71,7 @@ class Admin:
                 self._growing_topic(growth)
                 results.append(None)
             except ApiError as error:
-                results.append(error)
+                results.append(error.without_traceback())
         return results
 
     def _growing_topic(self, growth: TopicGrowth) -> Topic:
@@ -165,7 +165,7 @@ class Admin:
             try:
                 results[TopicPartition(topic, index)] = self._delete_records(topic, index, offset)
             except ApiError as error:
-                results[TopicPartition(topic, index)] = error
+                results[TopicPartition(topic, index)] = error.without_traceback()
             else:
                 directory = self._topics.partition(topic, index).directory
                 directories[directory.path] = directory

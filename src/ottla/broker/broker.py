@@ -218,7 +218,7 @@ class Broker:
             try:
                 counts.append(self._partition_count_of(new))
             except ApiError as error:
-                counts.append(error)
+                counts.append(error.without_traceback())
         counted = zip(wanted, counts, strict=True)
         made = iter(
             self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
@@ -355,7 +355,7 @@ class Broker:
             try:
                 data = self._read(wanted, min(wanted.max_size, left), query.isolation, one_anyway)
             except ApiError as error:
-                results.append(error)
+                results.append(error.without_traceback())
                 has_error = True
                 continue
             results.append(data)

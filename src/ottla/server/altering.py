@@ -47,7 +47,7 @@ def alter_all(
             _alter(broker, one, validate_only=validate_only)
             results.append(None)
         except ApiError as error:
-            results.append(error)
+            results.append(error.without_traceback())
     return results
 
 
@@ -70,10 +70,14 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
             raise no_settings(wanted.resource_type)
 
 
+def check_count(number: int) -> None:
+    """Raises `ApiError` for more settings than there are."""
+    if number > MAX_SETTINGS:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource has fewer settings than are named.")
+
+
 def check_names(names: Sequence[str], without_value: Sequence[str]) -> None:
     """Raises `ApiError` for a setting that is named twice, or is to be set to nothing."""
-    if len(names) > MAX_SETTINGS:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A resource has fewer settings than are named.")
     if len(set(names)) < len(names):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if without_value:

@@ -13,11 +13,12 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
 from time import perf_counter
+from typing import Protocol
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
@@ -53,11 +54,20 @@ QUIET_MS = 100.0
 """Who has asked nothing for so long is not expected to ask at this very moment."""
 
 
-class Server:
-    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may context.
+class Upkeep(Protocol):
+    """What the process has to do now and then, and clients would wait for."""
 
-    `upkeep`: what the process has to do when no client waits; whether it is due, and how.
-    """
+    def is_due(self) -> bool:
+        """Whether it is to be done as soon as no client is expected to ask."""
+
+    def collect_when_quiet(self) -> None: ...
+
+    def collect_when_overdue(self) -> None:
+        """Called when a long request has ended and none is at work."""
+
+
+class Server:
+    """Serves a broker on some addresses. `run` returns after `stop`, which any thread may call."""
 
     def __init__(
         self,
@@ -93,7 +103,7 @@ class Server:
         self._next_idle_check_ms = 0.0
         self._monotonic_ms = 0.0
         self._share_s = ROUND_S
-        self.upkeep: tuple[Callable[[], bool], Callable[[], None]] | None = None
+        self.upkeep: Upkeep | None = None
 
     # From any thread
 
@@ -189,7 +199,7 @@ class Server:
             deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
-        is_due = self.upkeep is not None and self.upkeep[0]()
+        is_due = self.upkeep is not None and self.upkeep.is_due()
         if deadline_ms is None:
             return QUIET_MS / 1000 if is_due else None
         left_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
@@ -197,11 +207,11 @@ class Server:
 
     def _keep_up(self) -> None:
         """Nothing came and nothing is at work: what would hold clients up is done now."""
-        if self.upkeep is None or not self.upkeep[0]():
+        if self.upkeep is None or not self.upkeep.is_due():
             return
         quiet_ms = self._clock.monotonic_ms() - QUIET_MS
         if all(one.last_active_ms <= quiet_ms for one in self._connections):
-            self.upkeep[1]()
+            self.upkeep.collect_when_quiet()
 
     def _round(self, events: Sequence[tuple[SelectorKey, int]]) -> None:
         at = read_clock(self._clock)
@@ -324,6 +334,8 @@ class Server:
         request = self._long_requests.run_slice()
         if request is not None:
             self._answer(request)
+            if self.upkeep is not None and not self._long_requests.has_begun:
+                self.upkeep.collect_when_overdue()
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
         """Follows a client until it has asked what only those ask who are where they want to be."""

@@ -234,6 +234,11 @@ class LongRequests:
         return request if is_over else None
 
     @property
+    def has_begun(self) -> bool:
+        """Whether any is at work, or aside."""
+        return bool(self._begun)
+
+    @property
     def next(self) -> LongRequest | None:
         """The one that has the next slice."""
         self._admit()

@@ -21,6 +21,7 @@ SHOWN = {
     "connections": "idle connections",
     "dispatch": "fetch, 1 MB",
     "fairness": "DESCRIBE_GROUPS of empty names",
+    "stretches": "Processor time without a break",
     "groups": "consumers in 2 groups",
     "transactions": "committed/s",
     "idempotence": "what idempotence costs",

@@ -91,15 +91,16 @@ class QuotaFilter:
 
     def check(self) -> None:
         """Raises `ApiError` for a filter that makes no sense."""
-        types = [one.entity_type for one in self.components]
-        if "" in types:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
-        if len(set(types)) < len(types):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                "An entity type cannot appear more than once in the filter.",
-            )
+        types: set[str] = set()
         for one in self.components:
+            if not one.entity_type:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+            if one.entity_type in types:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    "An entity type cannot appear more than once in the filter.",
+                )
+            types.add(one.entity_type)
             if one.entity_type not in ENTITY_TYPES:
                 raise ApiError(
                     ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {one.entity_type}."

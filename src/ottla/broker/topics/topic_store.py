@@ -165,7 +165,7 @@ class TopicStore:
                     try:
                         draft = self._draft(new, partition_count)
                     except ApiError as error:
-                        results.append(error)
+                        results.append(error.without_traceback())
                         continue
                     self._begin(draft.entry())
                     drafts.append(draft)
@@ -246,7 +246,7 @@ class TopicStore:
                         topic = checked(growth)
                         self._check_growth(topic, growth.partition_count)
                     except ApiError as error:
-                        results.append(error)
+                        results.append(error.without_traceback())
                         continue
                     results.append(None)
                     growing.append((topic, topic.partition_count))

@@ -1,6 +1,5 @@
 """`ottla serve`: a data directory, served to Kafka clients until it is told to stop."""
 
-import gc
 import logging
 import os
 import signal
@@ -23,18 +22,13 @@ from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
 from ottla.runtime.cleaning import Cleaning
 from ottla.runtime.cleaning_process import ProcessEngine
+from ottla.runtime.collector import Collector
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
-
-COLLECTIONS_UNTIL_DUE = 10
-"""How often Python collects what is young before it may look at everything, by default."""
-
-COLLECTIONS_UNTIL_FULL = 200
-"""Twenty times as often: 1.4 million objects more than before."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -96,7 +90,6 @@ def serve_command(
         on_progress=progress,
     )
     listeners = client_listeners(broker.config)  # as clients have changed them, if they have
-    keep_out_of_collections()
     lock = threading.RLock()
     server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
@@ -108,7 +101,7 @@ def serve_command(
             collector = BrokerCollector(broker, clock, lock)
             stack.callback(MetricsServer(collector, parse_address(metrics)).close)
         server.start()
-        collect_when_quiet(server)
+        server.upkeep = Collector()
         stop_on_signals(server)
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
         took_ms = (time.monotonic() - started) * 1000
@@ -129,27 +122,6 @@ def serve_command(
 def the_clock() -> Clock:
     """The machine's, unless who calls the command hands in another as click's `obj`."""
     return click.get_current_context().obj or SystemClock()
-
-
-def keep_out_of_collections() -> None:
-    """What is loaded stays for as long as the broker runs: the collector need not look at it again.
-
-    With 10,000 segments it looks for 0.15 s each time, and clients wait. So it looks at everything
-    when nobody does (`collect_when_quiet`), and by itself only if that never comes.
-    """
-    gc.collect()
-    gc.freeze()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)
-
-
-def collect_when_quiet(server: Server) -> None:
-    """Cycles are few, topics that were deleted above all: they can wait for such a moment."""
-    server.upkeep = (lambda: gc.get_count()[2] >= COLLECTIONS_UNTIL_DUE, collect_all)
-
-
-def collect_all() -> None:
-    gc.collect()
 
 
 def listener_text(host: str, port: int) -> str:

@@ -85,7 +85,7 @@ def _add(
             where: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if where in unknown
             else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for where in wanted
+            for where in in_turns(wanted)
         }
     outcome = context.broker.transactions.add_partitions(
         claim, wanted, context.at, client_version=client_version

@@ -10,7 +10,7 @@ from collections import Counter
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.quotas.quota_changes import ENTITY_TYPES, KEYS, QuotaAlteration
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -18,6 +18,10 @@ from ottla.protocol.messages.alter_client_quotas import (
     EntryResult,
 )
 from ottla.server.request_context import RequestContext
+
+ENOUGH_NAMES = len(ENTITY_TYPES) + 1
+ENOUGH_LIMITS = len(KEYS) + 1
+"""Of so many one is unknown or named twice, and the entity is refused."""
 
 Names = tuple[tuple[str, str | None], ...]
 
@@ -41,13 +45,14 @@ def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterC
 
 
 def _names(entry: EntryData) -> Names:
-    pairs = [(one.entity_type, one.entity_name) for one in entry.entity]
+    pairs = [(one.entity_type, one.entity_name) for one in entry.entity[:ENOUGH_NAMES]]
     return tuple(sorted(pairs, key=lambda pair: (pair[0], pair[1] or "")))
 
 
 def _alteration(entry: EntryData) -> QuotaAlteration:
-    limits = {op.key: None if op.remove else op.value for op in entry.ops}
-    if len(limits) < len(entry.ops):
+    ops = entry.ops[:ENOUGH_LIMITS]
+    limits = {op.key: None if op.remove else op.value for op in ops}
+    if len(limits) < len(ops):
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A quota is named twice; the entity is not changed"
         )

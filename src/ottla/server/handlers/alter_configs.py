@@ -11,7 +11,7 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ottla.server.altering import ResourceAlteration, alter_all, check_names
+from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names
 from ottla.server.request_context import RequestContext
 
 
@@ -36,6 +36,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:
+        check_count(len(configs))
         check_names(
             [one.name for one in configs], [one.name for one in configs if one.value is None]
         )

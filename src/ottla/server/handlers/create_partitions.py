@@ -45,5 +45,7 @@ def _growth(wanted: CreatePartitionsTopic) -> TopicGrowth:
     return TopicGrowth(
         name=wanted.name,
         partition_count=wanted.count,
-        assignments=None if assignments is None else [one.broker_ids for one in assignments],
+        assignments=None
+        if assignments is None
+        else [one.broker_ids for one in in_turns(assignments)],
     )

@@ -41,7 +41,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
             else:
                 news.append(new)
         except ApiError as error:
-            made[name] = error
+            made[name] = error.without_traceback()
     for new, topic in zip(news, context.broker.create_topics(news), strict=True):
         made[new.name] = topic
     return CreateTopicsResponse(
@@ -67,7 +67,7 @@ def _too_many(total: int) -> ApiError:
 
 
 def _new_topic(wanted: CreatableTopic) -> NewTopic:
-    assignments = {one.partition_index: one.broker_ids for one in wanted.assignments}
+    assignments = {one.partition_index: one.broker_ids for one in in_turns(wanted.assignments)}
     if len(assignments) != len(wanted.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice.")
     return NewTopic(
@@ -75,7 +75,7 @@ def _new_topic(wanted: CreatableTopic) -> NewTopic:
         partition_count=wanted.num_partitions,
         replication_factor=wanted.replication_factor,
         assignments=assignments,
-        overrides={one.name: one.value for one in wanted.configs},
+        overrides={one.name: one.value for one in in_turns(wanted.configs)},
     )
 
 

@@ -21,6 +21,6 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroup
             DeletableGroupResult(
                 group_id=group_id, error_code=groups.delete_group(group_id, context.at).error
             )
-            for group_id in in_turns(dict.fromkeys(request.groups_names))
+            for group_id in in_turns(dict.fromkeys(in_turns(request.groups_names)))
         ]
     )

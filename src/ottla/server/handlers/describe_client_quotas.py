@@ -23,7 +23,7 @@ def handle(
     wanted = QuotaFilter(
         components=[
             Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
-            for one in request.components
+            for one in in_turns(request.components)
         ],
         is_strict=request.strict,
     )

@@ -5,12 +5,12 @@ offsets that is behind. Kafka's counterpart: `ReplicaManager.describeLogDirs` (K
 KIP-1066).
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns
+from ottla.base.turns import in_turns, sorted_in_turns
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -29,7 +29,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
         wanted = {
             TopicPartition(topic.topic, index)
             for topic in in_turns(request.topics)
-            for index in topic.partitions
+            for index in in_turns(topic.partitions)
         }
     return DescribeLogDirsResponse(
         results=[_describe(directory, wanted, context) for directory in context.broker.directories]
@@ -49,7 +49,7 @@ def _describe(
         return result
     result.total_bytes, result.usable_bytes = space.total, space.usable
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for (name, index), partition in in_turns(_partitions(directory, context)):
+    for (name, index), partition in _partitions(directory, context):
         if wanted is None or (name, index) in wanted:
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
             topic.partitions.append(partition)
@@ -59,7 +59,7 @@ def _describe(
 
 def _partitions(
     directory: LogDirectory, context: RequestContext
-) -> list[tuple[TopicPartition, DescribeLogDirsPartition]]:
+) -> Iterable[tuple[TopicPartition, DescribeLogDirsPartition]]:
     found = [
         (key, DescribeLogDirsPartition(partition_index=key[1], partition_size=log.size))
         for key, log in in_turns(list(directory.logs.items()))
@@ -73,4 +73,4 @@ def _partitions(
             is_future_key=True,
         )
         found.append((key, described))
-    return sorted(found, key=lambda one: one[0])
+    return sorted_in_turns(found, key=lambda one: one[0])

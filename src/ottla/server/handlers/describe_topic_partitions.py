@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import in_turns, sorted_in_turns
 from ottla.broker.topics.topics import Topic, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -31,7 +31,7 @@ def handle(
     limit = context.broker.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
-    for name in in_turns(_names(request, context)):
+    for name in _names(request, context):
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -69,13 +69,13 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
+def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> Iterable[str]:
     """What is asked for, or every topic, from the cursor on."""
     names: Iterable[str] = {topic.name for topic in in_turns(request.topics)}
     if not request.topics:
-        names = [topic.name for topic in context.broker.topics]
+        names = [topic.name for topic in in_turns(list(context.broker.topics))]
     first = "" if request.cursor is None else request.cursor.topic_name
-    return sorted(name for name in names if name >= first)
+    return sorted_in_turns(name for name in names if name >= first)
 
 
 def _describe(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:

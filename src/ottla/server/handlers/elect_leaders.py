@@ -70,5 +70,5 @@ def _refusal(topic: str, index: int, election_type: int, context: RequestContext
         context.broker.topics.online_partition(topic, index)
     except ApiError as error:
         is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-        return ApiError(LEADERLESS[election_type]) if is_offline else error
+        return ApiError(LEADERLESS[election_type]) if is_offline else error.without_traceback()
     return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")

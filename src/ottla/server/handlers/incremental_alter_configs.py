@@ -14,7 +14,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.server.altering import ResourceAlteration, alter_all, check_names
+from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names
 from ottla.server.request_context import RequestContext
 
 
@@ -41,6 +41,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:
+        check_count(len(configs))
         without_value = [
             one.name
             for one in configs

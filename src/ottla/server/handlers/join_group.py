@@ -5,6 +5,7 @@ Version 0 has one timeout for both purposes. From version 4 a new member is firs
 Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """
 
+from ottla.base.turns import in_turns
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.protocol.messages.join_group import (
@@ -39,7 +40,7 @@ def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
         if has_both_timeouts
         else request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols={one.name: one.metadata for one in request.protocols},
+        protocols={one.name: one.metadata for one in in_turns(request.protocols)},
         requires_member_id=context.api_version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
         can_skip_assignment=context.api_version >= FIRST_SKIP_ASSIGNMENT_VERSION,
         reason=request.reason,

@@ -10,8 +10,8 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     context.may_take_long()
-    states = {state.lower() for state in request.states_filter}
-    types = {kind.lower() for kind in request.types_filter}
+    states = {state.lower() for state in in_turns(request.states_filter)}
+    types = {kind.lower() for kind in in_turns(request.types_filter)}
     return ListGroupsResponse(
         groups=[
             ListedGroup(

@@ -28,6 +28,8 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
             regex = TopicRegex(request.transactional_id_pattern)
         except RegexError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    states = frozenset(in_turns(request.state_filters))
+    producer_ids = frozenset(in_turns(request.producer_id_filters))
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
@@ -37,19 +39,13 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
                 transaction_state=one.state,
             )
             for one in in_turns(context.broker.transactions.list_transactions(context.at))
-            if _passes(one, request, context)
+            if (not states or one.state in states)
+            and (not producer_ids or one.producer_id in producer_ids)
+            and _lasts(one, request.duration_filter, context)
             and (regex is None or regex.matches(one.transactional_id))
         ],
     )
 
 
-def _passes(
-    one: TransactionDescription, request: ListTransactionsRequest, context: RequestContext
-) -> bool:
-    if request.state_filters and one.state not in request.state_filters:
-        return False
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
-        return False
-    if request.duration_filter < 0:
-        return True
-    return context.at.now_ms - one.start_ms > request.duration_filter
+def _lasts(one: TransactionDescription, duration_ms: int, context: RequestContext) -> bool:
+    return duration_ms < 0 or context.at.now_ms - one.start_ms > duration_ms

@@ -105,7 +105,7 @@ class _Wishes:
         try:
             check_name(name)
         except ApiError as error:
-            self._refusals[name] = error
+            self._refusals[name] = error.without_traceback()
             return False
         if not self._context.broker.auto_creation.take(made, self._context.at.monotonic_ms):
             self._refusals[name] = NOT_YET

@@ -5,6 +5,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim
@@ -32,7 +33,7 @@ def _request(request: SyncGroupRequest) -> SyncRequest:
         ),
         protocol_type=request.protocol_type,
         protocol=request.protocol_name,
-        assignments={one.member_id: one.assignment for one in request.assignments},
+        assignments={one.member_id: one.assignment for one in in_turns(request.assignments)},
     )
 
 

@@ -1,0 +1,57 @@
+"""When a broker lets Python look for cycles: between requests, and not in the middle of one.
+
+A full collection looks at every object that was not frozen: 0.1 s beside a request of 100,000
+elements, 0.15 s with 10,000 segments, and every client waits. Cycles are few, those of deleted
+topics above all. So full collections are made when no client has asked for a while, or, on a broker
+that is never quiet, when no long request is at work. What survives is frozen: the next collection
+need not look at it again.
+"""
+
+import gc
+from typing import Final
+
+COLLECTIONS_UNTIL_DUE: Final = 10
+"""How often Python collects what is young before it may look at everything, by default."""
+
+COLLECTIONS_UNTIL_OVERDUE: Final = 200
+"""Twenty times as often: 1.4 million objects more than before."""
+
+COLLECTIONS_UNTIL_FULL: Final = 2000
+"""Python collects by itself then: long requests have been at work all the time."""
+
+FROZEN_COLLECTIONS: Final = 16
+"""Of so many collections on a busy broker, one looks at what was frozen, too."""
+
+
+class Collector:
+    """Made when everything is loaded that stays for as long as the broker runs."""
+
+    def __init__(self) -> None:
+        self._collections_until_all = FROZEN_COLLECTIONS
+        self._collect_all()
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, COLLECTIONS_UNTIL_FULL)
+
+    def is_due(self) -> bool:
+        """Whether it is worth it when nobody waits."""
+        return gc.get_count()[2] >= COLLECTIONS_UNTIL_DUE
+
+    def collect_when_quiet(self) -> None:
+        self._collect_all()
+
+    def collect_when_overdue(self) -> None:
+        """Called when no long request is at work."""
+        if gc.get_count()[2] < COLLECTIONS_UNTIL_OVERDUE:
+            return
+        self._collections_until_all -= 1
+        if not self._collections_until_all:
+            self._collect_all()
+            return
+        gc.collect()
+        gc.freeze()
+
+    def _collect_all(self) -> None:
+        self._collections_until_all = FROZEN_COLLECTIONS
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
