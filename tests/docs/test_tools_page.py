@@ -6,18 +6,16 @@ from pathlib import Path
 import click
 import pytest
 
-from ottla.cli.explain import group as explain
-from ottla.cli.log import group as log
 from ottla.cli.main import COMMANDS as TOP_COMMANDS
-from ottla.cli.transactions import group as transactions
+from ottla.cli.main import explain_group, log_group, transactions_group
 from ottla.storage.diagnosis.open_transactions import Verdict
 from ottla.storage.retention.retention import Blocker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
 COMMANDS = {
-    **{f"log {name}": where for name, where in log.COMMANDS.items()},
-    **{f"explain {name}": where for name, where in explain.COMMANDS.items()},
-    **{f"transactions {name}": where for name, where in transactions.COMMANDS.items()},
+    **{f"log {name}": where for name, where in log_group.table.items()},
+    **{f"explain {name}": where for name, where in explain_group.table.items()},
+    **{f"transactions {name}": where for name, where in transactions_group.table.items()},
     "doctor": TOP_COMMANDS["doctor"],
 }
 

@@ -1,56 +1,27 @@
-"""`ottla`: a group that imports a command when it is called, so that start-up stays short."""
+"""`ottla`: every command by its name; a command is imported when it is called."""
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 
-COMMANDS = {
-    "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
-    "records": (
-        "ottla.cli.topic.records:records_command",
-        "Print the records of a data directory.",
-    ),
-    "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
-    "table": ("ottla.cli.table.group:table_group", "Read a table, and keep its files in order."),
-    "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),
-    "compact": (
-        "ottla.cli.topic.compact:compact_command",
-        "Compact a topic now, here or on Spark.",
-    ),
-    "adopt": (
-        "ottla.cli.directory.adopt:adopt_command",
-        "Say what another Kafka's topics are to keep.",
-    ),
-    "mirror": ("ottla.cli.mirror.command:mirror_command", "Copy another log here, byte for byte."),
-    "doctor": (
-        "ottla.cli.doctor.command:doctor_command",
-        "Look a broker over: what is wrong, what helps.",
-    ),
-    "explain": ("ottla.cli.explain.group:explain_group", "Say why data stays, or goes."),
-    "transactions": (
-        "ottla.cli.transactions.group:transactions_group",
-        "See a broker's transactions, and end one that hangs.",
-    ),
-    "handover": (
-        "ottla.cli.directory.handover:handover_command",
-        "Let Apache Kafka start on a data directory.",
-    ),
-    "log": ("ottla.cli.log.group:log_group", "Look into a log's files, check them, and mend them."),
-}
-"""Name -> where the command is, and its line in `ottla --help`."""
-
 EXIT_USAGE = 2
 EXIT_FAILED = 1
 
 
 class LazyGroup(click.Group):
-    """Knows its commands' names and help lines without importing them."""
+    """Knows its commands' names and help lines without importing them.
 
-    table = COMMANDS
+    `table` has for each name where the command is, and its line in `--help`.
+    """
+
+    def __init__(self, name: str | None, table: Mapping[str, tuple[str, str]], **more: Any) -> None:
+        super().__init__(name, **more)
+        self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
@@ -67,14 +38,112 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+table_group = LazyGroup(
+    "table",
+    {
+        "files": ("ottla.cli.table.files:files_command", "List the files of the table."),
+        "read": ("ottla.cli.table.read:read_command", "Print rows."),
+        "hours": ("ottla.cli.table.hours:hours_command", "List the hours that are complete."),
+        "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
+        "publish": ("ottla.cli.table.publish:publish_command", "Copy to an object store."),
+        "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
+    },
+    help="Read a table that `ottla load` filled, and maintain its files.",
+)
+
+explain_group = LazyGroup(
+    "explain",
+    {
+        "compaction": (
+            "ottla.cli.explain.compaction:compaction_command",
+            "Explain how far a topic is compacted, and what holds the cleaner back.",
+        ),
+        "retention": (
+            "ottla.cli.explain.retention:retention_command",
+            "Explain when each segment of a topic is deleted, and what keeps it.",
+        ),
+        "stuck": (
+            "ottla.cli.explain.stuck:stuck_command",
+            "Find the transaction that read_committed consumers wait for, and what ends it.",
+        ),
+    },
+    help="Explain what a broker does, or does not do, automatically. Nothing is written.",
+)
+
+transactions_group = LazyGroup(
+    "transactions",
+    {
+        "list": ("ottla.cli.transactions.list:list_command", "List transactional ids."),
+        "describe": (
+            "ottla.cli.transactions.list:describe_command",
+            "Describe transactional ids, and where they write.",
+        ),
+        "find-hanging": (
+            "ottla.cli.transactions.hanging:find_hanging_command",
+            "Find open transactions that no coordinator will end.",
+        ),
+        "abort": (
+            "ottla.cli.transactions.hanging:abort_command",
+            "Abort a transaction: by its id, or where it hangs.",
+        ),
+    },
+    help="Inspect a running broker's transactions, and abort one that hangs.",
+)
+
+log_group = LazyGroup(
+    "log",
+    {
+        "dump": ("ottla.cli.log.dump:dump_command", "Print the contents of a log's files."),
+        "check": ("ottla.cli.log.check:check_command", "Check whether a log is sound."),
+        "give-up": (
+            "ottla.cli.log.give_up:give_up_command",
+            "Replace a lost partition by an empty one.",
+        ),
+        "repair": ("ottla.cli.log.repair:repair_command", "Plan a log's repair, and carry it out."),
+    },
+    help="Dump, check and repair a log's files. No broker is needed.",
+)
+
+COMMANDS = {
+    "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
+    "records": ("ottla.cli.topic.records:records_command", "Print the records of a topic."),
+    "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
+    "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),
+    "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),
+    "compact": (
+        "ottla.cli.topic.compact:compact_command",
+        "Compact a topic now, here or on Spark.",
+    ),
+    "adopt": (
+        "ottla.cli.directory.adopt:adopt_command",
+        "Confirm the topic settings of a directory that another Kafka wrote.",
+    ),
+    "mirror": ("ottla.cli.mirror.command:mirror_command", "Copy another log, byte for byte."),
+    "doctor": ("ottla.cli.doctor.command:doctor_command", "Check the health of a broker."),
+    "explain": ("ottla.cli.main:explain_group", "Explain why data is kept, or deleted."),
+    "transactions": (
+        "ottla.cli.main:transactions_group",
+        "Inspect a broker's transactions, and abort one that hangs.",
+    ),
+    "handover": (
+        "ottla.cli.directory.handover:handover_command",
+        "Prepare a data directory for Apache Kafka.",
+    ),
+    "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),
+}
+"""Name -> where the command is, and its line in `ottla --help`."""
+
+
+@click.group(
+    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="ottla")
 def cli() -> None:
     """Apache Kafka's log, in Python: the same files on disk, the same bytes on the wire."""
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Runs a command; what a person did wrong is one line on standard error and exit code 2.
+    """Runs a command; a usage error is one line on standard error and exit code 2.
 
     A disk that fails, or a log that is damaged, is one line too, and exit code 1.
     """
@@ -86,11 +155,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except (ApiError, CorruptionError, StorageError) as error:
         click.echo(f"ottla: {error}", err=True)
         sys.exit(EXIT_FAILED)
-    except BrokenPipeError:
-        # The reader of a pipe (head, say) has seen enough.
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
-        # What a file is that cannot be read (a FIFO, a link, a folder) is said by whoever opens it.
+        # What a file is that cannot be read (a FIFO, a link, a folder) is said by its opener.
         click.echo(f"ottla: {error.filename or 'a file'}: {error.strerror or error}", err=True)
         sys.exit(EXIT_FAILED)

@@ -1,24 +1,62 @@
-"""Kafka's `server.properties`, read as it is: a broker's settings by Kafka's names.
+"""Files of settings, and settings on the command line: `server.properties`, a client's, KEY=VALUE.
 
 Kafka's counterpart: `Utils.loadProps`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ottla.base.errors import UserError
-from ottla.config.broker import BrokerConfig
 from ottla.storage.files.java_properties import parse_properties
+
+if TYPE_CHECKING:
+    from ottla.client.security import Security
+    from ottla.config.broker import BrokerConfig
+
+broker_config_option = click.option(
+    "--config",
+    "-c",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The broker's server.properties, which a directory does not hold.",
+)
+
+
+def client_config_option(side: str) -> Callable[[Any], Any]:
+    """`--source-config` or `--target-config`."""
+    return click.option(
+        f"--{side}-config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=f"Security of the {side}'s cluster: lines such as security.protocol=SASL_SSL.",
+    )
 
 
 def read_server_properties(path: Path) -> dict[str, str]:
-    """The settings in a file; raises `UserError` naming it when it cannot be read."""
+    """A broker's settings by Kafka's names; raises `UserError` naming the file."""
     # Java reads properties as Latin-1; whatever that lacks is written as \uXXXX.
-    return read_properties(path, "a server.properties file", encoding="latin-1")
+    return _read_properties(path, "a server.properties file", encoding="latin-1")
 
 
-def read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str]:
-    """The lines `name=value` of a file; raises `UserError` with what kind of file is wanted."""
+def read_client_settings(path: Path | None) -> dict[str, str]:
+    """A client's settings by librdkafka's names; raises `UserError` naming the file."""
+    if path is None:
+        return {}
+    return _read_properties(path, "a file of client settings", encoding="utf-8")
+
+
+def read_security(path: Path | None) -> "Security":
+    """How to speak to a cluster, as a file's settings say; raises `UserError`."""
+    from ottla.client.security import parse_security
+
+    return parse_security(read_client_settings(path))
+
+
+def _read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str]:
     try:
         fields = parse_properties(path.read_text(encoding=encoding))
     except OSError as error:
@@ -31,19 +69,19 @@ def read_properties(path: Path, wanted: str, *, encoding: str) -> dict[str, str]
 def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
     """The settings in a file, if one is named, over which those of `-o KEY=VALUE` count."""
     values = read_server_properties(path) if path else {}
-    values.update(parse_setting(text) for text in options)
+    values.update(parse_setting(text, "log.segment.bytes=1048576") for text in options)
     return values
 
 
-def parse_setting(text: str) -> tuple[str, str]:
+def parse_setting(text: str, example: str) -> tuple[str, str]:
     """KEY=VALUE as a pair; raises `UserError`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as log.segment.bytes=1048576")
+        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as {example}")
     return name.strip(), value.strip()
 
 
-def log_directories(config: BrokerConfig) -> tuple[str, ...]:
+def log_directories(config: "BrokerConfig") -> tuple[str, ...]:
     """The log directories that the settings name; raises `UserError` when they name none."""
     paths = config.log_dirs or ((config.log_dir,) if config.log_dir else ())
     if not paths:

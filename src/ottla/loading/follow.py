@@ -34,7 +34,7 @@ class Stop(Protocol):
     def is_set(self) -> bool:
         """Whether it shall end."""
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> object:
         """Returns when it shall end, or the time is over."""
 
 

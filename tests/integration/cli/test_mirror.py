@@ -133,7 +133,7 @@ def test_what_is_refused_is_one_line_and_exit_code_1(
         (["{source},nowhere", "{target}"], "nowhere does not exist"),
         (["{source},{source}", "{source}"], "are the same directory"),
         (["127.0.0.1:9", "{target}"], "name a broker's HOST:PORT"),
-        (["{source}", "{target}", "--throttle", "fast"], "fast is no rate"),
+        (["{source}", "{target}", "--throttle", "fast"], "--throttle takes a size"),
         (["{source}", "{target}", "--mode", "reproduce"], "name its HOST:PORT"),
         (["{source}", "{target}", "--engine", "spark", "--throttle", "1k"], "--throttle is for"),
         (["verify", "{source}", "nowhere"], "nowhere does not exist"),

@@ -14,8 +14,8 @@ from ottla.base.errors import ApiError, UserError
 from ottla.broker.adoption.prospects import Prospect, prospects
 from ottla.broker.broker import Broker
 from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
-from ottla.cli.log_text import counted
 from ottla.cli.settings_files import given_settings
+from ottla.cli.terminal import counted, print_json
 from ottla.runtime.opening import open_broker
 
 EXIT_UNCONFIRMED = 1
@@ -108,7 +108,7 @@ def _adopt(broker: Broker, wanted: list[Prospect]) -> None:
 
 def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"type": "summary", "left": left}))
+        print_json({"type": "summary", "left": left})
     elif not left:
         done = "nothing is left to confirm" if wanted_count else "nothing is to be confirmed"
         click.echo(f"{done}: the settings of all topics are known")

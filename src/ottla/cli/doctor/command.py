@@ -13,8 +13,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.cli.doctor.remedies import remedy_text
-from ottla.cli.log_text import counted
-from ottla.cli.settings_files import read_server_properties
+from ottla.cli.settings_files import broker_config_option, read_server_properties
+from ottla.cli.terminal import counted, print_json
 from ottla.client.admin import AdminClient, LogDirectoryDescription
 from ottla.client.connection import Connection
 from ottla.config.broker import broker_config
@@ -37,14 +37,7 @@ EXIT_COMPLAINTS = 1
 @click.command("doctor")
 @click.argument("directories", nargs=-1, metavar="[DIR]...")
 @click.option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories.")
-@click.option(
-    "--config",
-    "-c",
-    "config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The broker's server.properties, which a directory does not hold.",
-)
+@broker_config_option
 @click.option("--deep", is_flag=True, help="Read every batch too, as ottla log check does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def doctor_command(
@@ -146,7 +139,7 @@ def _show(found: list[Complaint], bootstrap: str | None, *, as_json: bool) -> No
         fields = _fields(one, bootstrap)
         click.echo(json.dumps(fields) if as_json else _text(fields))
     if as_json:
-        click.echo(json.dumps({"type": "summary", "problems": problems, "notes": notes}))
+        print_json({"type": "summary", "problems": problems, "notes": notes})
     else:
         verdict = counted(problems, "problem") if problems else "nothing needs to be done"
         click.echo(f"{verdict}, {counted(notes, 'note')}")

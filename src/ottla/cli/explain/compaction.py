@@ -1,7 +1,5 @@
 """`ottla explain compaction`: how far a topic is compacted, what comes next, what keeps it."""
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +20,7 @@ from ottla.cli.explain.compaction_text import (
 )
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
 from ottla.cli.kafka_commands import Setting
-from ottla.cli.log_text import counted, offsets_text
+from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
 from ottla.diagnosis.compaction import CompactionStatus, compaction_status
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ROWS_SHOWN = 12
-WIDTH = 200
 
 
 @click.command("compaction")
@@ -86,15 +83,11 @@ def _show(
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in statuses:
             fields = partition_fields(one, setting, directories.settings_source)
-            click.echo(json.dumps(fields | held))
+            print_json(fields | held)
             for segment in one.explanation.segments:
-                click.echo(json.dumps(segment_fields(segment, one)))
+                print_json(segment_fields(segment, one))
         return
-    from rich.console import Console
-
-    # What is no screen has no width: nothing is wrapped or cut there.
-    width = None if sys.stdout.isatty() else WIDTH
-    console = Console(width=width, soft_wrap=True, highlight=False, markup=False)
+    console = new_console()
     backoff_s = directories.broker.log_cleaner_backoff_ms / 1000
     console.print(
         f"settings from {directories.settings_source}; an idle cleaner looks every {backoff_s:g} s"
@@ -129,12 +122,9 @@ def _show_log(
 
 
 def _show_segments(console: "Console", status: CompactionStatus, *, show_all: bool) -> None:
-    from rich import box
-    from rich.table import Table
-
     segments = status.explanation.segments
     columns = ("offsets", "bytes", "first timestamp (UTC)", "largest timestamp (UTC)", "is")
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(*columns)
     # The last ones: what is compacted lies before them.
     shown = segments if show_all else segments[-ROWS_SHOWN:]
     for segment in shown:

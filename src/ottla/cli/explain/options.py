@@ -10,7 +10,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import read_server_properties
+from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.client.admin import AdminClient
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.storage.reading.reader import ReadOnlyLog
@@ -23,14 +23,7 @@ OPTIONS = (
         "--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories."
     ),
     click.option("--partition", "-p", type=int, help="Only this partition; all by default."),
-    click.option(
-        "--config",
-        "-c",
-        "config_file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="The broker's server.properties, which a directory does not hold.",
-    ),
+    broker_config_option,
     click.option(
         "-o",
         "settings",
@@ -70,7 +63,7 @@ class ExplainOptions:
         self.bootstrap = bootstrap
         self.partition = partition
         self.config_file = config_file
-        self.given = dict(_setting(text) for text in settings)
+        self.given = dict(parse_setting(text, "retention.ms=3600000") for text in settings)
         at_text = more["at_text"]
         self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
         self.show_all = bool(more["show_all"])
@@ -108,13 +101,6 @@ class ExplainOptions:
             have = [log.partition for log in logs]
             raise UserError(f"topic {topic} has no partition {self.partition} here; it has {have}")
         return chosen
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as retention.ms=3600000")
-    return name.strip(), value.strip()
 
 
 def _time(text: str) -> int:

@@ -2,7 +2,6 @@
 that."""
 
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from ottla.cli.explain.retention_text import (
     why_text,
 )
 from ottla.cli.kafka_commands import Setting
-from ottla.cli.log_text import counted, offsets_text
+from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
 from ottla.client.admin import EARLIEST, LATEST, MAX_TIMESTAMP, AdminClient
 from ottla.client.connection import Connection
 from ottla.diagnosis.directories import Directories
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ROWS_SHOWN = 12
-WIDTH = 200
 
 
 @click.command("retention")
@@ -94,15 +92,11 @@ def _show(
     if options.as_json:
         held = {"why_nothing_goes": directories.unknown.get(setting.topic)}
         for one in explained:
-            click.echo(json.dumps(partition_fields(one, directories.settings_source) | held))
+            print_json(partition_fields(one, directories.settings_source) | held)
             for segment in one.segments:
-                click.echo(json.dumps(segment_fields(segment, one, setting, options.now_ms)))
+                print_json(segment_fields(segment, one, setting, options.now_ms))
         return
-    from rich.console import Console
-
-    # What is no screen has no width: nothing is wrapped or cut there.
-    width = None if sys.stdout.isatty() else WIDTH
-    console = Console(width=width, soft_wrap=True, highlight=False, markup=False)
+    console = new_console()
     check_ms = directories.broker.log_retention_check_interval_ms
     console.print(
         f"settings from {directories.settings_source}; a running broker checks every "
@@ -118,9 +112,6 @@ def _show(
 def _show_log(
     console: "Console", explained: ExplainedLog, setting: Setting, options: ExplainOptions
 ) -> None:
-    from rich import box
-    from rich.table import Table
-
     facts = explained.facts
     console.print(
         f"\n{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
@@ -128,7 +119,7 @@ def _show_log(
     )
     console.print(settings_text(explained))
     columns = ("offsets", "bytes", "largest timestamp (UTC)", "goes", "why")
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(*columns)
     shown = explained.segments if options.show_all else _worth_showing(explained.segments)
     for segment in shown:
         table.add_row(*_cells(segment, explained, options.now_ms))

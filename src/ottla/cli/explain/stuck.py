@@ -1,8 +1,6 @@
 """`ottla explain stuck`: which producer holds the last stable offset back, since when, and what
 frees it."""
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +9,7 @@ from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
-from ottla.cli.log_text import counted, offsets_text
+from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
 from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
@@ -28,8 +26,6 @@ from ottla.storage.diagnosis.open_transactions import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-WIDTH = 200
 
 
 @click.command("stuck")
@@ -83,15 +79,11 @@ def _show(held: list[PartitionHeld], view: CoordinatorView, bootstrap: str, as_j
     judged = [[judge(one, view, now_ms) for one in each.holdings] for each in held]
     if as_json:
         for each, ones in zip(held, judged, strict=True):
-            click.echo(json.dumps(_partition_fields(each)))
+            print_json(_partition_fields(each))
             for index, one in enumerate(ones):
-                click.echo(json.dumps(holding_fields(one, index == 0, bootstrap)))
+                print_json(holding_fields(one, index == 0, bootstrap))
         return
-    from rich.console import Console
-
-    # What is no screen has no width: nothing is wrapped or cut there.
-    width = None if sys.stdout.isatty() else WIDTH
-    console = Console(width=width, soft_wrap=True, highlight=False, markup=False)
+    console = new_console()
     for each, ones in zip(held, judged, strict=True):
         _show_partition(console, each, ones, bootstrap)
 
@@ -136,9 +128,6 @@ def _show_partition(
 
 
 def _table(judged: list[Judged]) -> object:
-    from rich import box
-    from rich.table import Table
-
     columns = (
         "producer",
         "from offset",
@@ -147,7 +136,7 @@ def _table(judged: list[Judged]) -> object:
         "is",
         "transactional id",
     )
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(*columns)
     for one in judged:
         began = began_ms(one)
         table.add_row(

@@ -1,8 +1,6 @@
 """`ottla load`: what is new in topics, into directories of Parquet files, with Spark."""
 
 import os
-import signal
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +13,13 @@ from ottla.cli.load.options import (
     load_options,
     with_load_options,
 )
-from ottla.cli.load.text import ProgressLine, commit_line, show_report
+from ottla.cli.load.text import commit_line, progress_words, show_report
+from ottla.cli.terminal import ProgressLine, Stopping, new_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ottla.loading.load import LoadPlace, Progress, Sessions, TableLoad
-
-_LOOK_S = 0.1
 
 
 @click.command("load")
@@ -38,22 +35,29 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     With --rerun, what is loaded already is read again, all of it or a range. Readers see the old
     rows or the new ones, never both.
     """
-    from rich.console import Console
-
     from ottla.base.errors import TaskError
     from ottla.loading.load import LoadPlace, Sessions
 
     check_load_options(topics, given)
-    console = Console()
+    console = new_console()
     try:
         session = load_options(given, topics[0]).session
-        with ProgressLine(console, ", ".join(topics)) as line, Sessions(None, session) as sessions:
+        with (
+            ProgressLine(console, f"looking at {', '.join(topics)}") as line,
+            Sessions(None, session) as sessions,
+        ):
+
+            def show(progress: "Progress") -> None:
+                words = progress_words(progress)
+                if words is not None:
+                    line.say(words, progress.tasks_done, progress.task_count)
+
             if given["rerun"]:
                 (topic,) = topics
-                _rerun(console, LoadPlace(source, topic, given["into"]), sessions, line.show, given)
+                _rerun(console, LoadPlace(source, topic, given["into"]), sessions, show, given)
                 return
             loads = [
-                table_load(source, topic, topics, sessions, line.show, given)
+                table_load(source, topic, topics, sessions, show, given)
                 for topic in dict.fromkeys(topics)
             ]
             if given["follow"]:
@@ -104,28 +108,7 @@ def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any])
     from ottla.loading.follow import follow
 
     rule = follow_rule(given)
-    stop = SignalStop()
-    for report in follow(loads, rule, stop):
-        console.print(commit_line(report), soft_wrap=True, highlight=False)
-    console.print("stopped: all that was there is loaded", highlight=False)
-
-
-class SignalStop:
-    """Set by SIGTERM or SIGINT; the second one ends the process as it would have at once."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def wait(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not self._is_set and (left := end - time.monotonic()) > 0:
-            time.sleep(min(_LOOK_S, left))
-
-    def _stop(self, number: int, frame: object) -> None:
-        self._is_set = True
-        signal.signal(number, signal.default_int_handler)
+    with Stopping() as stop:
+        for report in follow(loads, rule, stop):
+            console.print(commit_line(report))
+    console.print("stopped: everything appended so far is loaded")

@@ -1,6 +1,5 @@
 """The options of `ottla load`, and what they come to."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.terminal import parse_seconds, parse_size
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
     from ottla.loading.load import LoadOptions
     from ottla.tables.layout import LayoutWishes
     from ottla.tables.values.decoder import Decoding
-
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
-_TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 OPTIONS = (
     click.option(
@@ -70,7 +65,7 @@ OPTIONS = (
     ),
     click.option(
         "--target-size",
-        default="128M",
+        default="128Mi",
         show_default=True,
         metavar="SIZE",
         help="What a Parquet file should come near to; enough for a commit with --follow.",
@@ -185,22 +180,6 @@ def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
         max_age_s=parse_seconds("--max-age", given["max_age"]),
         target_size=parse_size("--target-size", given["target_size"]),
     )
-
-
-def parse_size(option: str, text: str) -> int:
-    """Bytes; `k`, `M` and `G` are powers of 1024. Raises `UserError`."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or int(found[1]) == 0:
-        raise UserError(f"{option} takes a size like 128M, not {text!r}")
-    return int(found[1]) * _SIZE_UNITS[found[2].lower()]
-
-
-def parse_seconds(option: str, text: str) -> float:
-    """Raises `UserError`."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None or float(found[1]) == 0:
-        raise UserError(f"{option} takes a time like 500ms, 30s or 5m, not {text!r}")
-    return float(found[1]) * _TIME_UNITS[found[2] or "s"]
 
 
 def _layout(given: Mapping[str, Any]) -> "LayoutWishes":

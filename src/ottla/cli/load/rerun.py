@@ -51,7 +51,5 @@ def show_rerun(console: "Console", report: "LoadReport") -> None:
     beside = f", {carried:,} rows beside them kept" if carried else ""
     console.print(
         f"{report.row_count:,} rows read again in {report.seconds:.1f} s{beside}; the files that "
-        f"they were in leave with: ottla table vacuum {report.into}",
-        soft_wrap=True,
-        highlight=False,
+        f"they were in leave with: ottla table vacuum {report.into}"
     )

@@ -7,7 +7,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.cli.log_text import counted
+from ottla.cli.terminal import counted
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.findings import Finding
 

@@ -1,7 +1,6 @@
 """`ottla log dump`: what the files of a log hold, as tables or as JSON."""
 
 import base64
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from itertools import groupby, islice
@@ -12,7 +11,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.times import time_text
-from ottla.cli.log_text import offsets_text, text_of_bytes
+from ottla.cli.terminal import offsets_text, print_json, text_of_bytes
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 from ottla.storage.diagnosis.rows import Row
@@ -48,7 +47,7 @@ def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
 
 def write_json(path: str, found: Iterable[Row]) -> None:
     for row in found:
-        click.echo(json.dumps({"file": path, "type": row.TYPE, **json_fields(row)}))
+        print_json({"file": path, "type": row.TYPE, **json_fields(row)})
 
 
 def json_fields(row: Row) -> dict[str, Any]:

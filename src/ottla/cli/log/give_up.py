@@ -1,12 +1,11 @@
 """`ottla log give-up`: an empty log in the place of a partition that is lost."""
 
-import json
-
 import click
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.topics.topic_file import read_topic_file
+from ottla.cli.terminal import print_json
 from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import parse_directory_name
 
@@ -33,6 +32,6 @@ def give_up_command(directory: str, partition: str, as_json: bool) -> None:
     except CorruptionError as error:
         raise UserError(f"{error}; put the directory of {partition} back instead") from error
     if as_json:
-        click.echo(json.dumps({"type": "empty", "partition": partition, "first_offset": offset}))
+        print_json({"type": "empty", "partition": partition, "first_offset": offset})
         return
     click.echo(f"{directory}/{partition}: empty, from offset {offset} on")

@@ -1,6 +1,5 @@
 """`ottla log repair`: a plan to mend a log directory, carried out only when asked to."""
 
-import json
 import os
 import sys
 import time
@@ -10,7 +9,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, base_name, parent_directory
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
-from ottla.cli.log_text import counted
+from ottla.cli.terminal import counted, print_json
 from ottla.storage.diagnosis.findings import LostOffsets
 from ottla.storage.diagnosis.repair import (
     RepairOptions,
@@ -109,12 +108,12 @@ class PlanWriter:
         self._cuts += [one for one in plan.actions if one.kind is ActionKind.CUT_OUT]
         for action in plan.actions:
             if self.as_json:
-                click.echo(json.dumps(action_fields(action, discard=self._discard)))
+                print_json(action_fields(action, discard=self._discard))
             else:
                 click.echo(action_text(action, discard=self._discard))
         for finding in plan.unmendable:
             if self.as_json:
-                click.echo(json.dumps({**finding_fields(finding), "type": "unmendable"}))
+                print_json({**finding_fields(finding), "type": "unmendable"})
             else:
                 click.echo(f"{finding.text} (no repair is known: restore the file)")
 

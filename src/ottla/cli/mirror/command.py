@@ -1,9 +1,6 @@
 """`ottla mirror`: another log brought here, byte for byte and offset for offset."""
 
 import contextlib
-import re
-import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import OttlaError, UserError
-from ottla.cli.client_settings import config_option, read_security
+from ottla.base.errors import UserError
+from ottla.cli.settings_files import client_config_option, read_security
+from ottla.cli.terminal import ProgressLine, StopAskedError, Stopping, new_console, parse_size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,20 +23,9 @@ if TYPE_CHECKING:
 GROUPS_EVERY_S = 10.0
 """While following: how often groups are asked what they have committed."""
 
-UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
-
 
 def byte_rate(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Bytes a second: a number, perhaps with k, M, G (thousands) or Ki, Mi, Gi."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?(?:/s)?", text.strip().lower())
-    rate = round(float(found.group(1)) * UNITS[found.group(2)]) if found else 0
-    if rate <= 0:
-        raise click.BadParameter(
-            f"{text} is no rate; write bytes a second, such as 500000 or 10M", context, parameter
-        )
-    return rate
+    return None if text is None else parse_size("--throttle", text.removesuffix("/s"))
 
 
 class MirrorCommand(click.Command):
@@ -55,7 +42,7 @@ class MirrorCommand(click.Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class CopyOptions:
     """What the options of `ottla mirror` say."""
 
     topics: tuple[str, ...]
@@ -140,8 +127,8 @@ class Wishes:
     show_default=True,
     help="With --mode reproduce: the group that keeps the place, and the transactional id.",
 )
-@config_option("source")
-@config_option("target")
+@client_config_option("source")
+@client_config_option("target")
 def mirror_command(source: str, target: str, **options: Any) -> None:
     """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
 
@@ -152,21 +139,20 @@ def mirror_command(source: str, target: str, **options: Any) -> None:
 
     `ottla mirror verify SOURCE TARGET` compares the two, batch by batch.
     """
-    wishes = Wishes(**options)
-    if wishes.mode == "reproduce":
+    given = CopyOptions(**options)
+    if given.mode == "reproduce":
         from ottla.cli.mirror.reproduce import reproduce
 
-        reproduce(source, target, wishes)
+        reproduce(source, target, given)
         return
-    mirror_exactly(source, target, wishes)
+    mirror_exactly(source, target, given)
 
 
-def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
+def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and says what came of it; leaves with 1 when something was refused."""
-    from rich.console import Console
 
     from ottla.base.clock import SystemClock
-    from ottla.cli.mirror.text import ProgressLine, Totals
+    from ottla.cli.mirror.text import Totals, partition_words
     from ottla.mirror.mirror import Mirror, MirrorOptions
     from ottla.mirror.places import check_apart, open_source, target_directory
     from ottla.mirror.source import Selection
@@ -175,41 +161,41 @@ def mirror_exactly(source: str, target: str, wishes: Wishes) -> None:
 
     directory = target_directory(target)
     check_apart(source, directory)
-    security = wishes.source_security
-    if wishes.target_config is not None:
+    security = given.source_security
+    if given.target_config is not None:
         raise UserError(f"{target} is a directory; --target-config is for --mode reproduce")
-    console, clock = Console(), SystemClock()
+    console, clock = new_console(), SystemClock()
     options = MirrorOptions(
-        selection=Selection(topics=wishes.topics, exclude=wishes.exclude),
-        allow_gaps=wishes.allow_gaps,
-        with_groups=wishes.groups,
+        selection=Selection(topics=given.topics, exclude=given.exclude),
+        allow_gaps=given.allow_gaps,
+        with_groups=given.groups,
     )
-    if wishes.engine == "spark":
-        if wishes.throttle:
+    if given.engine == "spark":
+        if given.throttle:
             raise UserError("--throttle is for one process; leave it or --engine spark out")
-        if wishes.skip_damaged:
+        if given.skip_damaged:
             raise UserError("--skip-damaged is for one process; leave it or --engine spark out")
-        if wishes.source_config:
+        if given.source_config:
             raise UserError("--source-config is for one process; leave it or --engine spark out")
         bulk_with_spark(source, directory, options, console)
-    totals = Totals(console, target, is_following=wishes.follow)
+    totals = Totals(console, target, is_following=given.follow)
     with (
         Stopping() as stop,
         contextlib.closing(
-            open_source(source, sleep=stop.sleep, security=security, on_damage=wishes.on_damage)
+            open_source(source, sleep=stop.sleep, security=security, on_damage=given.on_damage)
         ) as opened,
         Target.open(directory, clock) as copy,
-        ProgressLine(console) as line,
+        ProgressLine(console, "looking at the source") as line,
     ):
 
         def on_progress(report: "PartitionReport") -> None:
-            line.show(report)
+            line.say(partition_words(report))
             stop.check()
 
-        throttle = Throttle(wishes.throttle, clock, stop.sleep)
+        throttle = Throttle(given.throttle, clock, stop.sleep)
         mirror = Mirror(opened, copy, options, throttle=throttle, on_progress=on_progress)
         groups = Every(GROUPS_EVERY_S, clock)
-        run(lambda: mirror.run_round(with_groups=groups.is_due()), wishes, stop, totals)
+        run(lambda: mirror.run_round(with_groups=groups.is_due()), given, stop, totals)
     totals.finish()
 
 
@@ -225,14 +211,15 @@ def bulk_with_spark(source: str, directory: str, options: Any, console: "Console
     except TaskError as error:
         raise click.ClickException(str(error)) from error
     console.print(
-        f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s",
-        soft_wrap=True,
-        highlight=False,
+        f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s"
     )
 
 
 def run(
-    run_round: "Callable[[], RoundReport]", wishes: Wishes, stop: "Stopping", totals: "Totals"
+    run_round: "Callable[[], RoundReport]",
+    given: CopyOptions,
+    stop: Stopping,
+    totals: "Totals",
 ) -> None:
     """One round, or rounds until told to stop; a source that went away is waited for."""
     from ottla.client.connection import UnreachableError
@@ -241,46 +228,11 @@ def run(
         try:
             totals.add(run_round())
         except UnreachableError as error:
-            if not wishes.follow:
+            if not given.follow:
                 raise
             totals.say_once(f"{error}; trying again")
         except StopAskedError:
             totals.was_stopped = True
             return
-        if not wishes.follow or stop.wait(wishes.interval):
+        if not given.follow or stop.wait(given.interval):
             return
-
-
-class StopAskedError(OttlaError):
-    """A person or a supervisor asked for the end."""
-
-
-class Stopping:
-    """SIGINT and SIGTERM end what is going on between two chunks, with everything closed well."""
-
-    def __init__(self) -> None:
-        self._asked = threading.Event()
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> "Stopping":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, lambda *_: self._asked.set())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def wait(self, seconds: float) -> bool:
-        """Lets time go by; whether the end was asked for."""
-        return self._asked.wait(seconds)
-
-    def sleep(self, seconds: float) -> None:
-        """As `time.sleep`; raises `StopAskedError`."""
-        if self.wait(seconds):
-            raise StopAskedError
-
-    def check(self) -> None:
-        """Raises `StopAskedError` when the end was asked for."""
-        if self._asked.is_set():
-            raise StopAskedError

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.terminal import new_table
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -16,35 +18,14 @@ if TYPE_CHECKING:
 EXIT_REFUSED = 1
 
 
-class ProgressLine:
-    """One line that says what is being copied; nothing where output is no screen."""
+def partition_words(report: "PartitionReport") -> str:
+    """What is being copied."""
+    from rich.filesize import decimal
 
-    def __init__(self, console: "Console") -> None:
-        from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), TimeElapsedColumn())
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        )
-        self._line = self._bar.add_task("looking at the source", total=None)
-
-    def __enter__(self) -> "ProgressLine":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def say(self, words: str) -> None:
-        self._bar.update(self._line, description=words)
-
-    def show(self, report: "PartitionReport") -> None:
-        from rich.filesize import decimal
-
-        self.say(
-            f"{report.name}: offset {report.until_offset:,} of {report.source_end:,}, "
-            f"{decimal(report.size)}"
-        )
+    return (
+        f"{report.name}: offset {report.until_offset:,} of {report.source_end:,}, "
+        f"{decimal(report.size)}"
+    )
 
 
 @dataclass(slots=True)
@@ -84,7 +65,7 @@ class Totals:
         for place, reason in report.refusals.items():
             self.say_once(f"{place}: {reason}")
         if self._is_following and report.size:
-            self._console.print(_round_line(report), soft_wrap=True, highlight=False)
+            self._console.print(_round_line(report))
 
     def _add_partition(self, one: "PartitionReport") -> None:
         topic = self._topics.setdefault(one.topic, TopicTotal())
@@ -95,20 +76,18 @@ class Totals:
             topic.gaps.append((one.partition, gap))
             self.say_once(
                 f"{one.name}: offsets {gap.from_offset:,} to {gap.until_offset - 1:,} had been "
-                "removed from the source; the copy starts behind them"
+                "removed from the source; the copy starts after them"
             )
 
     def say_once(self, text: str) -> None:
-        """Tells a person, on standard error, what they have not been told yet."""
+        """Says a thing on standard error, unless it was said before."""
         if text not in self._said:
             self._said.add(text)
             click.echo(f"ottla: {text}", err=True)
 
     def finish(self) -> None:
         """The table and a last line; leaves with 1 when something is refused, or was cut short."""
-        from rich.table import Table
-
-        table = Table("topic", "partitions", "new offsets", "bytes", "ends at")
+        table = new_table("topic", "partitions", "new offsets", "bytes", "ends at")
         for name, topic in sorted(self._topics.items()):
             ends = ", ".join(f"{end:,}" for _, end in sorted(topic.ends.items())[:6])
             table.add_row(
@@ -119,7 +98,7 @@ class Totals:
                 ends + (", …" if len(topic.ends) > 6 else ""),
             )
         self._console.print(table)
-        self._console.print(self._last_line(), soft_wrap=True, highlight=False)
+        self._console.print(self._last_line())
         if self._refusals or (self.was_stopped and not self._is_following):
             sys.exit(EXIT_REFUSED)
 

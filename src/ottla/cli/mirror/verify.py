@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.client_settings import config_option, read_security
+from ottla.cli.settings_files import client_config_option, read_security
+from ottla.cli.terminal import ProgressLine, new_console
 
 if TYPE_CHECKING:
     from ottla.mirror.source import Source
@@ -28,8 +29,8 @@ EXIT_DIFFERENT = 1
     "--allow-lag", is_flag=True, help="The target may be behind: a source that is written to."
 )
 @click.option("--groups/--no-groups", default=True, help="Compare what groups have committed.")
-@config_option("source")
-@config_option("target")
+@client_config_option("source")
+@client_config_option("target")
 def verify_command(
     source: str, target: str, topics: tuple[str, ...], exclude: tuple[str, ...], **given: Any
 ) -> None:
@@ -38,9 +39,6 @@ def verify_command(
     Either is a data directory (or several, with commas between them) or HOST:PORT, running or not.
     Leaves with 1 when they differ, with the first difference of each partition.
     """
-    from rich.console import Console
-
-    from ottla.cli.mirror.text import ProgressLine
     from ottla.mirror.source import Selection
     from ottla.mirror.verify import Verification, VerifyOptions
 
@@ -53,7 +51,7 @@ def verify_command(
     with (
         contextlib.closing(_opened(source, given["source_config"])) as ours,
         contextlib.closing(_opened(target, given["target_config"])) as theirs,
-        ProgressLine(Console(stderr=True)) as line,
+        ProgressLine(new_console(stderr=True), "looking at the source") as line,
     ):
         report = Verification(ours, theirs, options, line.say).run()
     show(report, time.monotonic() - began)

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import threading
 import time
 from contextlib import ExitStack
@@ -10,13 +9,14 @@ from pathlib import Path
 
 import click
 
-from ottla.base.addresses import parse_address
+from ottla.base.addresses import address_text, parse_address
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import StorageError
 from ottla.base.files import OsFileSystem
 from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
+from ottla.cli.terminal import Stopping
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
@@ -56,8 +56,8 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     help="Where to listen; else the file's listeners, or 127.0.0.1:9092.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
-@click.option("--metrics", metavar="HOST:PORT", help="Where to tell Prometheus how the broker is.")
-@click.option("--verbose", "-v", is_flag=True, help="Log what goes on, not only what goes wrong.")
+@click.option("--metrics", metavar="HOST:PORT", help="Address for Prometheus to read metrics from.")
+@click.option("--verbose", "-v", is_flag=True, help="Log at INFO level.")
 def serve_command(
     data_dirs: tuple[str, ...],
     config_file: Path | None,
@@ -81,7 +81,7 @@ def serve_command(
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     allow_open_files()
-    clock = the_clock()
+    clock = machine_clock()
     progress = RecoveryProgress(clock)
     broker = open_broker(
         paths,
@@ -102,7 +102,7 @@ def serve_command(
             stack.callback(MetricsServer(collector, parse_address(metrics)).close)
         server.start()
         server.upkeep = Collector()
-        stop_on_signals(server)
+        Stopping(server.stop).install()
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
         took_ms = (time.monotonic() - started) * 1000
         click.echo(
@@ -119,21 +119,11 @@ def serve_command(
         raise StorageError("no log directory is left", f"{reasons}; mend that and start again")
 
 
-def the_clock() -> Clock:
-    """The machine's, unless who calls the command hands in another as click's `obj`."""
+def machine_clock() -> Clock:
+    """The machine's, unless the caller of the command passes another as click's `obj`."""
     return click.get_current_context().obj or SystemClock()
 
 
 def listener_text(host: str, port: int) -> str:
     """An address as `listeners` has it."""
-    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
-
-
-def stop_on_signals(server: Server) -> None:
-    """SIGTERM and SIGINT end `run`; a second one while closing changes nothing."""
-
-    def stop(number: int, frame: object) -> None:
-        server.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    return f"PLAINTEXT://{address_text(host, port)}"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import ApiError, CorruptionError
+from ottla.cli.terminal import ProgressLine, new_console
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
@@ -28,22 +29,24 @@ def compact_command(path: str, target_mb: int) -> None:
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table as it was. The old files leave with: ottla table vacuum.
     """
-    from rich.console import Console
-
     from ottla.base.errors import TaskError
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.spark.session import SessionSettings
 
-    console = Console()
+    console = new_console()
     options = CompactOptions(
         target_size=target_mb * MEGABYTE, session=SessionSettings(log_level="OFF")
     )
     try:
-        with console.status("looking at the table's files") as line:
-            report = compact(path, progress=lambda one: line.update(_words(one)), options=options)
+        with ProgressLine(console, "looking at the table's files") as line:
+
+            def show(progress: "Progress") -> None:
+                line.say(_words(progress), progress.tasks_done, progress.task_count)
+
+            report = compact(path, progress=show, options=options)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
-    console.print(_text(report), soft_wrap=True, highlight=False)
+    console.print(_text(report))
 
 
 def _words(progress: "Progress") -> str:
@@ -54,11 +57,8 @@ def _words(progress: "Progress") -> str:
             return "looking at the table's files"
         case Step.PLANNED:
             return f"starting Spark for {progress.offset_count:,} rows"
-        case Step.WRITING if progress.task_count:
-            done = f"{progress.tasks_done}/{progress.task_count} tasks"
-            return f"putting {progress.offset_count:,} rows together, {done}"
         case Step.WRITING:
-            return f"putting {progress.offset_count:,} rows together"
+            return f"merging {progress.offset_count:,} rows"
         case _:
             return "checking what was written"
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import CorruptionError
+from ottla.cli.terminal import counted, new_console, new_table
 
 if TYPE_CHECKING:
     from ottla.tables.manifest import DataFile
@@ -52,11 +53,9 @@ def _fields(place: str, file: "DataFile") -> dict[str, object]:
 
 
 def _show(chosen: "list[DataFile]") -> None:
-    from rich.console import Console
     from rich.filesize import decimal
-    from rich.table import Table
 
-    shown = Table(caption_justify="left")
+    shown = new_table()
     shown.add_column("partition", justify="right")
     shown.add_column("offsets", no_wrap=True)
     shown.add_column("rows", justify="right", no_wrap=True)
@@ -71,6 +70,5 @@ def _show(chosen: "list[DataFile]") -> None:
             file.path,
         )
     rows, size = sum(file.row_count for file in chosen), sum(file.size for file in chosen)
-    files = "1 file" if len(chosen) == 1 else f"{len(chosen)} files"
-    shown.caption = f"{files}, {rows:,} {'row' if rows == 1 else 'rows'}, {decimal(size)}"
-    Console().print(shown)
+    shown.caption = f"{counted(len(chosen), 'file')}, {counted(rows, 'row')}, {decimal(size)}"
+    new_console().print(shown)

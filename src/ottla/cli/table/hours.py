@@ -1,6 +1,5 @@
 """`ottla table hours`: until when a table has all that was appended."""
 
-import json
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.cli.terminal import new_console, new_table, print_json
 
 if TYPE_CHECKING:
     from ottla.tables.completeness import CompleteHour
@@ -37,7 +37,7 @@ def hours_command(path: str, hour: str | None, as_json: bool) -> None:
         _answer(hour, hours)
     elif as_json:
         for one in hours:
-            click.echo(json.dumps(_fields(one)))
+            print_json(_fields(one))
     elif hours:
         _show(hours)
     else:
@@ -64,12 +64,9 @@ def _fields(hour: "CompleteHour") -> dict[str, object]:
 
 
 def _show(hours: "list[CompleteHour]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table("hour (UTC)", "complete up to offsets", "by commit")
+    shown = new_table("hour (UTC)", "complete up to offsets", "by commit")
     for one in hours[-HOURS_SHOWN:]:
         ends = ", ".join(f"{number}: {end:,}" for number, end in sorted(one.until_offsets.items()))
         shown.add_row(one.name, ends, str(one.commit_id))
     shown.caption = "and all hours before the first"
-    Console().print(shown)
+    new_console().print(shown)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.cli.terminal import new_console, new_table, print_json
 
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
@@ -56,7 +57,7 @@ def read_command(path: str, columns: str | None, limit: int | None, as_json: boo
 def _print(rows: Any, names: list[str], limit: int | None, as_json: bool) -> None:
     if as_json:
         for row in _rows(rows, names, limit):
-            click.echo(json.dumps({name: _plain(value) for name, value in row.items()}))
+            print_json({name: _plain(value) for name, value in row.items()})
     else:
         _show(names, _rows(rows, names, limit or ROWS_SHOWN), rows.count_rows())
 
@@ -84,15 +85,13 @@ def _plain(value: Any) -> Any:
 
 
 def _show(names: list[str], rows: Iterator[dict[str, Any]], row_count: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(*names)
+    shown = new_table(*names)
     for row in rows:
         shown.add_row(*(Text(_text(row[name])) for name in names))
     shown.caption = f"{shown.row_count:,} of {row_count:,} rows"
-    Console().print(shown)
+    new_console().print(shown)
 
 
 def _text(value: Any) -> str:

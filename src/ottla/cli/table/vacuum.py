@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import CorruptionError
+from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
     from ottla.tables.vacuum import VacuumReport
@@ -41,16 +42,12 @@ def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
 def _text(report: "VacuumReport", dry_run: bool) -> str:
     from rich.filesize import decimal
 
-    files = _files(len(report.removed_paths))
+    files = counted(len(report.removed_paths), "file")
     parts = [f"{'would remove' if dry_run else 'removed'} {files} that had been replaced"]
     if report.removed_paths:
         parts[0] += f" ({decimal(report.removed_size)})"
     if report.leftover_count:
-        parts.append(f"{_files(report.leftover_count)} of commits that were killed")
+        parts.append(f"{counted(report.leftover_count, 'file')} of commits that were killed")
     if report.kept_paths:
-        parts.append(f"{_files(len(report.kept_paths))} stay for readers (--keep-hours)")
+        parts.append(f"{counted(len(report.kept_paths), 'file')} stay for readers (--keep-hours)")
     return "; ".join(parts)
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"

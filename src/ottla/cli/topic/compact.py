@@ -11,7 +11,7 @@ import click
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import given_settings, log_directories
+from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.config.broker import broker_config
 from ottla.embedded.log import CompactedPartition
 from ottla.runtime.cleaning import Engine
@@ -34,14 +34,7 @@ from ottla.runtime.cleaning import Engine
     show_default=True,
     help="Who does it; the bytes are the same. Spark's memory for keys is the cluster's.",
 )
-@click.option(
-    "--config",
-    "-c",
-    "config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The broker's server.properties, which a directory does not hold.",
-)
+@broker_config_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A broker's setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per partition.")
 def compact_command(

@@ -10,7 +10,7 @@ from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.times import time_text
-from ottla.cli.log_text import counted
+from ottla.cli.terminal import counted
 from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection

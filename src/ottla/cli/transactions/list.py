@@ -8,6 +8,7 @@ import click
 from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.times import time_text
+from ottla.cli.terminal import print_json
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
@@ -31,7 +32,7 @@ def list_command(
                 "producer_id": one.producer_id,
                 "state": one.state,
             }
-            click.echo(json.dumps(fields))
+            print_json(fields)
         return
     rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
     _print_rows([("transactional id", "producer", "state"), *rows])

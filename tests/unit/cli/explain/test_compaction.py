@@ -13,7 +13,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
-from ottla.cli.explain.group import explain_group
+from ottla.cli.main import explain_group
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import Surroundings, compact

@@ -10,8 +10,7 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.timestamps import Timestamps
-from ottla.cli.explain.group import explain_group
-from ottla.cli.main import main
+from ottla.cli.main import explain_group, main
 from ottla.embedded.log import Log
 from tests.support.brokers import NOW_MS
 

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ottla
-from ottla.cli.explain.group import explain_group
-from ottla.cli.main import main
+from ottla.cli.main import explain_group, main
 from ottla.cli.transactions.text import ways_out
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ottla.cli.log.group import log_group
-from ottla.cli.main import main
+from ottla.cli.main import log_group, main
 from tests.support.damaged_logs import Files, bad_record, sound_files, torn_tail
 
 

@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.times import time_text
-from ottla.cli.log.group import log_group
-from ottla.cli.log_text import offsets_text, text_of_bytes
-from ottla.cli.main import main
+from ottla.cli.main import log_group, main
+from ottla.cli.terminal import offsets_text, text_of_bytes
 from tests.support.logs import TOPIC_ID, append, open_directory
 
 LOG_NAME = "00000000000000000000.log"

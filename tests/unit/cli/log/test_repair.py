@@ -7,9 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ottla.base.files import OsFileSystem
-from ottla.cli.log.group import log_group
 from ottla.cli.log.repair import lost_text
-from ottla.cli.main import main
+from ottla.cli.main import log_group, main
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import LostOffsets
 from tests.support.damaged_logs import (

@@ -5,15 +5,16 @@ import signal
 import pytest
 from rich.console import Console
 
-from ottla.cli.mirror.command import StopAskedError, Stopping, Wishes, run
+from ottla.cli.mirror.command import CopyOptions, run
 from ottla.cli.mirror.text import Totals
+from ottla.cli.terminal import StopAskedError, Stopping
 from ottla.client.connection import UnreachableError
 from ottla.mirror.mirror import PartitionReport, RoundReport
 from ottla.mirror.plan import Gap
 
 
-def wishes(*, follow: bool) -> Wishes:
-    return Wishes(
+def given(*, follow: bool) -> CopyOptions:
+    return CopyOptions(
         topics=(),
         exclude=(),
         mode="exact",
@@ -63,7 +64,7 @@ def test_a_source_that_went_away_is_waited_for_while_following(
     summed = totals(follow=True)
     gone = UnreachableError("host:1: Connection refused")
     with Stopping() as stop:
-        run(Rounds(copied(), gone, gone, copied()), wishes(follow=True), stop, summed)
+        run(Rounds(copied(), gone, gone, copied()), given(follow=True), stop, summed)
     summed.finish()
     said = capsys.readouterr()
     assert said.err == "ottla: host:1: Connection refused; trying again\n"
@@ -73,7 +74,7 @@ def test_a_source_that_went_away_is_waited_for_while_following(
 
 def test_a_source_that_went_away_ends_a_single_round() -> None:
     with Stopping() as stop, pytest.raises(UnreachableError):
-        run(Rounds(UnreachableError("gone")), wishes(follow=False), stop, totals(follow=False))
+        run(Rounds(UnreachableError("gone")), given(follow=False), stop, totals(follow=False))
 
 
 def test_a_round_that_is_stopped_says_so_and_leaves_with_1(
@@ -81,7 +82,7 @@ def test_a_round_that_is_stopped_says_so_and_leaves_with_1(
 ) -> None:
     summed = totals(follow=False)
     with Stopping() as stop:
-        run(Rounds(StopAskedError()), wishes(follow=False), stop, summed)
+        run(Rounds(StopAskedError()), given(follow=False), stop, summed)
     with pytest.raises(SystemExit) as left:
         summed.finish()
     assert left.value.code == 1
@@ -97,16 +98,6 @@ def test_a_gap_and_a_refusal_are_told_once(capsys: pytest.CaptureFixture[str]) -
     assert left.value.code == 1
     said = capsys.readouterr()
     assert said.err.splitlines() == [
-        "ottla: t-0: offsets 2 to 4 had been removed from the source; the copy starts behind them",
+        "ottla: t-0: offsets 2 to 4 had been removed from the source; the copy starts after them",
         "ottla: t-0: it cannot be",
     ]
-
-
-def test_a_wait_ends_when_somebody_asks_for_the_end() -> None:
-    with Stopping() as stop:
-        stop.check()
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(StopAskedError):
-            stop.sleep(3600)
-        with pytest.raises(StopAskedError):
-            stop.check()

@@ -10,9 +10,7 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.addresses import parse_address
-from ottla.cli.explain.group import explain_group
-from ottla.cli.main import main
-from ottla.cli.transactions.group import transactions_group
+from ottla.cli.main import explain_group, main, transactions_group
 from ottla.client.connection import Connection
 from ottla.embedded.log import Log
 from ottla.protocol.messages.add_partitions_to_transaction import (

@@ -1,0 +1,206 @@
+"""What commands share of a terminal: tables, progress, sizes, durations, signals, JSON."""
+
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import OttlaError, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH = 200
+LOOK_S = 0.1
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", re.IGNORECASE)
+_SIZE_UNITS = {
+    "": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30
+}  # fmt: skip
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+
+
+# What is printed
+
+
+def print_json(fields: dict[str, Any]) -> None:
+    """One line of `--json`."""
+    click.echo(json.dumps(fields))
+
+
+def new_console(*, stderr: bool = False) -> "Console":
+    """A screen for text as it is: nothing in it is markup, and no line is wrapped."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    # What is no screen has no width: nothing is cut there.
+    width = None if stream.isatty() else WIDTH
+    return Console(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False)
+
+
+def new_table(*columns: str) -> "Table":
+    """An empty table with a line under its headings."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+
+
+class ProgressLine:
+    """One line that says what is being done, while it is; nothing where output is no screen."""
+
+    def __init__(self, console: "Console", words: str) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[tasks]}"),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        self._line = self._bar.add_task(words, total=None, tasks="")
+
+    def __enter__(self) -> "ProgressLine":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, words: str, done: int = 0, total: int | None = None) -> None:
+        """`total` is a number of tasks, `None` if it is not known."""
+        tasks = f"{done}/{total} tasks" if total else ""
+        self._bar.update(
+            self._line, description=words, completed=done, total=total or None, tasks=tasks
+        )
+
+
+# Texts
+
+
+def counted(count: object, noun: str) -> str:
+    """As in 1 batch, 2 batches."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def offsets_text(first: int | None, last: int) -> str:
+    if first == last:
+        return str(last)
+    return f"{'?' if first is None else first}–{last}"
+
+
+def text_of_bytes(value: bytes | None) -> str:
+    """Quoted text, with escapes for what is not printable or not UTF-8; `null` for none.
+
+    As in Python, quotes inside are left alone where the other kind can stand around them.
+    """
+    if value is None:
+        return "null"
+    text = value.decode("utf-8", "surrogateescape")
+    quote = "'" if '"' in text and "'" not in text else '"'
+    return quote + "".join(map(_escape, text)).replace(quote, f"\\{quote}") + quote
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # A byte that is not UTF-8.
+        return f"\\x{code - 0xDC00:02x}"
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+# Values of options
+
+
+def parse_size(option: str, text: str) -> int:
+    """Bytes: `k`, `M`, `G` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024. Raises `UserError`."""
+    found = _SIZE.fullmatch(text.strip())
+    size = round(float(found[1]) * _SIZE_UNITS[found[2].lower()]) if found else 0
+    if size <= 0:
+        raise UserError(f"{option} takes a size such as 500k, 128M or 1Gi, not {text!r}")
+    return size
+
+
+def parse_seconds(option: str, text: str) -> float:
+    """Seconds, of a duration with or without a unit; raises `UserError`."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None or float(found[1]) == 0:
+        raise UserError(f"{option} takes a time like 500ms, 30s or 5m, not {text!r}")
+    return float(found[1]) * _TIME_UNITS[found[2] or "s"]
+
+
+# Signals
+
+
+class StopAskedError(OttlaError):
+    """A person or a supervisor asked for the end."""
+
+
+class Stopping:
+    """SIGTERM and SIGINT ask for the end; a second one ends the process at once.
+
+    With `on_stop`, which ends what the process does, a second one changes nothing.
+    """
+
+    def __init__(self, on_stop: Callable[[], None] | None = None) -> None:
+        self._on_stop = on_stop
+        # A flag, and not an event: a handler must not wait for a lock that the main thread holds.
+        self._is_set = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Stopping":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def install(self) -> None:
+        """Handles the signals for as long as the process runs."""
+        self.__enter__()
+
+    def is_set(self) -> bool:
+        """Whether the end was asked for."""
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """Lets time go by; whether the end was asked for."""
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(LOOK_S, left))
+        return self._is_set
+
+    def sleep(self, seconds: float) -> None:
+        """As `time.sleep`; raises `StopAskedError`."""
+        if self.wait(seconds):
+            raise StopAskedError
+
+    def check(self) -> None:
+        """Raises `StopAskedError` when the end was asked for."""
+        if self._is_set:
+            raise StopAskedError
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._is_set = True
+        if self._on_stop is not None:
+            self._on_stop()
+        else:
+            signal.signal(number, signal.default_int_handler)
