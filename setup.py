@@ -40,7 +40,8 @@ BROKER = {
     "storage/index": "offset_index sparse_index tail_positions time_index",
     "storage/segment": "segment segments",
     "storage/log": (
-        "append conversion epoch_replay leader_epochs offsets partition_log producer_state rolling"
+        "append conversion epoch_replay leader_epochs offsets partition_log producer_state reader"
+        " rolling state writer"
     ),
     "storage/compaction": "output",
 }

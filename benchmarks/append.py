@@ -131,8 +131,8 @@ def _idempotent(contest: Contest) -> float:
     def append(log: PartitionLog) -> None:
         time_ms = now_ms()
         for batch in batches:
-            log.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
-            log.write_out()
+            log.writer.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
+            log.writer.write_out()
 
     return contest.seconds_of_log(len(batches[0]), append)
 
@@ -143,10 +143,10 @@ def _append_together(log: PartitionLog, batch: bytearray, repetitions: int) -> N
     batches = [bytearray(batch) for _ in range(64)]
     for number in range(repetitions):
         batches[number % 64][:8] = bytes(8)
-        log.append_as_leader(batches[number % 64], leader_epoch=0, now_ms=time_ms)
+        log.writer.append_as_leader(batches[number % 64], leader_epoch=0, now_ms=time_ms)
         if number % 64 == 63:
-            log.write_out()
-    log.write_out()
+            log.writer.write_out()
+    log.writer.write_out()
 
 
 def _many_segments(scale: Scale, logs: LogDirectory) -> Report:
@@ -177,10 +177,10 @@ def _log_of_segments(logs: LogDirectory, number: int) -> PartitionLog:
     """Its last segment has room for all that is measured, and its pages are there."""
     log = logs.create_log(f"segments-{number}", 0, new_id())
     batch = batch_of_size(SMALL_SEGMENT // 2)
-    log.reconfigure(TopicConfig(segment_bytes=SMALL_SEGMENT))
+    log.maintenance.reconfigure(TopicConfig(segment_bytes=SMALL_SEGMENT))
     while len(log.segments) < number:
         append_all(log, batch, 1)
-    log.reconfigure(TopicConfig())
+    log.maintenance.reconfigure(TopicConfig())
     touch_file(log.segments.active.log.path, 20 * MEGABYTE, start=log.segments.active.size)
     return log
 
@@ -191,5 +191,5 @@ def _roll(scale: Scale, logs: LogDirectory) -> Samples:
     seconds = []
     for _ in range(scale.of(50, 2)):
         append_all(log, batch, 1)
-        seconds.append(seconds_of(lambda: log.roll(now_ms())))
+        seconds.append(seconds_of(lambda: log.writer.roll(now_ms())))
     return Samples(tuple(seconds)).scaled(1e6)

@@ -101,10 +101,10 @@ def filled(directory: Path, size: int) -> Broker:
     broker.create_topic(NewTopic(name=TOPIC, partition_count=1, overrides=CONFIG))
     log = broker.topics.partition(TOPIC, 0).log
     for batch in _batches(size):
-        log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms())
-        log.write_out()
-    log.roll(now_ms())
-    log.flush()
+        log.writer.append_as_leader(batch, leader_epoch=0, now_ms=now_ms())
+        log.writer.write_out()
+    log.writer.roll(now_ms())
+    log.writer.flush()
     return broker
 
 

@@ -105,9 +105,9 @@ class Appends:
         time_ms = now_ms()
         started = thread_time_ns()
         for batch in batches:
-            self._log.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
+            self._log.writer.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
         spent = thread_time_ns() - started
-        self._log.write_out()
+        self._log.writer.write_out()
         return spent / count / 1000
 
 

@@ -80,5 +80,5 @@ def append_all(log: PartitionLog, batch: bytearray, count: int) -> None:
     time_ms = now_ms()
     for _ in range(count):
         batch[:8] = bytes(8)  # the base offset, which the append before has set
-        log.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
-        log.write_out()
+        log.writer.append_as_leader(batch, leader_epoch=0, now_ms=time_ms)
+        log.writer.write_out()

@@ -76,8 +76,8 @@ def fill(directory: Path, size: int, count: int, record_size: int) -> int:
     batch = builder.build()
     for number in range(size // len(batch)):
         log = logs[number % PARTITIONS]
-        log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=now_ms())
-        log.write_out()
+        log.writer.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=now_ms())
+        log.writer.write_out()
     written = sum(log.size for log in logs)
     broker.close()
     return written

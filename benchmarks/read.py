@@ -10,7 +10,8 @@ from benchmarks.logs import CHANCE, Shape, append_all, batch_of, new_log, open_l
 from benchmarks.measuring import Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 
 SEGMENT_SIZE = 1_000_000_000
 MAX_SIZE = 1 << 20
@@ -63,6 +64,6 @@ def _lookups(scale: Scale, logs: LogDirectory, shape: Shape) -> Report:
 def _seconds_each(log: PartitionLog, offsets: list[int]) -> float:
     def read_all() -> None:
         for offset in offsets:
-            log.read(offset, MAX_SIZE, Isolation.HIGH_WATERMARK)
+            log.reader.read(offset, MAX_SIZE, Isolation.HIGH_WATERMARK)
 
     return seconds_of(read_all) / len(offsets)

@@ -4,7 +4,8 @@ from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.storage import scan
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
 from tests.crash.expected import Expected
 from tests.crash.history import Promise
@@ -73,7 +74,7 @@ def check_reads(log: PartitionLog, expected: Expected) -> None:
     start, end = log.log_start_offset, log.log_end_offset
     assert read_all(log) == expected.records(start)
     for offset in range(start, end):
-        data = log.read(offset, 1, Isolation.HIGH_WATERMARK)
+        data = log.reader.read(offset, 1, Isolation.HIGH_WATERMARK)
         assert data.records is not None
         batch = RecordBatch(data.records.read())
         assert batch.base_offset <= offset <= batch.last_offset
@@ -83,7 +84,7 @@ def check_times(log: PartitionLog, expected: Expected) -> None:
     records = expected.records(log.log_start_offset)
     times = {record.timestamp_ms for record in records}
     for wanted in sorted({near for time in times for near in (time - 1, time, time + 1)}):
-        found = log.find_timestamp(wanted)
+        found = log.reader.find_timestamp(wanted)
         # As Kafka, in the first segment whose largest timestamp is late enough, and in no other.
         base, end = _bounds_by_time(log, wanted)
         inside = (one for one in records if base <= one.offset < end)

@@ -18,8 +18,8 @@ from ottla.record.batch import InvalidBatchError, batch_at, iter_batches
 from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.log.offset_by_timestamp import FoundOffset
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import FoundOffset, Isolation
 from tests.crash.test_bit_flips import disk_of
 from tests.crash.workload import KEY
 from tests.support.logs import NOW_MS, append, open_directory
@@ -103,7 +103,7 @@ def read_as_client(log: PartitionLog, offset: int, seen: Seen) -> None:
     """Reads on behind what is refused, as somebody who seeks there would."""
     while offset < min(log.log_end_offset, LAST_OFFSET):
         try:
-            found = log.read(offset, 200, Isolation.HIGH_WATERMARK).records
+            found = log.reader.read(offset, 200, Isolation.HIGH_WATERMARK).records
             if found is None:
                 return
             batches = iter_batches(content := found.read(), allow_torn_tail=True)
@@ -122,7 +122,7 @@ def ask_times(log: PartitionLog) -> list[object]:
     answers: list[object] = []
     for timestamp_ms in TIMES:
         try:
-            answers.append(log.find_timestamp(timestamp_ms))
+            answers.append(log.reader.find_timestamp(timestamp_ms))
         except CorruptionError:
             answers.append(REFUSED)
     return answers
@@ -153,12 +153,12 @@ def _look_at_log(directory: LogDirectory, seen: Seen) -> None:
     seen.times = ask_times(log)
     seen.epochs = [log.epochs.epoch_for_offset(one.offset) for one in seen.records]
     seen.bounds = log.log_start_offset, log.log_end_offset
-    seen.aborted = log.aborted_transactions(*seen.bounds)
+    seen.aborted = log.reader.aborted_transactions(*seen.bounds)
     seen.topic_ids = dict(directory.topic_ids)
     seen.directory_ids = directory.properties
     append(log, b"more")
     last = log.log_end_offset - 1
-    assert log.read(last, 200, Isolation.HIGH_WATERMARK).records is not None
+    assert log.reader.read(last, 200, Isolation.HIGH_WATERMARK).records is not None
 
 
 def falsehoods(path: str, before: Seen, after: Seen) -> set[Falsehood]:

@@ -28,7 +28,8 @@ from ottla.cli.main import main
 from ottla.coordinator.requests import MemberClaim
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from tests.crash.flips import listening
 from tests.crash.original import SETTINGS, Content, Original, Row, Stop, TopicPartition
 from tests.support.brokers import at, open_broker
@@ -191,7 +192,7 @@ def _look(broker: Broker, original: Original, seen: Seen) -> None:
             log = broker.topics.partition(*key).log
             _read_as_client(log, key, seen)
             seen.bounds[key] = (log.log_start_offset, log.log_end_offset)
-            found = log.aborted_transactions(*seen.bounds[key])
+            found = log.reader.aborted_transactions(*seen.bounds[key])
             seen.aborted[key] = [(one.producer_id, one.first_offset) for one in found]
         except (ApiError, StorageError, CorruptionError) as error:
             seen.named.append(f"{key[0]}-{key[1]}: {error}" if _is_ours(error) else str(error))
@@ -227,7 +228,7 @@ def _read_as_client(log: PartitionLog, key: TopicPartition, seen: Seen) -> None:
     end = min(log.log_end_offset, offset + 300)
     while offset < end:
         try:
-            found = log.read(offset, READ_SIZE, Isolation.HIGH_WATERMARK).records
+            found = log.reader.read(offset, READ_SIZE, Isolation.HIGH_WATERMARK).records
             if found is None:
                 return
             for batch in iter_batches(found.read(), allow_torn_tail=True):

@@ -245,7 +245,7 @@ def _compact(broker: Broker) -> None:
     cleaning = Cleaning(broker, ThreadEngine(OsFileSystem(), lock), clock=clock, lock=lock)
     for directory in broker.directories:
         for log in directory.logs.values():
-            log.flush()
+            log.writer.flush()
     task = broker.cleaner.task_for(("compacted", 0), at(0))
     assert task is not None
     cleaning.carry_out(task)

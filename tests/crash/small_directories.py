@@ -72,8 +72,8 @@ def _write(log: PartitionLog, keys: str, *, epoch: int, producer: int | None = N
             base_sequence=number if has_producer else -1,
         )
         builder.append(key.encode(), b"%d" % offset, NOW_MS + 10 * offset)
-        log.append_as_leader(bytearray(builder.build()), leader_epoch=epoch, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=epoch, now_ms=NOW_MS)
+        log.writer.write_out()
 
 
 def _abort(log: PartitionLog, key: str) -> None:
@@ -90,10 +90,10 @@ def _abort(log: PartitionLog, key: str) -> None:
         timestamp_ms=timestamp_ms + 10,
     )
     for records in (builder.build(), marker):
-        log.append_as_leader(
+        log.writer.append_as_leader(
             bytearray(records), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
         )
-        log.write_out()
+        log.writer.write_out()
 
 
 def _compacted() -> tuple[FakeFileSystem, LogDirectory]:
@@ -104,13 +104,13 @@ def _compacted() -> tuple[FakeFileSystem, LogDirectory]:
     _write(log, "abcabdaeb", epoch=0)
     _write(log, "fag", epoch=1, producer=7)
     _abort(log, "z")
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     _write(log, "abhabia", epoch=1)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     clean(log, disk)
     _write(log, "abc", epoch=1)
     _abort(log, "y")
-    log.flush()
+    log.writer.flush()
     directory.checkpoint()
     _write(log, "ab", epoch=1)
     return disk, directory

@@ -12,7 +12,8 @@ import pytest
 from ottla.base.errors import OttlaError
 from ottla.base.files import join, parent_directory
 from ottla.record.batch import iter_batches
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.crash.cases import Case, append_and_roll
 from tests.crash.checking import (
@@ -130,10 +131,10 @@ def use_all_of(log: PartitionLog) -> None:
     for offset in range(log.log_start_offset, min(log.log_end_offset, 40)):
         # Once each: who follows the offsets of damaged batches may be sent back for ever.
         with contextlib.suppress(OttlaError):
-            log.read(offset, 200, Isolation.HIGH_WATERMARK)
+            log.reader.read(offset, 200, Isolation.HIGH_WATERMARK)
     for timestamp_ms in range(NOW_MS, NOW_MS + 250, 10):
         with contextlib.suppress(OttlaError):
-            log.find_timestamp(timestamp_ms)
+            log.reader.find_timestamp(timestamp_ms)
     with contextlib.suppress(OttlaError):
         append(log, b"more")
 

@@ -55,9 +55,9 @@ def written() -> tuple[FakeFileSystem, Keeper]:
     clean(keeper.log, disk)
     keeper.carry_out(Write(((b"c", None), (b"h", b"1"))))
     keeper.carry_out(Write(((b"g", b"2"),)))
-    keeper.log.roll(NOW_MS)
-    keeper.log.flush()
-    keeper.log.close()
+    keeper.log.writer.roll(NOW_MS)
+    keeper.log.writer.flush()
+    keeper.log.maintenance.close()
     return disk.crash(CrashMode.KEEP), keeper
 
 

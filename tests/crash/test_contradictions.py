@@ -5,7 +5,8 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION
 from tests.crash.small_directories import Policy, Stop, small_directory
 from tests.crash.test_bit_flips import disk_of
@@ -53,20 +54,20 @@ def segment(base_offset: int, kind: str = "log") -> str:
 def test_a_search_by_time_refuses_batches_that_are_out_of_place(position: int, mask: int) -> None:
     log = opened(PLAIN, segment(0), position, mask)
     with pytest.raises(CorruptionError, match=segment(0)):
-        log.find_timestamp(NOW_MS + 40)
+        log.reader.find_timestamp(NOW_MS + 40)
 
 
 def test_a_search_by_time_refuses_a_batch_whose_largest_timestamp_has_changed() -> None:
     log = opened(PLAIN, segment(12), 78 + 42, 64)
     with pytest.raises(CorruptionError, match=r"at byte 78: CRC .* found"):
-        log.find_timestamp(NOW_MS + 140)
+        log.reader.find_timestamp(NOW_MS + 140)
 
 
 def test_a_read_of_an_offset_is_refused_where_a_batch_moved_below_it() -> None:
     log = opened(PLAIN, segment(0), 101 + 7, 2)
     with pytest.raises(CorruptionError, match="at byte 101: a batch of offsets 0 to 0"):
-        log.read(2, 1, Isolation.HIGH_WATERMARK)
-    assert log.read(3, 1, Isolation.HIGH_WATERMARK).records is not None
+        log.reader.read(2, 1, Isolation.HIGH_WATERMARK)
+    assert log.reader.read(3, 1, Isolation.HIGH_WATERMARK).records is not None
 
 
 def test_a_changed_magic_below_the_recovery_point_does_not_end_the_start() -> None:
@@ -84,14 +85,14 @@ def test_an_epoch_before_a_lower_one_is_not_believed() -> None:
     log = opened(PLAIN_KILLED, segment(17), 12, 4)
     assert log.epochs.latest_epoch == 2
     with pytest.raises(CorruptionError, match=r"17\.log at byte 0.*leader epoch than 67108866"):
-        log.read(17, 1, Isolation.HIGH_WATERMARK)
-    assert log.read(19, 1, Isolation.HIGH_WATERMARK).records is not None
+        log.reader.read(17, 1, Isolation.HIGH_WATERMARK)
+    assert log.reader.read(19, 1, Isolation.HIGH_WATERMARK).records is not None
 
 
 def test_a_log_goes_on_behind_a_damaged_first_batch_of_its_active_segment() -> None:
     log = opened(COMPACTED, segment(26), 16, 34)
     append(log, b"more")
-    assert log.read(log.log_end_offset - 1, 1, Isolation.HIGH_WATERMARK).records is not None
+    assert log.reader.read(log.log_end_offset - 1, 1, Isolation.HIGH_WATERMARK).records is not None
 
 
 def test_a_gap_at_the_end_of_a_compacted_log_is_named_after_a_kill(
@@ -107,7 +108,7 @@ def test_an_index_entry_in_a_gap_of_a_compacted_log_is_named(
 ) -> None:
     caplog.set_level("WARNING")
     log = opened_as_kafkas(segment(0), 70 + 7, 1)
-    log.read(0, 1000, Isolation.HIGH_WATERMARK)
+    log.reader.read(0, 1000, Isolation.HIGH_WATERMARK)
     assert f"{segment(0)} at byte 140: offsets 5 to 5 are missing, but" in caplog.text
     assert f"{segment(0, 'timeindex')} has an entry for 5" in caplog.text
 
@@ -117,7 +118,7 @@ def test_gaps_that_compaction_left_are_not_named(caplog: pytest.LogCaptureFixtur
     small = small_directory(*COMPACTED)
     log = open_directory(disk_of(small.files), small.config).logs[KEY]
     for offset in range(log.log_end_offset):
-        log.read(offset, 1, Isolation.HIGH_WATERMARK)
+        log.reader.read(offset, 1, Isolation.HIGH_WATERMARK)
     assert not caplog.text
 
 
@@ -127,4 +128,4 @@ def test_an_aborted_transaction_that_a_compacted_log_contradicts_is_named(
     caplog.set_level("WARNING")
     log = opened_as_kafkas(segment(11, "txnindex"), 9, 1)
     assert "producer 9 has no abort marker at offset 13" in caplog.text
-    assert [one.producer_id for one in log.aborted_transactions(0, 20)] == [9]
+    assert [one.producer_id for one in log.reader.aborted_transactions(0, 20)] == [9]

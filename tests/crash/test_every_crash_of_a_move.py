@@ -15,7 +15,6 @@ import pytest
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
-from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import (
     CrashMode,
     CrashPoint,
@@ -72,7 +71,7 @@ def produce(broker: Broker, told: Told, count: int) -> None:
 
 
 def flush(broker: Broker, told: Told) -> None:
-    broker.topics.partition("t", 0).log.flush()
+    broker.topics.partition("t", 0).log.writer.flush()
     told.tell(flushed=told.last.written)
 
 
@@ -144,7 +143,7 @@ def write_checkpoints(file_system: FileSystem, promises: list[Said]) -> None:
         produce(broker, told, 3)
         flush(broker, told)
         log = broker.topics.partition("t", 0).log
-        delete_records_before(log, 2 * number)
+        log.maintenance.delete_records_before(2 * number)
         broker.directories[0].move_cleaned(("t", 0), number or None)
         broker.directories[0].checkpoint()
         told.tell(start=2 * number)

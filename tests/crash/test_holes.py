@@ -21,7 +21,7 @@ from ottla.storage.compaction.planning import plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.files.filenames import SEAMS
-from ottla.storage.log.flushing import FlushPlan, carry_out, due_flush, finish
+from ottla.storage.log.maintenance import FlushPlan
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.crash.checking import PARTITION, all_files
@@ -58,18 +58,20 @@ class Work:
             builder = RecordBatchBuilder()
             builder.append(key, value, NOW_MS)
             self._written.records.append((offset, key, value))
-            self.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-            self.log.write_out()
+            self.log.writer.append_as_leader(
+                bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS
+            )
+            self.log.writer.write_out()
             self._written.written_end = offset + 1
 
     def plan_flush(self) -> FlushPlan:
-        plan = due_flush(self.log, NOW_MS)
+        plan = self.log.maintenance.due_flush(NOW_MS)
         assert plan is not None
         return plan
 
     def flush(self, plan: FlushPlan) -> None:
-        carry_out(plan, self._file_system)
-        finish(plan, NOW_MS)
+        plan.carry_out(self._file_system)
+        plan.owner.finish_flush(plan, NOW_MS)
         self._written.flushed_end = plan.until_offset
 
     def compact(self) -> None:

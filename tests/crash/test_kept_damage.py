@@ -5,7 +5,8 @@ import pytest
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import join
 from ottla.storage.files.filenames import WITNESS
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of, stopped_log
 from tests.crash.workload import KEY, TINY
@@ -48,11 +49,11 @@ def test_what_lies_before_damage_is_served_and_the_rest_is_named() -> None:
     files, _ = stopped_log()
     files[FIRST + ".log"] = changed(files[FIRST + ".log"], 182 + 6)
     log, _ = reopened(files)
-    found = log.read(0, 1000, Isolation.HIGH_WATERMARK).records
+    found = log.reader.read(0, 1000, Isolation.HIGH_WATERMARK).records
     assert found is not None
     assert found.size == 182
     with pytest.raises(CorruptionError, match=f"{FIRST}.log at byte 182: a batch of offsets 259"):
-        log.read(3, 1000, Isolation.HIGH_WATERMARK)
+        log.reader.read(3, 1000, Isolation.HIGH_WATERMARK)
 
 
 @pytest.mark.parametrize("position", [6, 11, 16], ids=["offset", "length", "magic"])
@@ -65,7 +66,7 @@ def test_a_log_whose_end_is_damaged_goes_on_behind_it(position: int) -> None:
     assert [one.value for one in read_all(log, 20)] == [b"more"]
     assert logs[LAST + ".log"] == files[LAST + ".log"]
     with pytest.raises(CorruptionError, match=f"{LAST}.log at byte"):
-        log.read(17, 1000, Isolation.HIGH_WATERMARK)
+        log.reader.read(17, 1000, Isolation.HIGH_WATERMARK)
 
 
 def test_below_the_recovery_point_a_crash_cuts_nothing_off() -> None:
@@ -83,7 +84,7 @@ def test_an_epoch_that_one_batch_alone_has_is_not_served() -> None:
     files[SECOND + ".log"] = changed(files[SECOND + ".log"], 121 + 13)
     log, _ = reopened(files)
     with pytest.raises(CorruptionError, match="has another leader epoch than 65537 for them"):
-        log.read(8, 1000, Isolation.HIGH_WATERMARK)
+        log.reader.read(8, 1000, Isolation.HIGH_WATERMARK)
     assert [one.epoch for one in log.epochs.entries] == [0, 1, 2]
 
 
@@ -103,6 +104,6 @@ def test_a_partition_without_a_readable_id_leaves_the_others_alone() -> None:
     directory = open_directory(disk_of({**other, **files}), TINY)
     assert len(read_all(directory.logs["u", 0])) == 20
     with pytest.raises(StorageError, match=r"partition\.metadata at byte 21"):
-        directory.logs[KEY].read(0, 100, Isolation.HIGH_WATERMARK)
+        directory.logs[KEY].reader.read(0, 100, Isolation.HIGH_WATERMARK)
     directory.close()
     assert not directory.is_offline

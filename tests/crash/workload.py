@@ -11,12 +11,6 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    delete_segments_below_start,
-    truncate_fully_and_start_at,
-    truncate_to,
-)
 from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from tests.crash.history import Act, Event
 from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
@@ -75,8 +69,8 @@ class Writer:
             records += self._batch(count, offset, None, False)
             offset += count
         self._note(Act.APPENDING, records=bytes(records))
-        self.log.append_as_follower(records, now_ms=NOW_MS)
-        self.log.write_out()
+        self.log.writer.append_as_follower(records, now_ms=NOW_MS)
+        self.log.writer.write_out()
         self._note(Act.WRITTEN)
 
     def end_transaction(self, producer: int, *, commit: bool) -> None:
@@ -90,11 +84,11 @@ class Writer:
         self._append(bytearray(marker), AppendOrigin.COORDINATOR)
 
     def flush(self) -> None:
-        self.log.flush()
+        self.log.writer.flush()
         self._note(Act.FLUSHED)
 
     def roll(self) -> None:
-        self.log.roll(NOW_MS)
+        self.log.writer.roll(NOW_MS)
 
     def checkpoint(self) -> None:
         self.directory.checkpoint()
@@ -102,7 +96,7 @@ class Writer:
 
     def truncate(self, offset: int) -> None:
         self._note(Act.CUTTING, offset)
-        truncate_to(self.log, offset, now_ms=NOW_MS)
+        self.log.maintenance.truncate_to(offset, now_ms=NOW_MS)
         self._note(Act.CUT, offset)
         self._sequences = {
             producer: entry.last_sequence + 1
@@ -111,15 +105,15 @@ class Writer:
 
     def restart(self, offset: int) -> None:
         self._note(Act.RESTARTING, offset)
-        truncate_fully_and_start_at(self.log, offset, now_ms=NOW_MS)
+        self.log.maintenance.truncate_fully_and_start_at(offset, now_ms=NOW_MS)
         self._note(Act.RESTARTED, offset)
         self._sequences = {}
 
     def delete_before(self, offset: int) -> None:
         self._note(Act.DELETING, offset)
-        delete_records_before(self.log, offset)
+        self.log.maintenance.delete_records_before(offset)
         self.checkpoint()
-        delete_segments_below_start(self.log)
+        self.log.maintenance.delete_segments_below_start()
 
     def retain(self, age_ms: int, *, max_count: int = 100, in_slices: bool = False) -> None:
         """Retention comes by when that much time has passed since the newest record.
@@ -136,13 +130,15 @@ class Writer:
         slices = [1] * (len(plan.going) - 1) if in_slices else []
         retired = []
         for count in slices:
-            retired += delete_segments_below_start(self.log, max_count=count, durably=False)
+            retired += self.log.maintenance.delete_segments_below_start(
+                max_count=count, durably=False
+            )
             self.directory.checkpoint_log_starts()
         last = len(plan.going) - len(slices)
-        retired += delete_segments_below_start(self.log, max_count=last)
+        retired += self.log.maintenance.delete_segments_below_start(max_count=last)
         # Half of them wait, as those do whose delay is not over when the power fails.
         for segment in retired[::2]:
-            with self.log.disk():
+            with self.log.health.guarding(changes_files=True):
                 segment.remove()
 
     def make_anew(self) -> None:
@@ -150,7 +146,7 @@ class Writer:
         self._note(Act.RESTARTING)
         log = self.directory.logs[KEY]
         self.directory.delete_log(*KEY)
-        log.abandon()
+        log.maintenance.abandon()
         self.directory.create_log(*KEY, TOPIC_ID)
         self._note(Act.RESTARTED)
         self._sequences = {}
@@ -171,8 +167,10 @@ class Writer:
         for batch in iter_batches(records):
             # As producers send them; the log puts the offset back.
             batch.stamp(0, self.epoch)
-        self.log.append_as_leader(records, leader_epoch=self.epoch, now_ms=NOW_MS, origin=origin)
-        self.log.write_out()
+        self.log.writer.append_as_leader(
+            records, leader_epoch=self.epoch, now_ms=NOW_MS, origin=origin
+        )
+        self.log.writer.write_out()
         self._note(Act.WRITTEN)
 
     def _batch(self, count: int, offset: int, producer: int | None, transaction: bool) -> bytearray:

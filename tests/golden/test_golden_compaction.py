@@ -61,7 +61,7 @@ def options_of(config: TopicConfig) -> OpenOptions:
 
 def clean(log: PartitionLog, *, cleaned_until: int | None, now_ms: int, sieve: Sieve) -> int:
     """One pass; returns the new first dirty offset."""
-    log.flush()
+    log.writer.flush()
     range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
     plan = plan_compaction(log, range_, FILES, MEMORY, now_ms=now_ms)
     result = compact(plan, sieve, Surroundings(file_system=FILES))
@@ -145,9 +145,9 @@ def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
     ]
     assert added
     for batch in added:
-        log.append_as_follower(bytearray(batch.bytes_view()), now_ms=1_700_000_000_000)
-        log.write_out()
-    log.roll(1_700_000_000_000)
+        log.writer.append_as_follower(bytearray(batch.bytes_view()), now_ms=1_700_000_000_000)
+        log.writer.write_out()
+    log.writer.roll(1_700_000_000_000)
     now_ms = max(horizons(tmp_path / "data" / name)) + 1
     cleaned_until = None
     for _ in range(2):

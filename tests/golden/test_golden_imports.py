@@ -22,7 +22,7 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.log.partition_log import Isolation
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.reader import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told
@@ -74,7 +74,7 @@ def values(broker: Broker, topic: str, index: int) -> list[bytes | None]:
     found: list[bytes | None] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, 1 << 20, Isolation.LOG_END)
+        data = log.reader.read(offset, 1 << 20, Isolation.LOG_END)
         assert data.records is not None
         for batch in batches(data.records.read()):
             found += [record.value for record in read_records(batch) if not batch.is_control]

@@ -15,7 +15,8 @@ from ottla.record.record import read_records
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import META_PROPERTIES
 from ottla.storage.index.transaction_index import ENTRY
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.reader import open_for_reading
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
@@ -104,10 +105,10 @@ def read_by_consumer(log: PartitionLog) -> list[int]:
     """As a consumer gets them, which asks again while the log is still looked through."""
     offset, found = log.log_start_offset, []
     while offset < log.last_stable_offset:
-        data = log.read(offset, 300, Isolation.LAST_STABLE)
+        data = log.reader.read(offset, 300, Isolation.LAST_STABLE)
         if data.records is None:
             assert log.abort_check is not None, f"nothing at offset {offset}"
-            log.check_aborts()
+            log.maintenance.check_aborts()
             continue
         ranges = AbortedRanges(data.aborted or [])
         for batch in iter_batches(data.records.read(), allow_torn_tail=True):
@@ -119,7 +120,7 @@ def read_by_consumer(log: PartitionLog) -> list[int]:
 
 def run_whole_check(log: PartitionLog) -> None:
     while log.abort_check is not None:
-        log.check_aborts()
+        log.maintenance.check_aborts()
 
 
 @pytest.mark.parametrize(("case", "partition"), partitions(with_aborts=True))

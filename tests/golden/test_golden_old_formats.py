@@ -126,8 +126,8 @@ def new_log(path: str, config: TopicConfig) -> tuple[LogDirectory, PartitionLog]
 def append(log: PartitionLog, group: list[Batch]) -> None:
     stamped = group[0].timestamp_type is TimestampType.LOG_APPEND_TIME
     now_ms = group[0].max_timestamp_ms if stamped else NOW_MS
-    log.append_as_leader(bytearray(as_sent(group)), leader_epoch=0, now_ms=now_ms)
-    log.write_out()
+    log.writer.append_as_leader(bytearray(as_sent(group)), leader_epoch=0, now_ms=now_ms)
+    log.writer.write_out()
 
 
 @pytest.mark.parametrize("topic", CASES)
@@ -160,7 +160,7 @@ def test_a_topic_whose_format_is_raised_twice_holds_what_kafkas_holds(tmp_path: 
     directory, log = new_log(str(tmp_path), config_of("mixed"))
     for _, group in groups("mixed"):
         config = config_of("mixed", **{"message.format.version": versions[group[0].magic]})
-        log.reconfigure(config)
+        log.maintenance.reconfigure(config)
         append(log, group)
     directory.close()
     ours, kafkas = files_of(tmp_path / "t-0"), files_of(golden() / partition_of("mixed")["dir"])

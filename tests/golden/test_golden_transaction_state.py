@@ -149,5 +149,5 @@ def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
     log = broker.topics.partition("txn", 0).log
     assert b"".join(bytes(one.log.map()) for one in log.segments.values) == content
     assert log.last_stable_offset == log.log_end_offset
-    ends = [one.last_offset for one in log.aborted_transactions(0, log.log_end_offset)]
+    ends = [one.last_offset for one in log.reader.aborted_transactions(0, log.log_end_offset)]
     assert ends == aborted

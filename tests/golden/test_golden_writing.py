@@ -76,9 +76,9 @@ def test_every_file_has_the_bytes_of_kafkas(case: Case, tmp_path: Path) -> None:
     for base_offset, batch in written_by_kafka(case.directory):
         if log.segments.active.base_offset != base_offset:
             # Kafka rolls by its own clock as well, which the files do not tell.
-            log.roll(NOW_MS, base_offset=base_offset)
-        log.append_as_follower(bytearray(batch.bytes_view()), now_ms=NOW_MS)
-        log.write_out()
+            log.writer.roll(NOW_MS, base_offset=base_offset)
+        log.writer.append_as_follower(bytearray(batch.bytes_view()), now_ms=NOW_MS)
+        log.writer.write_out()
         assert log.segments.active.base_offset == base_offset, "rolled where Kafka did not"
     opened.close()
     ours, kafkas = files_of(tmp_path / "t-0"), files_of(case.directory)

@@ -23,7 +23,6 @@ from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.log.truncation import delete_segments_below_start
 from ottla.testing import FakeClock
 from tests.support.mirroring import (
     SOURCE,
@@ -137,7 +136,7 @@ class OvertakenSource(DirectorySource):
         log = self._source_log.log()
         if log.log_start_offset < self._start:
             self._source_log.delete_before(self._start)
-            for retired in delete_segments_below_start(log):
+            for retired in log.maintenance.delete_segments_below_start():
                 retired.remove()
         return super().batches(topic, partition, from_offset, until_offset)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, KEYS, VALUES, clean
 from tests.support.logs import NOW_MS, TOPIC_ID, open_directory, read_all
@@ -103,10 +102,10 @@ class Model:
                 self.disk = self.disk.crash(mode, seed)
                 self.reopen()
             case Do("flush"):
-                self.log.flush()
+                self.log.writer.flush()
                 self.safe_end = self.log.log_end_offset
             case Do("roll"):
-                self.log.roll(self.now_ms)
+                self.log.writer.roll(self.now_ms)
             case Do("read"):
                 self.read_on()
             case Do("stop"):
@@ -119,8 +118,10 @@ class Model:
         for key, value in pairs:
             self.history[self.log.log_end_offset + builder.record_count] = (key, value)
             builder.append(key, value, self.now_ms)
-        self.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=self.now_ms)
-        self.log.write_out()
+        self.log.writer.append_as_leader(
+            bytearray(builder.build()), leader_epoch=0, now_ms=self.now_ms
+        )
+        self.log.writer.write_out()
 
     def clean(self) -> None:
         cleaned = self.directory.cleaned.get(KEY)
@@ -131,9 +132,9 @@ class Model:
     def delete_before(self, offset: int) -> None:
         if offset <= self.log.log_start_offset:
             return
-        self.start = delete_records_before(self.log, offset)
+        self.start = self.log.maintenance.delete_records_before(offset)
         self.directory.checkpoint_log_starts()
-        for retired in delete_segments_below_start(self.log):
+        for retired in self.log.maintenance.delete_segments_below_start():
             retired.remove()
 
     def reopen(self) -> None:

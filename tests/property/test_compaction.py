@@ -114,7 +114,7 @@ def test_in_shares_the_same_bytes_are_made(before: list[Step], steps: list[Step]
     keeper.finish()
     result = clean(keeper.log, disk)
     cleaned_until = result.end_offset if result else 0
-    keeper.log.reconfigure(replace(COMPACTED, cleanup_policy=("delete",)))
+    keeper.log.maintenance.reconfigure(replace(COMPACTED, cleanup_policy=("delete",)))
     for step in steps:
         keeper.carry_out(step)
     keeper.finish()

@@ -19,7 +19,7 @@ from ottla.broker.fetch_sessions import (
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
 from ottla.record.batch import iter_batches
-from ottla.storage.log.partition_log import FetchData
+from ottla.storage.log.reader import FetchData
 from tests.support.brokers import batch, disk, open_broker
 
 PARTITION_COUNT = 3

@@ -12,12 +12,8 @@ from ottla.base.errors import ApiError
 from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.partition_log import Isolation, PartitionLog
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    delete_segments_below_start,
-    truncate_to,
-)
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all
@@ -61,8 +57,10 @@ class LogMachine(RuleBasedStateMachine):
             builder.append(b"k", value, NOW_MS + self.counter)
             self.entries.append((self.end, value, NOW_MS + self.counter))
             self.end += 1
-        info = self.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-        self.log.write_out()
+        info = self.log.writer.append_as_leader(
+            bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS
+        )
+        self.log.writer.write_out()
         assert info.last_offset == self.end - 1
         if is_idempotent:
             self.sequence += len(sizes)
@@ -75,15 +73,17 @@ class LogMachine(RuleBasedStateMachine):
         builder.append(b"k", b"never", NOW_MS)
         if 7 in self.log.producers.entries:
             with pytest.raises(ApiError):
-                self.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+                self.log.writer.append_as_leader(
+                    bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS
+                )
 
     @rule()
     def roll(self) -> None:
-        self.log.roll(NOW_MS)
+        self.log.writer.roll(NOW_MS)
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
+        self.log.writer.flush()
         self.safe_end = self.end
 
     @rule(at=st.floats(0, 1))
@@ -95,14 +95,14 @@ class LogMachine(RuleBasedStateMachine):
     @rule(at=st.floats(0, 1))
     def find_a_time(self, at: float) -> None:
         offset, _, timestamp_ms = self.entries[round(at * (len(self.entries) - 1))]
-        found = self.log.find_timestamp(timestamp_ms)
+        found = self.log.reader.find_timestamp(timestamp_ms)
         assert found is not None
         assert (found.offset, found.timestamp_ms) == (offset, timestamp_ms)
 
     @rule(at=st.floats(0, 1))
     def cut_from_behind(self, at: float) -> None:
         offset = self.start + round(at * (self.end - self.start))
-        truncate_to(self.log, offset, now_ms=NOW_MS)
+        self.log.maintenance.truncate_to(offset, now_ms=NOW_MS)
         self.take_end(self.log.log_end_offset, at_most=offset)
         self.directory.checkpoint()
 
@@ -118,20 +118,20 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(at=st.floats(0, 1))
     def delete_from_the_front(self, at: float) -> None:
-        self.start = delete_records_before(
-            self.log, self.start + round(at * (self.end - self.start))
+        self.start = self.log.maintenance.delete_records_before(
+            self.start + round(at * (self.end - self.start))
         )
         self.entries = [one for one in self.entries if one[0] >= self.start]
-        self.log.flush()
+        self.log.writer.flush()
         self.safe_end = self.end
         self.directory.checkpoint()
-        delete_segments_below_start(self.log)
+        self.log.maintenance.delete_segments_below_start()
 
     @rule(at=st.floats(0, 1.2), share=st.sampled_from([None, 0.0, 0.5, 0.9]), some=st.booleans())
     def retain(self, at: float, share: float | None, some: bool) -> None:
         """Retention by time, or by size, up to anywhere; a slice of it, or all."""
         limit = -1 if share is None else round(share * self.log.size)
-        self.log.reconfigure(
+        self.log.maintenance.reconfigure(
             replace(SMALL, retention_ms=10 if share is None else -1, retention_bytes=limit)
         )
         now_ms = NOW_MS + round(at * self.counter) + 10
@@ -140,10 +140,12 @@ class LogMachine(RuleBasedStateMachine):
         if plan.going:
             begin_retention(self.log, plan, now_ms)
             self.directory.checkpoint_log_starts()
-            for segment in delete_segments_below_start(self.log, max_count=len(plan.going)):
+            for segment in self.log.maintenance.delete_segments_below_start(
+                max_count=len(plan.going)
+            ):
                 if self.counter % 2:
                     segment.remove()
-        self.log.reconfigure(SMALL)
+        self.log.maintenance.reconfigure(SMALL)
         self.start = wanted
         self.entries = [one for one in self.entries if one[0] >= self.start]
         self.safe_end = max(self.safe_end, self.start)

@@ -27,7 +27,8 @@ from ottla.record.layout import HEADER
 from ottla.record.legacy import CRC_END, ENTRY, build_message
 from ottla.record.record import read_records, unpacked_payload
 from ottla.storage.log.append import InvalidRecordsError
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, batch, open_log, read_all, values
 from tests.support.old_messages import build_wrapper
@@ -96,13 +97,13 @@ class Consumers:
             self.refused += 1
             return
         self.accepted += 1
-        log.write_out()
+        log.writer.write_out()
         self.read_from(before)
 
     def append(self, records: bytearray) -> ErrorCode | None:
         """The code of a refusal."""
         try:
-            self.log.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
+            self.log.writer.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
         except ApiError as error:
             return error.code
         return None
@@ -112,7 +113,7 @@ class Consumers:
         expected = list(range(offset, end))
         # More than that would be a lie: nothing was sent that holds so many.
         assert 0 < len(expected) < 10
-        found = self.log.read(offset, 1 << 20, Isolation.LOG_END)
+        found = self.log.reader.read(offset, 1 << 20, Isolation.LOG_END)
         assert found.records is not None
         data = found.records.read()
         assert [one.offset for made in iter_batches(data) for one in read_records(made)] == expected
@@ -127,8 +128,8 @@ class Consumers:
 
     def close(self) -> None:
         """An honest batch at the end is read by who reads from the start."""
-        self.log.append_as_leader(batch(b"last"), leader_epoch=0, now_ms=NOW_MS)
-        self.log.write_out()
+        self.log.writer.append_as_leader(batch(b"last"), leader_epoch=0, now_ms=NOW_MS)
+        self.log.writer.write_out()
         records = read_all(self.log)
         assert [one.offset for one in records] == list(range(self.log.log_end_offset))
         assert records[-1].value == b"last"
@@ -375,7 +376,7 @@ def wrapper(messages: list[bytearray], magic: int, codec: Compression) -> bytes:
 def test_a_wrong_record_is_named_in_the_answer() -> None:
     records = b"".join([plain_records()[:-1], b"\x05"])
     with pytest.raises(InvalidRecordsError) as refused:
-        Consumers().log.append_as_leader(
+        Consumers().log.writer.append_as_leader(
             signed(of_records(records, Compression.GZIP)), leader_epoch=0, now_ms=NOW_MS
         )
     assert refused.value.code is ErrorCode.INVALID_RECORD
@@ -386,7 +387,7 @@ def test_a_wrong_record_is_named_in_the_answer() -> None:
 def test_a_compacted_topic_names_the_records_without_a_key(codec: Compression) -> None:
     log = open_log(FakeFileSystem(), TopicConfig(cleanup_policy=("compact",)))
     with pytest.raises(InvalidRecordsError) as refused:
-        log.append_as_leader(
+        log.writer.append_as_leader(
             signed(of_records(plain_records(), codec)), leader_epoch=0, now_ms=NOW_MS
         )
     assert refused.value.code is ErrorCode.INVALID_RECORD
@@ -399,9 +400,9 @@ def test_a_largest_timestamp_that_lies_is_repaired_as_kafka_does(codec: Compress
     log = open_log(FakeFileSystem(), TopicConfig())
     made = of_records(plain_records(), codec)
     struct.pack_into(">q", made, 35, 2**63 - 1)
-    log.append_as_leader(bytes(signed(made)), leader_epoch=0, now_ms=NOW_MS)
-    log.write_out()
-    (stored,) = iter_batches(log.read(0, 1 << 20, Isolation.LOG_END).records.read())  # type: ignore[union-attr]
+    log.writer.append_as_leader(bytes(signed(made)), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.write_out()
+    (stored,) = iter_batches(log.reader.read(0, 1 << 20, Isolation.LOG_END).records.read())  # type: ignore[union-attr]
     stored.check()
     assert stored.max_timestamp_ms == NOW_MS + 70
 
@@ -420,6 +421,6 @@ def test_what_unpacks_to_more_than_it_may_is_refused(
     builder = RecordBatchBuilder(compression=codec)
     builder.append(None, BOMB, NOW_MS, ())
     with pytest.raises(ApiError) as refused:
-        log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+        log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
     assert refused.value.code is ErrorCode.INVALID_RECORD
     assert "unpacks to more than" in str(refused.value)

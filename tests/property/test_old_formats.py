@@ -78,10 +78,10 @@ def config_of(one: Append) -> TopicConfig:
 def filled(disk: FakeFileSystem, appends: list[Append]) -> PartitionLog:
     log = open_log(disk, config_of(appends[0]))
     for one in appends:
-        log.reconfigure(config_of(one))
-        info = log.append_as_leader(bytearray(one.records()), leader_epoch=0, now_ms=NOW_MS)
+        log.maintenance.reconfigure(config_of(one))
+        info = log.writer.append_as_leader(bytearray(one.records()), leader_epoch=0, now_ms=NOW_MS)
         assert info.first_offset == log.log_end_offset - len(one.messages)
-    log.write_out()
+    log.writer.write_out()
     return log
 
 
@@ -108,7 +108,7 @@ def test_the_check_finds_nothing_wrong_with_any_of_them(
     if has_crashed:
         open_directory(disk := disk.crash(CrashMode.KEEP), config_of(appends[-1])).close()
     else:
-        log.close()
+        log.maintenance.close()
     assert [one for one in check(disk, "data", deep=True).findings if not one.is_note] == []
 
 
@@ -144,8 +144,8 @@ def test_a_log_torn_anywhere_keeps_every_batch_before_the_tear(
     assert log.log_end_offset == (whole[-1][1] if whole else base_offset)
     assert read_all(log) == before[: log.log_end_offset]
     again = appends[-1]
-    log.append_as_leader(bytearray(again.records()), leader_epoch=0, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_leader(bytearray(again.records()), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.write_out()
     assert told(read_all(log))[-len(again.messages) :] == again.expected
 
 

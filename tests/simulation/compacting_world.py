@@ -14,8 +14,7 @@ from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.log.partition_log import Isolation
-from ottla.storage.log.truncation import truncate_to
+from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World
 from tests.support.logs import read_all
@@ -145,7 +144,7 @@ class CompactingWorld(World):
             key = (partition.topic, 0)
             self.broker.cleaner.states.pause(key)
             offset = self.chance.randint(self.lowest_cut(partition), partition.end)
-            truncate_to(self.log(partition), offset, now_ms=self.clock.now_ms())
+            self.log(partition).maintenance.truncate_to(offset, now_ms=self.clock.now_ms())
             partition.ends_at(offset)
             self.forget_what_was_cut_off(partition)
             self.broker.cleaner.states.resume(key)

@@ -24,8 +24,8 @@ from ottla.record.record import Record as StoredRecord
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_file_name
-from ottla.storage.log.partition_log import Isolation, PartitionLog
-from ottla.storage.log.truncation import truncate_to
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem
 from tests.support.brokers import id_of
 from tests.support.logs import read_all
@@ -243,17 +243,19 @@ class World:
         return value[:3], value
 
     def roll(self) -> None:
-        self.log(self.any_partition()).roll(self.clock.now_ms())
+        self.log(self.any_partition()).writer.roll(self.clock.now_ms())
 
     def flush(self) -> None:
         partition = self.any_partition()
-        self.log(partition).flush()
+        self.log(partition).writer.flush()
         partition.safe_end = partition.end
 
     def begin_to_read(self) -> None:
         """A read whose answer is long in coming: half a minute, within the files' delay."""
         partition = self.any_partition()
-        found = self.log(partition).read(partition.start, 5000, Isolation.HIGH_WATERMARK).records
+        found = (
+            self.log(partition).reader.read(partition.start, 5000, Isolation.HIGH_WATERMARK).records
+        )
         if found is None:
             return
         content = found.read()
@@ -270,7 +272,7 @@ class World:
     def cut_from_behind(self) -> None:
         partition = self.any_partition()
         offset = self.chance.randint(self.lowest_cut(partition), partition.end)
-        truncate_to(self.log(partition), offset, now_ms=self.clock.now_ms())
+        self.log(partition).maintenance.truncate_to(offset, now_ms=self.clock.now_ms())
         partition.ends_at(offset)
 
     def delete_records(self) -> None:
@@ -386,7 +388,7 @@ class World:
             if not partition.records:
                 continue
             log = self.log(partition)
-            found = log.find_timestamp(partition.records[-1][2])
+            found = log.reader.find_timestamp(partition.records[-1][2])
             # Kafka looks into one segment only: its late record may be below the log's start, and
             # a segment without records counts as being as late as its file.
             is_cut_inside = partition.start > log.segments.first.base_offset

@@ -132,10 +132,9 @@ def test_a_row_that_two_files_have_is_found_before_the_log_is_asked(loaded: Path
 
 
 def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) -> None:
-    from ottla.storage.log.truncation import delete_records_before
 
     with ottla.open(loaded / "log") as log:
-        delete_records_before(log.broker.topics.partition("orders", 0).log, 700)
+        log.broker.topics.partition("orders", 0).log.maintenance.delete_records_before(700)
     report = audited(loaded)
     assert report.is_equal
     assert [(number, one.until_offset) for number, one in report.unseen] == [(0, 700)]

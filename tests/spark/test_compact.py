@@ -79,7 +79,7 @@ def write_history(log: ottla.Log, seed: int, count: int = 300) -> None:
                 end(one)
     for producer in list(open_since):
         end(producer)
-    partition.roll(now_ms)
+    partition.writer.roll(now_ms)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_old_formats_are_compacted_too(tmp_path: Path, engine: SparkEngine) -> N
             builder.append(b"key %d" % (number % 7), b"%d" % number, now_ms)
             log.broker.append("t", 0, bytearray(builder.build()), now_ms=now_ms)
             log.broker.write_out()
-        log.broker.topics.partition("t", 0).log.roll(now_ms)
+        log.broker.topics.partition("t", 0).log.writer.roll(now_ms)
         log.compact("t", engine)
         assert sorted(one.value for one in log.read("t")) == [b"%d" % one for one in range(53, 60)]
 

@@ -108,7 +108,11 @@ def test_tasks_copy_logs_and_then_what_comes_behind_them(
         assert log.producers.entries == known.producers.entries
         assert log.epochs.entries == known.epochs.entries
         whole = (0, known.log_end_offset)
-        assert log.aborted_transactions(*whole) == known.aborted_transactions(*whole) != []
+        assert (
+            log.reader.aborted_transactions(*whole)
+            == known.reader.aborted_transactions(*whole)
+            != []
+        )
         assert log.last_stable_offset == known.last_stable_offset
     assert in_bulk(second, target, local_session).task_count == 0
 
@@ -197,7 +201,7 @@ def test_holes_that_compaction_left_are_within_segments(tmp_path: Path) -> None:
     source.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     for number in range(80):
         source.append(b"%d" % number, keys=(b"k%d" % (number % 3),))
-    source.log().roll(1)
+    source.log().writer.roll(1)
     source.compact()
     source.append(b"last", keys=(b"z",))
     directory = write_down(source, tmp_path / "source")

@@ -93,16 +93,16 @@ class Keeper:
             case End(producer, is_commit) if producer in self._open:
                 self._end(producer, is_commit, now_ms)
             case Roll():
-                self.log.roll(now_ms)
-        self.log.write_out()
+                self.log.writer.roll(now_ms)
+        self.log.writer.write_out()
 
     def finish(self, now_ms: int = NOW_MS) -> None:
         """Ends all transactions, and the active segment."""
         for producer in list(self._open):
             self.carry_out(End(producer, True), now_ms)
-        self.log.roll(now_ms)
-        self.log.write_out()
-        self.log.reconfigure(COMPACTED)
+        self.log.writer.roll(now_ms)
+        self.log.writer.write_out()
+        self.log.maintenance.reconfigure(COMPACTED)
 
     def _write(self, step: Write, now_ms: int) -> None:
         producer = step.producer
@@ -120,7 +120,7 @@ class Keeper:
         for number, (key, value) in enumerate(step.records):
             builder.append(key, value, now_ms + number)
             written.append((base_offset + number, key, value))
-        self.log.append_as_leader(
+        self.log.writer.append_as_leader(
             bytearray(builder.build()),
             leader_epoch=0,
             now_ms=now_ms,
@@ -145,7 +145,7 @@ class Keeper:
             producer_epoch=0,
             timestamp_ms=now_ms,
         )
-        self.log.append_as_leader(
+        self.log.writer.append_as_leader(
             bytearray(marker), leader_epoch=0, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
         )
         written = self._open.pop(producer)
@@ -185,7 +185,7 @@ def plan(
     damaged: tuple[int, ...] = (),
 ) -> CompactionPlan | None:
     """The plan of the next pass, if there is anything to compact, once all is flushed."""
-    log.flush()
+    log.writer.flush()
     range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
     if range_.end_offset <= log.segments.first.base_offset:
         return None

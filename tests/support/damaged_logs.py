@@ -110,12 +110,12 @@ def _sound_content() -> dict[str, bytes]:
     fill(log, 5)
     for number in range(4):
         _transaction(log, producer_id=7 + number % 2, is_commit=number % 2 == 0)
-    log.append_as_leader(batch(b"in", b"epoch", b"one"), leader_epoch=1, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_leader(batch(b"in", b"epoch", b"one"), leader_epoch=1, now_ms=NOW_MS)
+    log.writer.write_out()
     last = batch(b"x", producer_id=3, producer_epoch=0, base_sequence=0, timestamp_ms=NOW_MS + 5)
     for records in (last, *(batch(b"more", b"of it") for _ in range(6))):
-        log.append_as_leader(records, leader_epoch=1, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(records, leader_epoch=1, now_ms=NOW_MS)
+        log.writer.write_out()
     directory.close()
     return {
         join(folder, name): read_file(disk, join(folder, name))
@@ -137,8 +137,8 @@ def _transaction(log: PartitionLog, *, producer_id: int, is_commit: bool) -> Non
         marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=NOW_MS
     )
     origin = AppendOrigin.COORDINATOR
-    log.append_as_leader(bytearray(records), leader_epoch=0, now_ms=NOW_MS, origin=origin)
-    log.write_out()
+    log.writer.append_as_leader(bytearray(records), leader_epoch=0, now_ms=NOW_MS, origin=origin)
+    log.writer.write_out()
 
 
 def with_right_checksum(content: bytearray, position: int) -> None:

@@ -12,7 +12,8 @@ from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.append import AppendInfo
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = Uuid(bytes(range(1, 17)))
@@ -50,8 +51,8 @@ def batch(*values: bytes | None, timestamp_ms: int = NOW_MS, **attributes: objec
 
 
 def append(log: PartitionLog, *values: bytes | None, **attributes: object) -> AppendInfo:
-    info = log.append_as_leader(batch(*values, **attributes), leader_epoch=0, now_ms=NOW_MS)
-    log.write_out()
+    info = log.writer.append_as_leader(batch(*values, **attributes), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.write_out()
     return info
 
 
@@ -69,7 +70,7 @@ def read_all(
     found: list[Record] = []
     next_offset = log.log_start_offset if offset is None else offset
     while True:
-        data = log.read(next_offset, 200, isolation)
+        data = log.reader.read(next_offset, 200, isolation)
         if data.records is None:
             return found
         for one in iter_batches(data.records.read(), allow_torn_tail=True):

@@ -107,7 +107,7 @@ class SourceLog:
 
         lock, clock = RLock(), FakeClock()
         cleaning = Cleaning(self.broker, ThreadEngine(self.files, lock), clock=clock, lock=lock)
-        self.broker.topics.partition(topic, partition).log.flush()
+        self.broker.topics.partition(topic, partition).log.writer.flush()
         task = self.broker.cleaner.task_for((topic, partition), at(0))
         assert task is not None
         cleaning.carry_out(task)

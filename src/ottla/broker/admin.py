@@ -26,7 +26,6 @@ from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.truncation import delete_records_before
 
 
 class Configured(Protocol):
@@ -184,4 +183,4 @@ class Admin:
         if "delete" not in log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
         with storage_failures_answered():
-            return delete_records_before(log, offset)
+            return log.maintenance.delete_records_before(offset)

@@ -53,15 +53,16 @@ from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
-from ottla.storage.log.flushing import FlushPlan, due_flush
-from ottla.storage.log.offset_by_timestamp import (
+from ottla.storage.log.maintenance import FlushPlan
+from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
+    FetchData,
     FoundOffset,
+    Isolation,
 )
-from ottla.storage.log.partition_log import FetchData, Isolation
-from ottla.storage.log.producer_state import AppendOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -280,7 +281,7 @@ class Broker:
         if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
-            info = log.append_as_leader(
+            info = log.writer.append_as_leader(
                 records,
                 leader_epoch=partition.leader_epoch,
                 now_ms=now_ms,
@@ -333,7 +334,7 @@ class Broker:
         for partition in dirty:
             partition.is_dirty = False
             try:
-                partition.log.write_out()
+                partition.log.writer.write_out()
             except StorageError as error:
                 failure = error
             self._waiting.wake(partition)
@@ -376,7 +377,7 @@ class Broker:
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         partition.check_leader_epoch(wanted.leader_epoch)
         try:
-            return partition.log.read(
+            return partition.log.reader.read(
                 wanted.offset, max_size, isolation, min_one_message=one_anyway
             )
         except StorageError as error:
@@ -457,7 +458,7 @@ class Broker:
         if timestamp_ms == LATEST_TIMESTAMP:
             return FoundOffset(end, -1, partition.leader_epoch)
         try:
-            found = log.find_timestamp(timestamp_ms)
+            found = log.reader.find_timestamp(timestamp_ms)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
@@ -514,7 +515,7 @@ class Broker:
             if directory.is_offline:
                 continue
             plans = (
-                due_flush(log, monotonic_ms, is_short_of_files=self.open_files.is_short)
+                log.maintenance.due_flush(monotonic_ms, is_short_of_files=self.open_files.is_short)
                 for log in directory.logs.values()
             )
             due += [(directory, plan) for plan in plans if plan is not None]

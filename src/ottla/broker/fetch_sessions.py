@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.turns import in_turns
 from ottla.broker.fetching import FetchResult, PartitionQuery
-from ottla.storage.log.partition_log import FetchData
+from ottla.storage.log.reader import FetchData
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

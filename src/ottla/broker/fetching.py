@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.storage.log.partition_log import FetchData, Isolation
+from ottla.storage.log.reader import FetchData, Isolation
 
 
 @dataclass(slots=True)

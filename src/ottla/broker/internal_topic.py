@@ -21,8 +21,9 @@ from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.files.seams import gapless_from
 from ottla.storage.log.append import AppendInfo
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, repair_hint
 
 logger = logging.getLogger(__name__)
@@ -184,7 +185,7 @@ def batches_of(log: PartitionLog, gapless: int | None = None) -> Iterator[Batch]
     """
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read(offset, READ_SIZE, Isolation.LOG_END)
+        data = log.reader.read(offset, READ_SIZE, Isolation.LOG_END)
         region = data.records.read() if data.records else b""
         if data.records is None or not region:
             _check_gap(log, (offset, log.log_end_offset), gapless)

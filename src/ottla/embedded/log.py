@@ -37,7 +37,8 @@ from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
 from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, checked_records
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
@@ -357,7 +358,7 @@ class Log:
                 begin = offset = max(offset, log.log_start_offset)
                 if offset >= end:
                     return
-                data = log.read(offset, READ_SIZE, Isolation.LAST_STABLE)
+                data = log.reader.read(offset, READ_SIZE, Isolation.LAST_STABLE)
                 region = data.records.read() if data.records else b""
             if data.records is None or not region:
                 return
@@ -375,7 +376,7 @@ class Log:
         """Goes on looking for them in a log that another broker has written."""
         with self._lock:
             log = self._partition_log(topic, partition)
-            log.check_aborts()
+            log.maintenance.check_aborts()
             return log.abort_check is not None
 
     # Durability, serving, and the end
@@ -386,7 +387,7 @@ class Log:
         with HeldInterrupts():
             for topic in self.broker.topics:
                 for partition in topic.partitions.values():
-                    partition.log.flush()
+                    partition.log.writer.flush()
 
     def compact(self, topic: str, engine: Engine | None = None) -> list[CompactedPartition]:
         """Compacts a topic now, up to the active segment of each partition.

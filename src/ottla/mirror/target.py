@@ -26,15 +26,9 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging
-from ottla.record.batch import Batch, iter_batches
+from ottla.record.batch import iter_batches
 from ottla.runtime.opening import open_broker
-from ottla.storage import scan
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    delete_segments_below_start,
-    truncate_fully_and_start_at,
-)
 
 
 class Target:
@@ -119,29 +113,27 @@ class Target:
             topic_id=None if topic_id == ZERO_UUID else topic_id,
             start=log.log_start_offset,
             end=log.log_end_offset,
-            last=last_batch(log),
+            last=log.reader.last_batch(),
         )
 
     def begin(self, topic: str, partition: int, offset: int) -> None:
         """Empties a partition; it goes on at `offset`."""
-        truncate_fully_and_start_at(self.log(topic, partition), offset, now_ms=self._clock.now_ms())
+        log = self.log(topic, partition)
+        log.maintenance.truncate_fully_and_start_at(offset, now_ms=self._clock.now_ms())
 
     def append(self, topic: str, partition: int, records: memoryview) -> None:
         """Appends whole batches that carry their offsets, byte for byte."""
         log = self.log(topic, partition)
         for part in split(records, log.config.segment_bytes):
-            log.append_as_follower(part, now_ms=self._clock.now_ms())
-            log.write_out()
+            log.writer.append_as_follower(part, now_ms=self._clock.now_ms())
+            log.writer.write_out()
         if log.rolled_until > log.offsets.recovery_point:
             # As a broker does once a segment is full, so that a power failure costs little.
-            log.flush()
+            log.writer.flush()
 
     def skip_to(self, topic: str, partition: int, offset: int) -> None:
         """Follows the source over offsets at its end that hold nothing any more."""
-        log = self.log(topic, partition)
-        log.roll(self._clock.now_ms(), base_offset=offset)
-        log.offsets.appended(offset)
-        log.write_out()
+        self.log(topic, partition).writer.skip_to(offset, now_ms=self._clock.now_ms())
 
     def follow_start(self, topic: str, partition: int, start: int) -> None:
         """Deletes what lies before the source's start, as the source did."""
@@ -149,12 +141,12 @@ class Target:
         wanted = min(start, log.high_watermark)
         if wanted <= log.log_start_offset:
             return
-        delete_records_before(log, wanted)
+        log.maintenance.delete_records_before(wanted)
         # On the disk before any file goes, or a crash would bring back a start without a file.
         self.broker.topics.partition(topic, partition).directory.checkpoint_log_starts()
-        for retired in delete_segments_below_start(log):
-            with log.disk():
-                retired.remove()
+        for deleted in log.maintenance.delete_segments_below_start():
+            with log.health.guarding(changes_files=True):
+                deleted.remove()
 
     # Groups, and the disk
 
@@ -190,17 +182,6 @@ class Target:
         """Writes down how much of the logs is safe, for the next start."""
         for directory in self.broker.directories:
             directory.checkpoint()
-
-
-def last_batch(log: PartitionLog) -> Batch | None:
-    """The last batch of a log, whole; `None` when it has none."""
-    with log.disk():
-        for segment in reversed(log.segments.values):
-            start = segment.search_start(segment.next_offset())
-            last = scan.last_header(segment.log, start)
-            if last is not None:
-                return scan.batch_of(segment.log, last[0])
-    return None
 
 
 def split(records: memoryview, max_size: int) -> Iterator[memoryview]:

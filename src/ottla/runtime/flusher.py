@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from ottla.base.clock import Clock
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.storage.log.flushing import carry_out, finish
 
 logger = logging.getLogger(__name__)
 
@@ -61,11 +60,11 @@ class Flusher:
             plans = self._broker.due_flushes(self._clock.monotonic_ms())
         for directory, plan in plans:
             try:
-                carry_out(plan, self._file_system)
+                plan.carry_out(self._file_system)
             except OSError as error:
                 with self._lock:
                     directory.health.fail(error)
                 self._on_failure()
                 continue
             with self._lock:
-                finish(plan, self._clock.monotonic_ms())
+                plan.owner.finish_flush(plan, self._clock.monotonic_ms())

@@ -12,7 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.down_conversion import down_convert
-from ottla.storage.log.partition_log import FetchData
+from ottla.storage.log.reader import FetchData
 
 MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
 """The newest record format that each of these versions of Fetch may carry."""

@@ -12,7 +12,7 @@ from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
-from ottla.storage.log.partition_log import FetchData, Isolation
+from ottla.storage.log.reader import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
 

@@ -25,7 +25,7 @@ from ottla.broker.fetch_sessions import (
     next_epoch,
 )
 from ottla.broker.fetching import FetchResult, PartitionQuery
-from ottla.storage.log.partition_log import FetchData
+from ottla.storage.log.reader import FetchData
 from tests.support.brokers import disk
 
 TOPIC_ID = Uuid(bytes(range(16)))

@@ -16,7 +16,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, WITNESS
-from ottla.storage.log.partition_log import Isolation
+from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
@@ -42,7 +42,7 @@ def stopped(*, is_killed: bool = False) -> FakeFileSystem:
 
 def value_of(broker: Broker, topic: str, index: int) -> bytes | None:
     """The first record's; raises `ApiError` for a partition that is refused."""
-    found = broker.topics.partition(topic, index).log.read(0, 1000, Isolation.HIGH_WATERMARK)
+    found = broker.topics.partition(topic, index).log.reader.read(0, 1000, Isolation.HIGH_WATERMARK)
     assert found.records is not None
     return next(read_records(next(iter_batches(found.records.read())))).value
 

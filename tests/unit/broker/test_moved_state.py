@@ -8,7 +8,6 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.log_copy import LogCopy
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk
 from tests.support.logs import values
@@ -44,9 +43,9 @@ def test_the_start_of_a_log_moves_though_it_lies_within_a_batch(
         broker.append("t", 0, records, now_ms=NOW_MS)
     broker.write_out()
     log = partition_of(broker).log
-    delete_records_before(log, 13)
+    log.maintenance.delete_records_before(13)
     broker.directories[0].checkpoint()
-    delete_segments_below_start(log)
+    log.maintenance.delete_segments_below_start()
     move(broker)
     for _ in range(2):
         log = partition_of(broker).log
@@ -60,7 +59,7 @@ def test_records_deleted_during_a_move_are_gone_after_it(broker: Broker) -> None
     produce(broker, *numbered(40))
     broker.moves.request("t", 0, "/e")
     pass_time(broker)
-    delete_records_before(partition_of(broker).log, 38)
+    partition_of(broker).log.maintenance.delete_records_before(38)
     finish_moves(broker)
     assert values(partition_of(broker).log) == numbered(2, first=38)
 
@@ -71,7 +70,7 @@ def test_a_log_whose_start_overtakes_its_copy_is_copied_from_there(broker: Broke
     future = broker.directories[1].create_future("t", 0, broker.topics.get("t").topic_id, 0)
     copy = LogCopy(log, future)
     copy.step(1, NOW_MS)
-    delete_records_before(log, 15)
+    log.maintenance.delete_records_before(15)
     while copy.step(1, NOW_MS):
         pass
     assert (future.segments.first.base_offset, copy.lag) == (15, 0)
@@ -80,7 +79,7 @@ def test_a_log_whose_start_overtakes_its_copy_is_copied_from_there(broker: Broke
 def test_an_empty_log_that_begins_late_moves(broker: Broker) -> None:
     produce(broker, *numbered(20))
     log = partition_of(broker).log
-    delete_records_before(log, 20)
+    log.maintenance.delete_records_before(20)
     move(broker)
     log = partition_of(broker).log
     assert (log.log_start_offset, log.log_end_offset) == (20, 20)
@@ -95,7 +94,7 @@ def test_epochs_and_producers_move(broker: Broker, file_system: FakeFileSystem) 
         broker.append("t", 0, batch(b"x", producer_id=70 + epoch), now_ms=NOW_MS)
     broker.write_out()
     log = partition.log
-    delete_records_before(log, 2)
+    log.maintenance.delete_records_before(2)
     move(broker)
     broker.close()
     broker = opened(file_system.crash(CrashMode.KEEP))
@@ -113,8 +112,8 @@ def test_an_open_transaction_moves_and_can_be_ended(broker: Broker) -> None:
         producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True
     )
     builder.append(None, b"x", NOW_MS)
-    log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.write_out()
     move(broker)
     log = partition_of(broker).log
     assert (log.last_stable_offset, log.high_watermark) == (0, 1)
@@ -125,12 +124,12 @@ def test_an_open_transaction_moves_and_can_be_ended(broker: Broker) -> None:
         timestamp_ms=NOW_MS,
         base_offset=1,
     )
-    log.append_as_leader(
+    log.writer.append_as_leader(
         bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
     )
-    log.write_out()
+    log.writer.write_out()
     assert log.last_stable_offset == 2
-    assert [one.first_offset for one in log.aborted_transactions(0, 2)] == [0]
+    assert [one.first_offset for one in log.reader.aborted_transactions(0, 2)] == [0]
 
 
 def test_what_the_cleaner_knows_moves(broker: Broker) -> None:
@@ -147,9 +146,9 @@ def test_what_the_cleaner_knows_moves(broker: Broker) -> None:
 def test_offsets_that_compaction_has_taken_from_the_end_stay_taken(broker: Broker) -> None:
     produce(broker, *numbered(3))
     log = partition_of(broker).log
-    log.roll(NOW_MS, base_offset=9)
+    log.writer.roll(NOW_MS, base_offset=9)
     log.offsets.appended(9)
-    log.write_out()
+    log.writer.write_out()
     move(broker)
     log = partition_of(broker).log
     assert (values(log), log.log_end_offset) == (numbered(3), 9)

@@ -10,8 +10,7 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
-from ottla.storage.log.partition_log import Isolation
-from ottla.storage.log.truncation import truncate_to
+from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch
 from tests.support.mirroring import (
@@ -119,7 +118,11 @@ def test_transactions_end_as_in_the_source(source: SourceLog, target: FakeFileSy
         mirror_round(source.files, opened)
         assert log.last_stable_offset == known.last_stable_offset == known.log_end_offset
         whole = (known.log_start_offset, known.log_end_offset)
-        assert log.aborted_transactions(*whole) == known.aborted_transactions(*whole) != []
+        assert (
+            log.reader.aborted_transactions(*whole)
+            == known.reader.aborted_transactions(*whole)
+            != []
+        )
     assert_is_mirrored(source.files, target)
 
 
@@ -133,7 +136,7 @@ def test_a_log_that_starts_in_the_middle_of_a_batch_does_so_in_the_copy(
         log = opened.log("t", 0)
         assert log.log_start_offset == 13
         assert log.segments.first.base_offset == 12
-        assert log.read(13, 1, Isolation.LOG_END).records is not None
+        assert log.reader.read(13, 1, Isolation.LOG_END).records is not None
     assert_is_mirrored(source.files, target)
 
 
@@ -184,7 +187,7 @@ def test_records_deleted_before_they_were_copied_stop_the_partition_until_it_is_
 def test_a_source_that_was_cut_is_refused(source: SourceLog, target: FakeFileSystem) -> None:
     source.fill(5)
     mirror_once(source.files, target)
-    truncate_to(source.log(), 6, now_ms=NOW_MS)
+    source.log().maintenance.truncate_to(6, now_ms=NOW_MS)
     report = mirror_once(source.files, target)
     assert "the source ends at offset 6, the target at 10" in report.refusals["t-0"]
 
@@ -194,7 +197,7 @@ def test_a_source_that_went_on_otherwise_is_refused_and_the_target_stays(
 ) -> None:
     source.fill(5)
     mirror_once(source.files, target)
-    truncate_to(source.log(), 8, now_ms=NOW_MS)
+    source.log().maintenance.truncate_to(8, now_ms=NOW_MS)
     source.append(b"other", b"values")
     source.fill(3)
     report = mirror_once(source.files, target)
@@ -283,7 +286,7 @@ def test_offsets_of_a_refused_partition_are_not_committed(
 ) -> None:
     source.fill(5)
     mirror_once(source.files, target)
-    truncate_to(source.log(), 6, now_ms=NOW_MS)
+    source.log().maintenance.truncate_to(6, now_ms=NOW_MS)
     source.commit("g", {("t", 0): 6})
     assert mirror_once(source.files, target).commit_count == 0
 
@@ -306,7 +309,7 @@ def test_a_compacted_source_leaves_gaps_and_goes_on(target: FakeFileSystem) -> N
         mirror_round(source.files, opened)
         for number in range(40):
             source.append(b"%d" % number, keys=(b"k%d" % (number % 3),))
-        source.log().roll(NOW_MS)
+        source.log().writer.roll(NOW_MS)
         source.compact()
         source.append(b"last", keys=(b"k9",))
         report = mirror_round(source.files, opened)
@@ -321,9 +324,9 @@ def test_offsets_at_the_end_that_hold_nothing_are_skipped(target: FakeFileSystem
     source.append(b"v", keys=(b"a",))
     source.append(b"x", producer=7, keys=(b"b",))
     source.end(7, commit=False)
-    source.log().roll(NOW_MS, base_offset=9)
+    source.log().writer.roll(NOW_MS, base_offset=9)
     source.log().offsets.appended(9)
-    source.log().write_out()
+    source.log().writer.write_out()
     with target_on(target) as opened:
         mirror_round(source.files, opened)
         assert opened.log("t", 0).log_end_offset == 9

@@ -9,7 +9,6 @@ from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.layout import CRC_POSITION, LEADER_EPOCH_POSITION
 from ottla.storage import scan
 from ottla.storage.files.filenames import WITNESS
-from ottla.storage.log.truncation import delete_records_before, truncate_to
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch
 from tests.support.logs import batch as log_batch
@@ -92,7 +91,7 @@ def test_damage_behind_the_first_batch_is_told_with_its_offset(
 
 
 def cut(broker: Broker) -> None:
-    truncate_to(broker.topics.partition("t", 0).log, 40, now_ms=NOW_MS)
+    broker.topics.partition("t", 0).log.maintenance.truncate_to(40, now_ms=NOW_MS)
 
 
 def write(broker: Broker) -> None:
@@ -115,7 +114,7 @@ def one_batch_for_two(broker: Broker) -> None:
 
 
 def forget_the_front(broker: Broker) -> None:
-    delete_records_before(broker.topics.partition("t", 0).log, 3)
+    broker.topics.partition("t", 0).log.maintenance.delete_records_before(3)
 
 
 def delete(broker: Broker) -> None:
@@ -204,7 +203,7 @@ def test_a_compacted_source_may_have_less_but_nothing_else() -> None:
     source.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     for number in range(40):
         source.append(b"a%d" % number, b"b%d" % number, keys=(b"k%d" % (number % 3), b"z"))
-    source.log().roll(NOW_MS)
+    source.log().writer.roll(NOW_MS)
     mirror_once(source.files, target)
     source.compact()
     assert differences(source.files, target) == []
@@ -220,13 +219,13 @@ def test_a_copy_that_lacks_a_record_of_a_compacted_source_is_found() -> None:
     source.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     for number in range(40):
         source.append(b"%d" % number, keys=(b"k%d" % (number % 7),))
-    source.log().roll(NOW_MS)
+    source.log().writer.roll(NOW_MS)
     mirror_once(source.files, target)
     source.compact()
     with target_on(target) as opened:
-        truncate_to(opened.log("t", 0), 35, now_ms=NOW_MS)
+        opened.log("t", 0).maintenance.truncate_to(35, now_ms=NOW_MS)
         for number in range(5):
-            opened.log("t", 0).append_as_leader(
+            opened.log("t", 0).writer.append_as_leader(
                 log_batch(b"other %d" % number), leader_epoch=0, now_ms=NOW_MS
             )
         opened.broker.write_out()

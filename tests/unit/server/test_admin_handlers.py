@@ -112,7 +112,7 @@ def test_records_are_deleted_up_to_an_offset_and_stay_so_after_a_crash(
     assert deleted(asker, "t", (0, 3)) == [(0, 3)]
     assert deleted(asker, "t", (0, 1)) == [(0, 3)], "a log's start never goes back"
     for partition in broker.topics.get("t").partitions.values():
-        partition.log.flush()
+        partition.log.writer.flush()
     after = open_broker(file_system.crash(CrashMode.STRICT), "/d", "/e")
     assert after.topics.partition("t", 0).log.log_start_offset == 3
 

@@ -125,7 +125,7 @@ def test_an_old_consumer_is_led_past_markers(asker: Asker, broker: Broker) -> No
         producer_epoch=0,
         timestamp_ms=1,
     )
-    log.append_as_leader(
+    log.writer.append_as_leader(
         bytearray(marker), leader_epoch=0, now_ms=1, origin=AppendOrigin.COORDINATOR
     )
     append(broker, index=1)

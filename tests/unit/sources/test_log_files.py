@@ -61,10 +61,10 @@ def with_transactions(path: Path) -> LogFiles:
                 producer_epoch=0,
                 timestamp_ms=0,
             )
-            target.append_as_leader(
+            target.writer.append_as_leader(
                 bytearray(marker), leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR
             )
-            target.write_out()
+            target.writer.write_out()
         log.append_batch("orders", 0, batch_of(8, 2))
         log.append_batch("orders", 0, batch_of(10, 3, base_sequence=6, **producing))
     return opened(path)

@@ -10,7 +10,8 @@ from ottla.record.record import read_records
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.index.transaction_index import ENTRY
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.reader import open_for_reading
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
@@ -72,7 +73,7 @@ def read_by_consumer(log: PartitionLog) -> list[int]:
     """As a consumer of committed records gets them, in small fetches."""
     offset, found = log.log_start_offset, []
     while offset < log.last_stable_offset:
-        data = log.read(offset, 200, Isolation.LAST_STABLE)
+        data = log.reader.read(offset, 200, Isolation.LAST_STABLE)
         assert data.records is not None
         assert data.aborted is not None
         ranges = AbortedRanges(data.aborted)

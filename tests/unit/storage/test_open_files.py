@@ -160,7 +160,7 @@ def test_more_partitions_than_may_be_open_are_written_flushed_and_read() -> None
         for index in range(60):
             broker.append("t", index, batch(), now_ms=1)
             broker.write_out()
-            broker.topics.partition("t", index).log.flush()
+            broker.topics.partition("t", index).log.writer.flush()
             assert file_system.open_files.count <= 10 + 6
     for index in range(60):
         assert broker.topics.partition("t", index).log.log_end_offset == 3
@@ -172,8 +172,8 @@ def test_a_segment_whose_empty_indexes_were_closed_does_not_take_them_for_full()
     for _ in range(3):
         broker.append("t", 0, batch(), now_ms=1)
         broker.write_out()
-        log.flush()
-        log.let_go_of_files()
+        log.writer.flush()
+        log.maintenance.let_go_of_files()
     assert log.segments.active.base_offset == 0
 
 
@@ -197,8 +197,8 @@ def test_an_append_without_memory_for_an_index_is_refused_and_the_next_goes_on()
     log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
     broker.append("t", 0, batch(), now_ms=1)
     broker.write_out()
-    log.flush()
-    log.let_go_of_files()
+    log.writer.flush()
+    log.maintenance.let_go_of_files()
     file_system.is_short = True
     with pytest.raises(ApiError, match="disk") as refused:
         broker.append("t", 0, batch(), now_ms=1)

@@ -69,7 +69,7 @@ def _deletable_size(logs: Sequence[PartitionLog], config: TopicConfig, now_ms: i
     for log in logs:
         facts = replace(facts_of(log), config=config)
         # Retention passes over a log that it cannot look at, and names it.
-        with suppress(CorruptionError, StorageError), log.disk():
+        with suppress(CorruptionError, StorageError), log.health.guarding(changes_files=True):
             going = plan_retention(facts, now_ms, ALL_SEGMENTS).going
             total += sum(one.size for one in going)
     return total

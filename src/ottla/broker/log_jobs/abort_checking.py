@@ -59,7 +59,7 @@ class AbortChecking:
             return False
         bound = check.bound
         try:
-            log.check_aborts()
+            log.maintenance.check_aborts()
         except StorageError:
             return False  # logged where the directory went offline
         if check.is_done:

@@ -202,7 +202,7 @@ class Cleaner:
         memory = MapMemory(
             size=min(size, MAX_MAP_SIZE), load_factor=config.log_cleaner_io_buffer_load_factor
         )
-        log.check_aborts(at_once=True)  # where somebody asks for a pass
+        log.maintenance.check_aborts(at_once=True)  # where somebody asks for a pass
         plan = plan_compaction(
             log,
             range_,

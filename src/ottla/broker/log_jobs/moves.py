@@ -29,8 +29,8 @@ from ottla.broker.topics.topics import Topics
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import parse_directory_name
-from ottla.storage.log.flushing import FlushPlan, due_flush, plan_flush
 from ottla.storage.log.log_copy import LogCopy, start_of_copy
+from ottla.storage.log.maintenance import FlushPlan
 from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -188,9 +188,14 @@ class Moves:
         for key, log in directory.futures.items():
             move = self._moves.get(key)
             until = move.flush_until if move is not None else None
-            plan = due_flush(log, monotonic_ms) if until is None else plan_flush(log, until)
-            if plan is not None:
-                yield plan
+            maintenance = log.maintenance
+            due = (
+                maintenance.due_flush(monotonic_ms)
+                if until is None
+                else maintenance.plan_flush(until)
+            )
+            if due is not None:
+                yield due
 
     def advance(self, at: Timestamps) -> None:
         """Makes one step of one move, and lets the others have the next ones."""
@@ -221,7 +226,7 @@ class Moves:
             return False, size * 1000 / rate
         if not self._is_flushed(move) or not self.may_move(move.copy.source):
             return False, WAIT_MS
-        move.copy.source.write_out()
+        move.copy.source.writer.write_out()
         self._copy(move, at, LAST_STEPS)
         if move.copy.has_more:
             return False, 0.0
@@ -245,7 +250,7 @@ class Moves:
         if future.offsets.recovery_point >= move.flush_until:
             return True
         if not self.has_flusher:
-            future.flush()
+            future.writer.flush()
         return not self.has_flusher
 
     def _replace(self, move: Move) -> None:
@@ -254,7 +259,7 @@ class Moves:
         source, future, left = move.copy.source, move.copy.target, partition.directory
         move.copy.carry_over()
         if future.offsets.recovery_point < source.offsets.recovery_point:
-            future.flush()
+            future.writer.flush()
         name = parse_directory_name(base_name(future.directory))
         assert name is not None
         assert name.unique_id is not None
@@ -266,7 +271,7 @@ class Moves:
             target.adopt_future(*key, move.topic_id)
         except StorageError:
             # The partition is offline, and what was put away may be all that is left: it stays.
-            source.abandon()
+            source.maintenance.abandon()
             raise
         self._removals.add(left, path, source)
         with suppress(StorageError):

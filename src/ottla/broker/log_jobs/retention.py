@@ -20,7 +20,6 @@ from ottla.broker.topics.removals import SegmentRemovals
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import delete_segments_below_start
 from ottla.storage.retention.retention import (
     Blocker,
     RetentionPlan,
@@ -161,7 +160,9 @@ class Retention:
         due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
         try:
             is_last = max_count == one.count and not one.goes_on
-            taken = delete_segments_below_start(one.log, max_count=max_count, durably=is_last)
+            taken = one.log.maintenance.delete_segments_below_start(
+                max_count=max_count, durably=is_last
+            )
         except StorageError:
             return 0  # logged where the directory went offline
         for retired in taken:

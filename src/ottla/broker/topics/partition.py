@@ -19,7 +19,7 @@ class Partition:
         self.index = index
         self.log = log
         self.directory = directory
-        self.leader_epoch = log.latest_epoch or 0
+        self.leader_epoch = log.epochs.latest_epoch or 0
         self.is_dirty = False
 
     def check_leader_epoch(self, known_epoch: int) -> None:

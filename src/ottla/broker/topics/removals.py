@@ -40,7 +40,7 @@ class Removal:
 
     def close(self) -> None:
         if self.log is not None:
-            self.log.abandon()
+            self.log.maintenance.abandon()
             self.log = None
 
 

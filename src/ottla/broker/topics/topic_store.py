@@ -127,11 +127,11 @@ class TopicStore:
             self.removals.add(directory, path)
         for (name, index), log in directory.logs.items():
             topic = self.topics.get(name)
-            log.reconfigure(topic.config)
+            log.maintenance.reconfigure(topic.config)
             ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
             topic.partitions[index] = Partition(name, index, log, directory)
         for (name, _), log in directory.futures.items():
-            log.reconfigure(self._configs.get(name))
+            log.maintenance.reconfigure(self._configs.get(name))
 
     @property
     def _has_offline_directory(self) -> bool:
@@ -341,11 +341,11 @@ class TopicStore:
         _warn_of_format(topic)
         self._configs.put(topic.name, config)
         for partition in topic.partitions.values():
-            partition.log.reconfigure(config)
+            partition.log.maintenance.reconfigure(config)
         for directory in self._directories:
             for (name, _), log in directory.futures.items():
                 if name == topic.name:
-                    log.reconfigure(config)
+                    log.maintenance.reconfigure(config)
 
     def delete(self, topics: Sequence[Topic]) -> None:
         """Takes topics away; the names of their directories are free from now on."""

@@ -31,7 +31,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
 from ottla.server.request_context import PendingResponse, RequestContext, respond
-from ottla.storage.log.partition_log import FetchData, Isolation
+from ottla.storage.log.reader import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_SOFT_LIMIT_VERSION = 3

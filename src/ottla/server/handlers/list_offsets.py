@@ -18,12 +18,10 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.server.request_context import RequestContext
-from ottla.storage.log.offset_by_timestamp import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
+from ottla.storage.log.reader import (
     MAX_TIMESTAMP,
+    Isolation,
 )
-from ottla.storage.log.partition_log import Isolation
 
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4
@@ -90,15 +88,5 @@ def _offsets_before(partition: Partition, wanted: ListOffsetsPartition) -> list[
 
     Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.
     """
-    log = partition.log
-    starts = [
-        (max(segment.base_offset, log.log_start_offset), segment.largest_timestamp_ms())
-        for segment in log.segments.values
-    ]
-    if wanted.timestamp == EARLIEST_TIMESTAMP:
-        found = [log.log_start_offset]
-    elif wanted.timestamp == LATEST_TIMESTAMP:
-        found = [log.high_watermark, *(offset for offset, _ in reversed(starts))]
-    else:
-        found = [offset for offset, time_ms in reversed(starts) if time_ms <= wanted.timestamp]
-    return list(dict.fromkeys(found))[: max(wanted.max_num_offsets, 0)]
+    found = partition.log.reader.offsets_before(wanted.timestamp)
+    return found[: max(wanted.max_num_offsets, 0)]

@@ -54,7 +54,7 @@ def plan_compaction(
         map_bytes=_map_bytes(memory, range_),
         load_factor=memory.load_factor,
         last_records=last_records(log.producers),
-        aborted=tuple(log.aborted_transactions(segments[0].base_offset, range_.end_offset)),
+        aborted=tuple(log.reader.aborted_transactions(segments[0].base_offset, range_.end_offset)),
     )
 
 

@@ -39,8 +39,8 @@ def replace_segments(
     renaming = _Renaming(file_system, log.directory)
     old = {base_offset for group in groups for base_offset in group.replaced}
     new = {base_offset for group in groups for base_offset in group.cleaned}
-    with log.disk():
-        log.leave_gaps_below(max(old))
+    with log.health.guarding(changes_files=True):
+        log.maintenance.leave_gaps_below(max(old))
         # Before what they speak of is replaced: made durable with the first renames.
         for base_offset in old | new:
             name = witness_file_name(base_offset)
@@ -53,15 +53,13 @@ def replace_segments(
                     # need each other.
                     log.sync_directory()
         log.sync_directory()
-        gone = [one for one in log.segments.values if one.base_offset in old]
-        log.segments.remove(gone)
-        retired = [log.retire(one, is_replaced=one.base_offset in new) for one in gone]
+        deleted = log.maintenance.retire(old, by=new)
         for base_offset in sorted(new):
             renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
             renaming.rename_witness(base_offset)
-            log.segments.add(log.open_segment(base_offset, now_ms))
+            log.maintenance.adopt(base_offset, now_ms)
         log.sync_directory()
-    return retired
+    return deleted
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, groups: Iterable[CleanedGroup]) -> None:

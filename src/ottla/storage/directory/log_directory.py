@@ -48,7 +48,6 @@ from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.renaming import log_renamed
 from ottla.storage.recovery.recovery import LoadRequest, recover
 
 logger = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ class LogDirectory:
                 witness=found_logs[key].witness,
                 on_progress=on_progress,
             )
-            logs[key] = self._load_log(request)
+            logs[key] = self._load_log(request, key)
             left -= 1
             self._options.on_progress(f"loading {self.path}: {left} of {count} logs left")
 
@@ -193,7 +192,6 @@ class LogDirectory:
         self.logs = {key: self.logs[key] for key in paths}
         self.futures = {key: self.futures[key] for key in future_paths}
         for key, log in self.logs.items():
-            self._take(log, key)
             if key in self.unnamed:
                 log.health = DirectoryHealth(self.path)
                 log.health.failure = self.unnamed[key]
@@ -287,17 +285,14 @@ class LogDirectory:
             log_start_offset=0,
         )
 
-    def _load_log(self, request: LoadRequest) -> PartitionLog:
+    def _load_log(self, request: LoadRequest, key: TopicPartition) -> PartitionLog:
         log = PartitionLog(
-            self._file_system,
-            request.directory,
-            request.config,
             recover(request),
             health=self.health,
             random_below=self._options.random_below,
+            on_cut=partial(self._keep_cut, key),
         )
-        log.on_cut = self.checkpoint
-        log.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
+        log.maintenance.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
         return log
 
     def log_path(self, topic: str, partition: int) -> str:
@@ -343,17 +338,13 @@ class LogDirectory:
             self._file_system.make_directory(path)
         log = self._create(path, TopicPartition(topic, partition), topic_id, 0)
         self.topic_ids[topic] = topic_id
-        self._take(log, TopicPartition(topic, partition))
+        self.logs[TopicPartition(topic, partition)] = log
         return log
 
     @touches_disk
     def sync_names(self) -> None:
         """Makes the names of partitions' directories durable."""
         aside(lambda: self._file_system.sync_directory(self.path))
-
-    def _take(self, log: PartitionLog, key: TopicPartition) -> None:
-        log.on_cut = partial(self._keep_cut, key)
-        self.logs[key] = log
 
     @touches_disk
     def create_future(
@@ -383,7 +374,8 @@ class LogDirectory:
                 request,
                 log_start_offset=start_offset,
                 topic_id=None if topic_id == ZERO_UUID else topic_id,
-            )
+            ),
+            key,
         )
 
     @changes_files
@@ -394,19 +386,19 @@ class LogDirectory:
         caller's. `unique_id` is that of the copy which takes the log's place, if one does: from
         here on a start finds by it that the move was decided.
         """
-        log = self.logs[TopicPartition(topic, partition)]
-        path = self._put_away(
-            log, TopicPartition(topic, partition), unique_id or self._options.new_id()
-        )
-        log_renamed(log, path)
+        key = TopicPartition(topic, partition)
+        log = self.logs[key]
+        path = self._put_away(log, key, unique_id or self._options.new_id())
+        log.maintenance.renamed(path)
         return path
 
     @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
         """As `delete_log`, for a copy that nobody wants any more, and nobody reads."""
-        log = self.futures.pop(TopicPartition(topic, partition))
-        log.abandon()
-        return self._put_away(log, TopicPartition(topic, partition), self._options.new_id())
+        key = TopicPartition(topic, partition)
+        log = self.futures.pop(key)
+        log.maintenance.abandon()
+        return self._put_away(log, key, self._options.new_id())
 
     @changes_files
     def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
@@ -416,7 +408,7 @@ class LogDirectory:
             log = self.logs[key]
             path = join(self.path, delete_directory_name(*key, self._options.new_id()))
             self._file_system.rename(log.directory, path)
-            log_renamed(log, path)
+            log.maintenance.renamed(path)
             del self.logs[key]
             paths.append(path)
         self._file_system.sync_directory(self.path)
@@ -443,8 +435,10 @@ class LogDirectory:
         """Makes a copy the partition's log."""
         key = TopicPartition(topic, partition)
         log = self.futures[key]
-        log_renamed(log, self._rename(log.directory, partition_directory_name(topic, partition)))
-        self._take(self.futures.pop(key), key)
+        log.maintenance.renamed(
+            self._rename(log.directory, partition_directory_name(topic, partition))
+        )
+        self.logs[key] = self.futures.pop(key)
         if topic_id != ZERO_UUID:
             self.topic_ids[topic] = topic_id
         return log
@@ -495,11 +489,11 @@ class LogDirectory:
         self._log_starts.write(starts)
 
     def _keep_cut(self, key: TopicPartition) -> None:
-        """A log was cut from behind, and goes on with what is not compacted."""
+        """A log was cut at its end, and goes on with what is not compacted."""
         self.checkpoint()
-        active = self.logs[key].segments.active.base_offset if key in self.logs else 0
-        if self.cleaned.get(key, 0) > active:
-            self.move_cleaned(key, active)
+        log = self.logs.get(key)
+        if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:
+            self.move_cleaned(key, log.segments.active.base_offset)
 
     @touches_disk
     def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
@@ -529,14 +523,14 @@ class LogDirectory:
     def _close_logs(self) -> None:
         for key in self.unnamed.keys() & self.logs.keys():
             # Nothing was done to it, so nothing need be written.
-            self.logs[key].abandon()
+            self.logs[key].maintenance.abandon()
         logs = [log for key, log in self.logs.items() if key not in self.unnamed]
         logs += self.futures.values()
         left = count = len(logs)
 
         def close(log: PartitionLog) -> None:
             nonlocal left
-            log.close()
+            log.maintenance.close()
             left -= 1
             self._options.on_progress(f"closing {self.path}: {left} of {count} logs left")
 
@@ -551,7 +545,7 @@ class LogDirectory:
 
     def _abandon_logs(self) -> None:
         for log in (*self.logs.values(), *self.futures.values()):
-            log.abandon()
+            log.maintenance.abandon()
 
     def _release(self) -> None:
         if self._lock is not None:

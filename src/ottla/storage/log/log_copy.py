@@ -8,17 +8,11 @@ Kafka's counterparts: `ReplicaAlterLogDirsThread`, `LocalLeaderEndPoint`. There 
 in the copy only by the batches that were copied.
 """
 
-import dataclasses
 from itertools import islice
 
 from ottla.record.batch import batch_at, iter_batches
-from ottla.storage.log.partition_log import Isolation, PartitionLog
-from ottla.storage.log.producer_state import ProducerEntry, ProducerState
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    truncate_fully_and_start_at,
-    truncate_to,
-)
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 
 MAX_BATCHES = 250
 
@@ -26,7 +20,7 @@ MAX_BATCHES = 250
 def start_of_copy(source: PartitionLog) -> int:
     """Where the batch begins that holds the log's first offset. Raises `StorageError`."""
     start = source.log_start_offset
-    data = source.read(start, 1, Isolation.HIGH_WATERMARK)
+    data = source.reader.read(start, 1, Isolation.HIGH_WATERMARK)
     if data.records is None:
         return start
     with source.health.guarding():
@@ -60,7 +54,7 @@ class LogCopy:
         if self.target.segments.first.base_offset > start_of_copy(self.source):
             self._restart(now_ms)
         else:
-            truncate_to(self.target, self.source.log_end_offset, now_ms=now_ms)
+            self.target.maintenance.truncate_to(self.source.log_end_offset, now_ms=now_ms)
 
     def step(self, max_size: int, now_ms: int) -> int:
         """Copies whole batches of up to `max_size` bytes, at least one; returns their size.
@@ -75,39 +69,23 @@ class LogCopy:
         if not self.has_more:
             return 0
         limit = min(max_size, target.config.segment_bytes)
-        data = source.read(offset, limit, Isolation.HIGH_WATERMARK)
+        data = source.reader.read(offset, limit, Isolation.HIGH_WATERMARK)
         if data.records is None:
-            self._skip_to(source.high_watermark, now_ms)
+            # Compaction has taken the records at the source's end.
+            target.writer.skip_to(source.high_watermark, now_ms=now_ms)
             return 0
         with source.health.guarding():
             region = data.records.read()
         batches = islice(iter_batches(region, allow_torn_tail=True), MAX_BATCHES)
         size = sum(one.size for one in batches)
-        target.append_as_follower(memoryview(region)[:size], now_ms=now_ms)
-        target.write_out()
+        target.writer.append_as_follower(memoryview(region)[:size], now_ms=now_ms)
+        target.writer.write_out()
         return size
 
     def carry_over(self) -> None:
         """Gives a copy that is at the source's end all else that the source knows."""
-        source, target = self.source, self.target
         assert self.lag == 0
-        delete_records_before(target, source.log_start_offset)
-        with target.disk():
-            if target.epochs.entries != source.epochs.entries:
-                target.epochs.clear()
-                target.epochs.assign_all(source.epochs.entries)
-            self._carry_producers()
-
-    def _carry_producers(self) -> None:
-        known, end = self.source.producers, self.target.log_end_offset
-        producers, snapshots = self.target.producers, self.target.snapshots
-        if producers.entries == known.entries:
-            return
-        producers.load(copied_entries(known), end)
-        self.target.offsets.first_unstable_offset = producers.first_unstable_offset
-        if snapshots.offsets and snapshots.offsets[-1] == end:
-            snapshots.remove(end)
-        snapshots.take(producers)
+        self.target.maintenance.take_over(self.source)
 
     def _is_overtaken(self) -> bool:
         """Whether what comes next in the copy is gone from the source."""
@@ -115,20 +93,8 @@ class LogCopy:
         return end < self.source.log_start_offset and end < start_of_copy(self.source)
 
     def _restart(self, now_ms: int) -> None:
-        """Begins anew, where the source begins now."""
-        truncate_fully_and_start_at(self.target, start_of_copy(self.source), now_ms=now_ms)
+        """Begins again, where the source begins now."""
+        self.target.maintenance.truncate_fully_and_start_at(
+            start_of_copy(self.source), now_ms=now_ms
+        )
         self._cut_count = self.source.offsets.cut_count
-
-    def _skip_to(self, offset: int, now_ms: int) -> None:
-        """Follows the source over offsets at its end whose records compaction has taken."""
-        self.target.roll(now_ms, base_offset=offset)
-        self.target.offsets.appended(offset)
-        self.target.write_out()
-
-
-def copied_entries(producers: ProducerState) -> list[ProducerEntry]:
-    """The producers as another log may have them, which does not share them."""
-    return [
-        dataclasses.replace(entry, batches=entry.batches.copy())
-        for entry in producers.entries.values()
-    ]

@@ -42,10 +42,10 @@ from ottla.storage.files.seams import Seams, gapless_from
 from ottla.storage.files.witness import LogWitness, Witness
 from ottla.storage.log.epoch_replay import StoredEpochs, check_epochs, complete_epochs, read_epochs
 from ottla.storage.log.header_check import checked_end
-from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.producer_replay import rebuild_producers, replay_batch
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles
+from ottla.storage.log.state import RecoveredLog
 from ottla.storage.recovery.damage import end_behind_damage, keep_flushed
 from ottla.storage.recovery.missing_segments import (
     name_missing_between,
@@ -82,21 +82,6 @@ class LoadRequest:
     topic_id: Uuid | None = None
     witness: Witness | None = None
     on_progress: Callable[[str], None] = field(default=lambda _: None)
-
-
-@dataclass(slots=True, kw_only=True)
-class RecoveredLog:
-    """A log whose files agree with each other."""
-
-    segments: Segments
-    epochs: LeaderEpochs
-    producers: ProducerState
-    snapshots: SnapshotFiles
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
-    seams: Seams
-    witness: LogWitness
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
@@ -539,6 +524,9 @@ class _Loader:
         producers.opened()
         snapshots.take(producers)
         return RecoveredLog(
+            file_system=self._files,
+            directory=self._directory,
+            config=request.config,
             segments=self._segments,
             epochs=self._epochs,
             producers=producers,

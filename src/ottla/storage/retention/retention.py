@@ -4,7 +4,7 @@
 `begin_retention`), and `ottla explain retention` tells it, so the two cannot disagree.
 
 The deed has two steps with the caller's checkpoint between them: `begin_retention` moves the log's
-start, the checkpoint makes that durable, and `truncation.delete_segments_below_start` takes the
+start, the checkpoint makes that durable, and `LogMaintenance.delete_segments_below_start` takes the
 files. A crash after any of them shows no record again that was out of the log once.
 
 Kafka's counterparts: `UnifiedLog.deleteOldSegments`, `deletableSegments`, `deleteSegments`. Kafka
@@ -19,7 +19,6 @@ from typing import Protocol
 
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import delete_records_before
 from ottla.storage.segment.segment import Segment
 
 CLOCK_SLACK_MS = 60_000
@@ -255,9 +254,9 @@ def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None
     Raises `StorageError`.
     """
     if plan.needs_roll:
-        log.roll(now_ms)
+        log.writer.roll(now_ms)
     if plan.start_offset > log.log_start_offset:
-        delete_records_before(log, plan.start_offset)
+        log.maintenance.delete_records_before(plan.start_offset)
 
 
 class _LogSegment:

@@ -176,13 +176,13 @@ def test_a_group_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSyst
 def append_batch(broker: Broker, batch: bytes) -> None:
     """To the partition of the group "g", as another broker would."""
     partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
-    partition.log.append_as_leader(
+    partition.log.writer.append_as_leader(
         bytearray(batch),
         leader_epoch=0,
         now_ms=NOW_MS,
         origin=AppendOrigin.COORDINATOR,
     )
-    partition.log.write_out()
+    partition.log.writer.write_out()
 
 
 def transactional_commit(offset: int) -> bytes:

@@ -13,8 +13,9 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.abort_check import SLICE_COUNT
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import Isolation
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
@@ -35,7 +36,7 @@ def append(log: PartitionLog, sequence: int | None) -> None:
         is_transactional=is_transactional,
     )
     builder.append(None, b"aborted" if is_transactional else b"committed", NOW_MS)
-    log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
 
 
 def abort(log: PartitionLog) -> None:
@@ -45,7 +46,7 @@ def abort(log: PartitionLog) -> None:
         producer_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    log.append_as_leader(
+    log.writer.append_as_leader(
         bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
     )
 
@@ -61,7 +62,7 @@ def left_by_another(*, with_index: bool) -> FakeFileSystem:
             append(log, 0)
         append(log, None)
     abort(log)
-    log.write_out()
+    log.writer.write_out()
     broker.close()
     for name in file_system.list("/d/t-0"):
         if name.endswith(".deleted") or (name.endswith(".txnindex") and not with_index):
@@ -142,9 +143,9 @@ def test_a_start_afterwards_looks_no_more() -> None:
 def test_nothing_is_compacted_before() -> None:
     broker = open_broker(left_by_another(with_index=False), log_cleanup_policy="compact")
     log = check_of(broker)
-    log.roll(NOW_MS)
-    log.flush()
+    log.writer.roll(NOW_MS)
+    log.writer.flush()
     assert log.config.is_compacted
     assert broker.cleaner.next_task(at(0)) is None
-    log.check_aborts(at_once=True)
+    log.maintenance.check_aborts(at_once=True)
     assert broker.cleaner.next_task(at(0)) is not None

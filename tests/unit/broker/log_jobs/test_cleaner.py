@@ -46,7 +46,7 @@ def write(broker: Broker, topic: str, count: int, key: bytes = b"key") -> None:
         builder.append(key + b"%d" % (number % 3), b"%d" % number, NOW_MS)
         broker.append(topic, 0, bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
-    log_of(broker, topic).flush()
+    log_of(broker, topic).writer.flush()
 
 
 def carry_out(task: CleaningTask, file_system: FileSystem) -> CompactionResult:

@@ -9,7 +9,6 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
-from ottla.storage.log.flushing import carry_out, finish
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
@@ -225,8 +224,8 @@ def test_with_a_flusher_the_copy_is_flushed_by_it_before_it_counts(
     assert future.offsets.recovery_point < future.log_end_offset
     for directory, plan in broker.due_flushes(NOW_MS):
         assert directory.path in ("/d", "/e")
-        carry_out(plan, file_system)
-        finish(plan, NOW_MS)
+        plan.carry_out(file_system)
+        plan.owner.finish_flush(plan, NOW_MS)
     pass_time(broker, 3)
     assert place_of(broker) == "/e"
     again = opened(file_system.crash(CrashMode.STRICT))
@@ -248,8 +247,8 @@ def test_a_flush_that_was_planned_before_the_end_of_a_move_counts_for_nothing(
     log = partition_of(broker).log
     known = log.offsets.recovery_point
     for plan in plans:
-        carry_out(plan, file_system)
-        finish(plan, NOW_MS)
+        plan.carry_out(file_system)
+        plan.owner.finish_flush(plan, NOW_MS)
     assert log.offsets.recovery_point == known
 
 
@@ -283,7 +282,7 @@ def test_a_copy_that_knows_more_than_its_log_after_a_power_failure_is_cut(
         if broker.moves:
             pass_time(broker)
             for future in broker.directories[1].futures.values():
-                future.flush()
+                future.writer.flush()
         if len(broker.directories[1].futures.values()) and (
             broker.directories[1].futures["t", 0].log_end_offset > 10
         ):

@@ -21,7 +21,7 @@ from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, 
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.storage.log.partition_log import FetchData, Isolation
+from ottla.storage.log.reader import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem, SimulatedCrash
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
@@ -199,7 +199,7 @@ def test_an_abort_is_seen_in_none(broker: Broker) -> None:
     for where in (A, B):
         assert stable(broker, where)
         assert read_committed(broker, where) == [b"yes"]
-        (aborted,) = broker.topics.partition(*where).log.aborted_transactions(0, 10)
+        (aborted,) = broker.topics.partition(*where).log.reader.aborted_transactions(0, 10)
         assert (aborted.first_offset, aborted.last_offset) == (0, 1)
 
 

@@ -118,7 +118,7 @@ def test_an_open_transaction_is_named_with_its_producer(log: Log, tmp_path: Path
     )
     builder.append(b"k", b"x" * 99, NOW_MS)
     partition_log = log.broker.topics.partition("t", 0).log
-    partition_log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+    partition_log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
     log.broker.write_out()
     for _ in range(2):
         log.append("t", b"x" * 99, b"k", timestamp_ms=NOW_MS)

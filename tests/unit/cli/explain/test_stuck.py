@@ -68,10 +68,10 @@ def end(log: Log, producer_id: int, partition: int = 0) -> None:
         timestamp_ms=NOW_MS,
     )
     partition_log = log.broker.topics.partition("t", partition).log
-    partition_log.append_as_leader(
+    partition_log.writer.append_as_leader(
         bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
     )
-    partition_log.write_out()
+    partition_log.writer.write_out()
 
 
 def coordinate(log: Log, name: str, producer_id: int, status: int, *partitions: int) -> None:

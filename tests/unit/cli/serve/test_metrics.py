@@ -28,7 +28,7 @@ def broker() -> Broker:
         builder.append(b"key", b"%d" % number, NOW_MS)
         broker.append("t", 0, bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
-    broker.topics.partition("t", 0).log.flush()
+    broker.topics.partition("t", 0).log.writer.flush()
     return broker
 
 

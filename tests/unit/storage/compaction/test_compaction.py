@@ -113,14 +113,14 @@ def test_the_data_of_an_aborted_transaction_goes_and_its_marker_later(
     assert kinds() == [
         ("data", 0, 1), ("marker", 2, 1), ("data", 3, 1), ("marker", 4, 1), ("data", 5, 1),
     ]  # fmt: skip
-    assert keeper.log.aborted_transactions(0, 100)
+    assert keeper.log.reader.aborted_transactions(0, 100)
     clean(keeper.log, disk)
     horizon = list(iter_batches(stored(keeper.log)))[1]
     assert isinstance(horizon, RecordBatch)
     assert horizon.has_delete_horizon
     clean(keeper.log, disk, now_ms=HORIZON_MS)
     assert ("marker", 2, 1) not in kinds()
-    assert not keeper.log.aborted_transactions(0, 100)
+    assert not keeper.log.reader.aborted_transactions(0, 100)
 
 
 def test_an_abort_in_the_compacted_part_says_nothing_of_the_producers_later_transactions(
@@ -133,7 +133,7 @@ def test_an_abort_in_the_compacted_part_says_nothing_of_the_producers_later_tran
     keeper.finish()
     first = clean(keeper.log, disk)
     assert first is not None
-    assert keeper.log.aborted_transactions(0, 100), "its marker is still there"
+    assert keeper.log.reader.aborted_transactions(0, 100), "its marker is still there"
     write(keeper, (b"a", b"2"), producer=0)
     keeper.carry_out(End(0, True))
     keeper.finish()
@@ -203,10 +203,10 @@ def test_messages_of_old_formats_are_compacted_too(
         build_message(key, value, magic=magic, offset=3 + number, timestamp_ms=NOW_MS)
         for number, (key, value) in enumerate(new)
     ]
-    log.append_as_follower(bytearray(wrapper + b"".join(messages)), now_ms=NOW_MS)
-    log.write_out()
-    log.roll(NOW_MS)
-    log.reconfigure(COMPACTED)
+    log.writer.append_as_follower(bytearray(wrapper + b"".join(messages)), now_ms=NOW_MS)
+    log.writer.write_out()
+    log.writer.roll(NOW_MS)
+    log.maintenance.reconfigure(COMPACTED)
     clean(log, disk, sieve=new_sieve(24 * 100, 0.9))
     assert found(log)[:2] == [(2, b"k2", b"old"), (3, b"k0", b"new")]
     assert found(log)[-1] == (5, b"z", b"end")
@@ -325,7 +325,7 @@ def test_a_batch_may_be_built_of_all_kinds_of_headers_and_keep_them(
     builder.append(b"a", b"1", NOW_MS, [("h", b"x"), ("h", None)])
     builder.append(b"b", None, NOW_MS - 7, [("", b"")])
     builder.append(b"a", b"2", NOW_MS + 9, [("last", b"y")])
-    keeper.log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+    keeper.log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
     keeper.finish()
     clean(keeper.log, disk)
     assert [(one.timestamp_ms, one.headers) for one in records(keeper.log)] == [

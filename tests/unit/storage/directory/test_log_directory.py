@@ -8,7 +8,6 @@ import pytest
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSystem, replace_file
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,
@@ -68,8 +67,8 @@ def test_a_creation_that_a_crash_cut_off_is_undone_at_the_next_start() -> None:
 def test_a_log_made_anew_knows_nothing_of_the_one_before_it() -> None:
     file_system = FakeFileSystem()
     directory = directory_with_log(file_system)
-    delete_records_before(directory.logs["t", 0], 15)
-    directory.logs["t", 0].flush()
+    directory.logs["t", 0].maintenance.delete_records_before(15)
+    directory.logs["t", 0].writer.flush()
     directory.checkpoint()
     directory.delete_log("t", 0)
     append(directory.create_log("t", 0, TOPIC_ID), b"new")

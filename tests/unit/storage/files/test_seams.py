@@ -14,7 +14,6 @@ from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.filenames import SEAMS, parse_file_name
 from ottla.storage.files.seams import Seams, parse_seams
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import truncate_fully_and_start_at, truncate_to
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.support.logs import NOW_MS, SMALL, batch, fill, open_log, values
 
@@ -72,7 +71,7 @@ def test_only_the_first_roll_of_a_compacted_log_waits_for_the_disk() -> None:
     log = open_log(disk, COMPACTED)
     fill(log, 1)
     before = len(disk.calls)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     synced = [one.path for one in disk.calls[before:] if one.kind is IoKind.SYNC]
     assert synced == [FILE + ".tmp"]
     before = len(disk.calls)
@@ -103,8 +102,8 @@ def test_gaps_that_a_leader_has_are_kept_by_who_follows_it() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     for offset in range(0, 400, 10):
-        log.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
+        log.writer.write_out()
     assert len(log.segments) > 5
     again = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
     assert values(again) == [b"%d" % offset for offset in range(0, 400, 10)]
@@ -120,9 +119,9 @@ def test_a_batch_too_far_behind_for_an_index_begins_a_segment_that_is_kept() -> 
     log = open_log(disk, COMPACTED)
     far = 1 << 32
     for offset in (0, far, far + 1):
-        log.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
-        log.write_out()
-    log.roll(NOW_MS)
+        log.writer.append_as_follower(batch(b"%d" % offset, base_offset=offset), now_ms=NOW_MS)
+        log.writer.write_out()
+    log.writer.roll(NOW_MS)
     assert bases(log) == [0, far, far + 2]
     assert bases(open_log(disk.crash(CrashMode.STRICT), COMPACTED)) == [0]
     assert bases(open_log(disk.crash(CrashMode.KEEP), COMPACTED)) == [0, far, far + 2]
@@ -132,7 +131,7 @@ def test_a_log_that_skips_offsets_at_its_end_is_flushed_and_keeps_what_comes_beh
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 1)
-    log.roll(NOW_MS, base_offset=100)
+    log.writer.roll(NOW_MS, base_offset=100)
     assert log.offsets.recovery_point == 2
     log.offsets.appended(100)
     fill(log, 1)
@@ -145,10 +144,10 @@ def test_behind_a_cut_a_hole_is_known_again() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 1)
-    log.roll(NOW_MS, base_offset=100)
+    log.writer.roll(NOW_MS, base_offset=100)
     log.offsets.appended(100)
     fill(log, 1)
-    truncate_to(log, 2, now_ms=NOW_MS)
+    log.maintenance.truncate_to(2, now_ms=NOW_MS)
     fill(log, 20)
     assert log.seams.recorded == 2
     second = bases(log)[1]
@@ -161,7 +160,7 @@ def test_an_emptied_log_goes_on_without_seams() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 20)
-    truncate_fully_and_start_at(log, 7, now_ms=NOW_MS)
+    log.maintenance.truncate_fully_and_start_at(7, now_ms=NOW_MS)
     fill(log, 20)
     assert log.seams.recorded == 7
     assert open_log(disk.crash(CrashMode.KEEP), COMPACTED).log_end_offset == 47
@@ -171,7 +170,7 @@ def test_a_topic_that_becomes_compacted_keeps_what_is_known_of_its_seams() -> No
     disk = FakeFileSystem()
     log = open_log(disk)
     fill(log, 20)
-    log.reconfigure(COMPACTED)
+    log.maintenance.reconfigure(COMPACTED)
     first, second = bases(log)[:2]
     disk = disk.crash(CrashMode.KEEP)
     without_tail(disk, first)

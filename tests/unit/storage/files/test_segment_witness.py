@@ -25,8 +25,8 @@ from ottla.storage.files.segment_witness import (
     segment_witness_text,
     wrong_places,
 )
-from ottla.storage.log.partition_log import Isolation, PartitionLog
-from ottla.storage.log.truncation import truncate_to
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, clean
 from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
@@ -41,8 +41,8 @@ def write(log: PartitionLog, keys: str) -> None:
     for key in keys:
         builder = RecordBatchBuilder()
         builder.append(key.encode(), b"%d" % log.log_end_offset, NOW_MS)
-        log.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+        log.writer.write_out()
 
 
 def cleaned() -> tuple[FakeFileSystem, LogDirectory, PartitionLog]:
@@ -51,9 +51,9 @@ def cleaned() -> tuple[FakeFileSystem, LogDirectory, PartitionLog]:
     directory = open_directory(disk, COMPACTED)
     log = directory.create_log("t", 0, TOPIC_ID)
     write(log, "abxab")
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     write(log, "x")
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     clean(log, disk)
     return disk, directory, log
 
@@ -83,7 +83,7 @@ def log_of(disk: FakeFileSystem) -> PartitionLog:
 
 
 def read(log: PartitionLog, offset: int) -> int:
-    found = log.read(offset, 1, Isolation.HIGH_WATERMARK).records
+    found = log.reader.read(offset, 1, Isolation.HIGH_WATERMARK).records
     assert found is not None
     return next(iter(iter_batches(found.read()))).base_offset
 
@@ -166,7 +166,7 @@ def test_a_pass_does_not_write_down_what_is_wrong() -> None:
     disk = stopped((7, 2))
     log = log_of(disk)
     write(log, "a")
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     with pytest.raises(DamagedSegmentError, match="has changed its place"):
         clean(log, disk)
 
@@ -184,7 +184,7 @@ def test_where_kafka_has_been_nothing_is_said() -> None:
 def test_a_cut_takes_the_witness_away() -> None:
     disk, _, log = cleaned()
     assert disk.status(WITNESS) is not None
-    truncate_to(log, list(positions(disk))[-1], now_ms=NOW_MS)
+    log.maintenance.truncate_to(list(positions(disk))[-1], now_ms=NOW_MS)
     assert disk.status(WITNESS) is None
 
 
@@ -192,7 +192,7 @@ def test_the_next_pass_writes_its_own() -> None:
     disk, _, log = cleaned()
     before = read_file(disk, WITNESS)
     write(log, "ab")
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     clean(log, disk)
     assert read_file(disk, WITNESS) != before
     assert not [one for one in disk.list(PARTITION) if one.endswith(".cleaned")]

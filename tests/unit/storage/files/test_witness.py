@@ -27,11 +27,6 @@ from ottla.storage.files.witness import (
     witness_text,
 )
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    truncate_fully_and_start_at,
-    truncate_to,
-)
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import (
     NOW_MS,
@@ -63,8 +58,8 @@ def kill(disk: FakeFileSystem) -> FakeFileSystem:
 def follow(log: PartitionLog, offset: int) -> None:
     copied = batch(b"%d" % offset)
     BASE_OFFSET.pack_into(copied, 0, offset)
-    log.append_as_follower(copied, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_follower(copied, now_ms=NOW_MS)
+    log.writer.write_out()
 
 
 def stamp(disk: FakeFileSystem, position: int, offset: int) -> None:
@@ -130,7 +125,7 @@ def test_a_damaged_witness_counts_as_none(caplog: pytest.LogCaptureFixture) -> N
 def test_a_gap_that_a_follower_leaves_is_allowed_before_it_is_there() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, ROOMY)
-    log.flush()
+    log.writer.flush()
     follow(log, 0)
     assert gapless_from(disk) == 0
     follow(log, 3)
@@ -169,9 +164,9 @@ def test_a_cut_log_goes_on_without_gaps() -> None:
     after = kill(disk)
     log = open_log(after, ROOMY)
     assert gapless_from(after) == 6
-    truncate_to(log, 2, now_ms=NOW_MS)
+    log.maintenance.truncate_to(2, now_ms=NOW_MS)
     assert gapless_from(after) == 2
-    truncate_fully_and_start_at(log, 1, now_ms=NOW_MS)
+    log.maintenance.truncate_fully_and_start_at(1, now_ms=NOW_MS)
     assert gapless_from(after) == 1
 
 
@@ -196,8 +191,8 @@ def with_start(start: int) -> FakeFileSystem:
     directory = open_directory(disk, ROOMY)
     log = directory.create_log("t", 0, TOPIC_ID)
     fill(log, 5)
-    log.flush()
-    delete_records_before(log, start)
+    log.writer.flush()
+    log.maintenance.delete_records_before(start)
     directory.checkpoint()
     return kill(disk)
 

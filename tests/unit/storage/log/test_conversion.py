@@ -53,8 +53,8 @@ def sent_in(magic: int, compression: Compression) -> bytes:
 
 
 def append(log: PartitionLog, records: bytes) -> None:
-    log.append_as_leader(records, leader_epoch=3, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_leader(records, leader_epoch=3, now_ms=NOW_MS)
+    log.writer.write_out()
 
 
 def stored(log: PartitionLog) -> list[Batch]:
@@ -69,7 +69,7 @@ def stored(log: PartitionLog) -> list[Batch]:
 
 def refusal(log: PartitionLog, records: bytes) -> ErrorCode:
     with pytest.raises(ApiError) as refused:
-        log.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
+        log.writer.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
     assert log.log_end_offset == 0
     return refused.value.code
 
@@ -289,11 +289,11 @@ def test_what_grows_beyond_the_limit_when_it_is_unpacked_is_refused() -> None:
 def test_a_log_forgets_its_epochs_when_it_goes_back_to_an_old_format() -> None:
     log = log_of(2)
     append(log, record_batch(Compression.NONE))
-    assert log.latest_epoch == 3
-    log.reconfigure(topic_of(1))
+    assert log.epochs.latest_epoch == 3
+    log.maintenance.reconfigure(topic_of(1))
     append(log, message_set(1, Compression.NONE))
-    assert log.latest_epoch is None
-    log.reconfigure(topic_of(2))
+    assert log.epochs.latest_epoch is None
+    log.maintenance.reconfigure(topic_of(2))
     append(log, record_batch(Compression.NONE))
     assert [(one.epoch, one.start_offset) for one in log.epochs.entries] == [(3, 6)]
 
@@ -302,14 +302,14 @@ def test_times_are_looked_up_in_v1_and_refused_in_v0() -> None:
     log = log_of(1)
     for compression in (Compression.NONE, Compression.GZIP):
         append(log, message_set(1, compression))
-    found = log.find_timestamp(NOW_MS + 3)
+    found = log.reader.find_timestamp(NOW_MS + 3)
     assert found is not None
     assert (found.offset, found.timestamp_ms) == (2, NOW_MS + 4)
     log = log_of(0)
     append(log, message_set(0, Compression.NONE))
-    assert [log.find_timestamp(end).offset for end in (-1, -2)] == [3, 0]  # type: ignore[union-attr]
+    assert [log.reader.find_timestamp(end).offset for end in (-1, -2)] == [3, 0]  # type: ignore[union-attr]
     with pytest.raises(ApiError) as refused:
-        log.find_timestamp(NOW_MS)
+        log.reader.find_timestamp(NOW_MS)
     assert refused.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
@@ -326,7 +326,7 @@ def key_and_value(record: Record) -> tuple[bytes | None, bytes | None]:
 def test_a_log_of_mixed_formats_is_read_across_them_all() -> None:
     log = log_of(0, segment_bytes=300)
     for magic in (0, 2, 1, 2, 0):
-        log.reconfigure(topic_of(magic, segment_bytes=300))
+        log.maintenance.reconfigure(topic_of(magic, segment_bytes=300))
         for source in (0, 1, 2):
             append(log, sent_in(source, Compression.NONE))
             append(log, sent_in(source, Compression.GZIP))

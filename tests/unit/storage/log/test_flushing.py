@@ -7,8 +7,6 @@ import pytest
 from ottla.base.errors import StorageError
 from ottla.config.topic import TopicConfig
 from ottla.storage.index.producer_snapshot import read_snapshot
-from ottla.storage.log.flushing import carry_out, due_flush, finish, plan_flush
-from ottla.storage.log.truncation import truncate_to
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,
@@ -23,16 +21,16 @@ from tests.support.logs import NOW_MS, append, fill, open_log, values
 def test_a_roll_makes_the_ended_segments_due_and_nothing_else() -> None:
     file_system = FakeFileSystem()
     log = open_log(file_system)
-    assert due_flush(log, NOW_MS) is None
+    assert log.maintenance.due_flush(NOW_MS) is None
     fill(log, 20)
-    plan = due_flush(log, NOW_MS)
+    plan = log.maintenance.due_flush(NOW_MS)
     assert plan is not None
     assert plan.until_offset == log.segments.active.base_offset
     assert log.offsets.recovery_point == 0
-    carry_out(plan, file_system)
-    finish(plan, NOW_MS)
+    plan.carry_out(file_system)
+    plan.owner.finish_flush(plan, NOW_MS)
     assert log.offsets.recovery_point == log.segments.active.base_offset
-    assert due_flush(log, NOW_MS) is None
+    assert log.maintenance.due_flush(NOW_MS) is None
     kept = values(open_log(file_system.crash(CrashMode.STRICT)))
     assert kept[: plan.until_offset] == [b"%d" % offset for offset in range(plan.until_offset)]
 
@@ -41,8 +39,8 @@ def test_flush_ms_makes_everything_due_once_it_has_passed() -> None:
     log = open_log(FakeFileSystem(), TopicConfig(flush_ms=1000))
     log.last_flush_ms = NOW_MS
     append(log, b"a")
-    assert due_flush(log, NOW_MS + 999) is None
-    plan = due_flush(log, NOW_MS + 1000)
+    assert log.maintenance.due_flush(NOW_MS + 999) is None
+    plan = log.maintenance.due_flush(NOW_MS + 1000)
     assert plan is not None
     assert plan.until_offset == 1
 
@@ -59,13 +57,13 @@ def test_a_segment_deleted_meanwhile_needs_no_sync() -> None:
     file_system = FakeFileSystem()
     log = open_log(file_system)
     fill(log, 20)
-    plan = plan_flush(log, 40)
+    plan = log.maintenance.plan_flush(40)
     assert plan is not None
     first = log.segments.first
     log.segments.remove([first])
     first.delete()
-    carry_out(plan, file_system)
-    finish(plan, NOW_MS)
+    plan.carry_out(file_system)
+    plan.owner.finish_flush(plan, NOW_MS)
     assert log.offsets.recovery_point == 40
 
 
@@ -79,10 +77,10 @@ def test_a_failed_fsync_takes_the_directory_offline_and_is_not_tried_again() -> 
     log = open_log(faulty)
     append(log, b"a")
     with pytest.raises(StorageError, match="broken disk"):
-        log.flush()
+        log.writer.flush()
     assert faulty.calls[before].kind is IoKind.SYNC
     assert log.offsets.recovery_point == 0
-    for refused in (log.flush, lambda: append(log, b"b")):
+    for refused in (log.writer.flush, lambda: append(log, b"b")):
         with pytest.raises(StorageError, match="broken disk"):
             refused()
     assert not faulty.retried_failed_syncs
@@ -92,12 +90,12 @@ def test_a_flush_vouches_for_nothing_when_the_log_was_cut_meanwhile() -> None:
     file_system = FakeFileSystem()
     log = open_log(file_system)
     fill(log, 10)
-    plan = plan_flush(log, 20)
+    plan = log.maintenance.plan_flush(20)
     assert plan is not None
-    carry_out(plan, file_system)
-    truncate_to(log, 4, now_ms=NOW_MS)
+    plan.carry_out(file_system)
+    log.maintenance.truncate_to(4, now_ms=NOW_MS)
     fill(log, 10)
-    finish(plan, NOW_MS)
+    plan.owner.finish_flush(plan, NOW_MS)
     assert log.offsets.recovery_point <= 4
 
 
@@ -105,12 +103,12 @@ def test_a_segment_that_was_ended_behind_a_flush_is_synced_with_the_next_one() -
     file_system = FakeFileSystem()
     log = open_log(file_system)
     append(log, b"a")
-    log.flush()
-    log.roll(NOW_MS)
+    log.writer.flush()
+    log.writer.roll(NOW_MS)
     append(log, b"b")
-    plan = plan_flush(log, log.high_watermark)
+    plan = log.maintenance.plan_flush(log.high_watermark)
     assert plan is not None
-    carry_out(plan, file_system)
+    plan.carry_out(file_system)
     after = file_system.crash(CrashMode.STRICT)
     assert after.status("data/t-0/00000000000000000000.timeindex") == (
         file_system.crash(CrashMode.KEEP).status("data/t-0/00000000000000000000.timeindex")
@@ -136,9 +134,9 @@ def test_the_flush_after_a_roll_makes_its_producer_snapshot_durable() -> None:
     fill(log, 20)
     taken = log.snapshots.offsets
     assert taken
-    plan = due_flush(log, NOW_MS)
+    plan = log.maintenance.due_flush(NOW_MS)
     assert plan is not None
-    carry_out(plan, file_system)
+    plan.carry_out(file_system)
     after = file_system.crash(CrashMode.STRICT)
     for offset in taken:
         (entry,) = read_snapshot(after, log.snapshots.path(offset))
@@ -149,11 +147,11 @@ def test_a_snapshot_of_a_roll_right_after_a_flush_is_durable_with_the_next_one()
     file_system = FakeFileSystem()
     log = open_log(file_system)
     fill(log, 2)
-    log.flush()
-    log.roll(NOW_MS)
+    log.writer.flush()
+    log.writer.roll(NOW_MS)
     assert log.snapshots.offsets == [4]
     fill(log, 1)
-    log.flush()
+    log.writer.flush()
     after = file_system.crash(CrashMode.STRICT)
     assert read_snapshot(after, log.snapshots.path(4)) == []
 

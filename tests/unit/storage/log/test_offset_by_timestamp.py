@@ -4,7 +4,6 @@ import pytest
 
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import delete_records_before, delete_segments_below_start
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, TOPIC_ID, batch, open_directory, open_log
 
@@ -27,14 +26,16 @@ def filled(log: PartitionLog) -> PartitionLog:
     At 10 and 5, at 20 and 15, at 30 and 25.
     """
     for time_ms in (10, 5, 20, 15, 30, 25):
-        log.append_as_leader(batch(b"v" * 10, timestamp_ms=time_ms), leader_epoch=0, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(
+            batch(b"v" * 10, timestamp_ms=time_ms), leader_epoch=0, now_ms=NOW_MS
+        )
+        log.writer.write_out()
     assert [one.base_offset for one in log.segments.values] == [0, 2, 4]
     return log
 
 
 def found(log: PartitionLog, *times_ms: int) -> list[int]:
-    answers = (log.find_timestamp(one) for one in times_ms)
+    answers = (log.reader.find_timestamp(one) for one in times_ms)
     return [-1 if one is None else one.offset for one in answers]
 
 
@@ -43,16 +44,16 @@ def test_the_first_record_as_late_as_a_time_is_found(log: PartitionLog) -> None:
 
 
 def test_what_was_deleted_hides_later_segments_as_in_kafka(log: PartitionLog) -> None:
-    delete_records_before(log, 1)
+    log.maintenance.delete_records_before(1)
     assert found(log, 5, 6, 10, 11) == [1, -1, -1, 2]
-    delete_records_before(log, 3)
+    log.maintenance.delete_records_before(3)
     assert found(log, 5, 10, 11, 15, 16, 20, 21) == [-1, -1, 3, 3, -1, -1, 4]
 
 
 def test_the_answer_comes_back_when_retention_has_taken_the_segment(log: PartitionLog) -> None:
-    delete_records_before(log, 2)
+    log.maintenance.delete_records_before(2)
     assert found(log, 5) == [-1]
-    delete_segments_below_start(log)
+    log.maintenance.delete_segments_below_start()
     assert found(log, 5) == [2]
 
 

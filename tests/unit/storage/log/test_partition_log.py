@@ -13,9 +13,9 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.record.legacy import build_message
 from ottla.record.record import read_records
 from ottla.storage import scan
-from ottla.storage.log.offset_by_timestamp import FoundOffset
-from ottla.storage.log.partition_log import Isolation, PartitionLog
+from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import FoundOffset, Isolation
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, append, batch, fill, open_log, read_all, values
 
@@ -28,7 +28,7 @@ def log() -> PartitionLog:
 def refusal(log: PartitionLog, records: bytearray) -> ErrorCode:
     before = (log.log_end_offset, log.size)
     with pytest.raises(ApiError) as caught:
-        log.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
+        log.writer.append_as_leader(records, leader_epoch=0, now_ms=NOW_MS)
     assert (log.log_end_offset, log.size) == before, "a refused append left something behind"
     return caught.value.code
 
@@ -40,10 +40,10 @@ def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool) -> Non
         producer_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    log.append_as_leader(
+    log.writer.append_as_leader(
         bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
     )
-    log.write_out()
+    log.writer.write_out()
 
 
 def test_offsets_are_given_in_order_of_append(log: PartitionLog) -> None:
@@ -66,15 +66,15 @@ def test_an_index_that_points_outside_its_log_is_gone_without(position: int) -> 
     file.pwrite(entry, 0)
     file.close()
     assert values(log, 3) == expected
-    assert log.find_timestamp(0) is not None
+    assert log.reader.find_timestamp(0) is not None
     assert log.segments.active.next_offset() == log.log_end_offset
 
 
 def test_an_append_is_invisible_until_it_is_written_out(log: PartitionLog) -> None:
-    log.append_as_leader(batch(b"a"), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.append_as_leader(batch(b"a"), leader_epoch=0, now_ms=NOW_MS)
     assert (log.log_end_offset, log.high_watermark) == (1, 0)
-    assert log.read(0, 1000, Isolation.HIGH_WATERMARK).records is None
-    log.write_out()
+    assert log.reader.read(0, 1000, Isolation.HIGH_WATERMARK).records is None
+    log.writer.write_out()
     assert log.high_watermark == 1
     assert values(log) == [b"a"]
 
@@ -88,10 +88,10 @@ def test_a_log_of_many_segments_is_read_from_any_offset(log: PartitionLog) -> No
 
 def test_a_read_gives_at_least_one_whole_batch_when_asked(log: PartitionLog) -> None:
     append(log, b"x" * 300)
-    data = log.read(0, 1, Isolation.HIGH_WATERMARK)
+    data = log.reader.read(0, 1, Isolation.HIGH_WATERMARK)
     assert data.records is not None
     assert len(list(iter_batches(data.records.read()))) == 1
-    small = log.read(0, 1, Isolation.HIGH_WATERMARK, min_one_message=False)
+    small = log.reader.read(0, 1, Isolation.HIGH_WATERMARK, min_one_message=False)
     assert small.records is not None
     assert small.records.size == 1
 
@@ -100,13 +100,13 @@ def test_a_read_gives_at_least_one_whole_batch_when_asked(log: PartitionLog) -> 
 def test_an_offset_outside_the_log_is_out_of_range(log: PartitionLog, offset: int) -> None:
     fill(log, 1)
     with pytest.raises(ApiError) as caught:
-        log.read(offset, 1000, Isolation.HIGH_WATERMARK)
+        log.reader.read(offset, 1000, Isolation.HIGH_WATERMARK)
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_reading_at_the_end_finds_nothing_and_no_error(log: PartitionLog) -> None:
     fill(log, 1)
-    assert log.read(2, 1000, Isolation.HIGH_WATERMARK).records is None
+    assert log.reader.read(2, 1000, Isolation.HIGH_WATERMARK).records is None
 
 
 def test_a_full_offset_index_rolls_the_segment() -> None:
@@ -191,8 +191,8 @@ def test_a_topic_with_a_codec_of_its_own_stores_batches_in_it(target: str) -> No
 
 def test_old_messages_are_written_in_the_current_format(log: PartitionLog) -> None:
     old = build_message(b"k", b"v0", magic=0) + build_message(b"k", b"v0 too", magic=0)
-    info = log.append_as_leader(bytearray(old), leader_epoch=0, now_ms=NOW_MS)
-    log.write_out()
+    info = log.writer.append_as_leader(bytearray(old), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.write_out()
     assert (info.first_offset, info.last_offset) == (0, 1)
     assert values(log) == [b"v0", b"v0 too"]
 
@@ -246,7 +246,7 @@ def test_an_aborted_transaction_is_told_to_readers_of_committed_records(log: Par
     end_transaction(log, 5, commit=False)
     assert log.last_stable_offset == 1
     end_transaction(log, 6, commit=True)
-    data = log.read(0, 10_000, Isolation.LAST_STABLE)
+    data = log.reader.read(0, 10_000, Isolation.LAST_STABLE)
     assert data.aborted is not None
     (aborted,) = data.aborted
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (5, 0, 2)
@@ -264,7 +264,7 @@ def test_a_small_read_is_told_of_the_aborted_transactions_near_it_only(log: Part
             is_transactional=True,
         )
         end_transaction(log, 5, commit=False)
-    data = log.read(20, 1, Isolation.LAST_STABLE)
+    data = log.reader.read(20, 1, Isolation.LAST_STABLE)
     assert data.records is not None
     assert data.aborted is not None
     assert (20, 21) in [(one.first_offset, one.last_offset) for one in data.aborted]
@@ -277,13 +277,13 @@ def test_a_small_read_is_told_of_the_aborted_transactions_near_it_only(log: Part
 def test_offsets_are_found_by_time(log: PartitionLog) -> None:
     for second in range(20):
         append(log, b"x" * 50, timestamp_ms=NOW_MS + 1000 * second)
-    assert log.find_timestamp(NOW_MS + 7000) == FoundOffset(7, NOW_MS + 7000, 0)
-    assert log.find_timestamp(NOW_MS + 6001) == FoundOffset(7, NOW_MS + 7000, 0)
-    assert log.find_timestamp(0) == FoundOffset(0, NOW_MS, 0)
-    assert log.find_timestamp(NOW_MS + 19_001) is None
-    assert log.find_timestamp(-2) == FoundOffset(0, -1, 0)
-    assert log.find_timestamp(-1) == FoundOffset(20, -1, 0)
-    assert log.find_timestamp(-3) == FoundOffset(19, NOW_MS + 19_000, 0)
+    assert log.reader.find_timestamp(NOW_MS + 7000) == FoundOffset(7, NOW_MS + 7000, 0)
+    assert log.reader.find_timestamp(NOW_MS + 6001) == FoundOffset(7, NOW_MS + 7000, 0)
+    assert log.reader.find_timestamp(0) == FoundOffset(0, NOW_MS, 0)
+    assert log.reader.find_timestamp(NOW_MS + 19_001) is None
+    assert log.reader.find_timestamp(-2) == FoundOffset(0, -1, 0)
+    assert log.reader.find_timestamp(-1) == FoundOffset(20, -1, 0)
+    assert log.reader.find_timestamp(-3) == FoundOffset(19, NOW_MS + 19_000, 0)
 
 
 def test_the_cost_of_a_lookup_is_bounded_by_the_index(log: PartitionLog) -> None:
@@ -297,11 +297,11 @@ def test_the_cost_of_a_lookup_is_bounded_by_the_index(log: PartitionLog) -> None
 
 def test_followers_keep_the_leaders_offsets(log: PartitionLog) -> None:
     first = batch(b"a", b"b", base_offset=10, leader_epoch=3)
-    info = log.append_as_follower(first, now_ms=NOW_MS)
-    log.write_out()
-    assert (info.first_offset, log.log_end_offset, log.latest_epoch) == (10, 12, 3)
+    info = log.writer.append_as_follower(first, now_ms=NOW_MS)
+    log.writer.write_out()
+    assert (info.first_offset, log.log_end_offset, log.epochs.latest_epoch) == (10, 12, 3)
     with pytest.raises(ApiError, match="follows"):
-        log.append_as_follower(batch(b"c", base_offset=11), now_ms=NOW_MS)
+        log.writer.append_as_follower(batch(b"c", base_offset=11), now_ms=NOW_MS)
     assert [one.offset for one in read_all(log, 10)] == [10, 11]
 
 

@@ -16,7 +16,6 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.log import producer_recall
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import truncate_to
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, clean
 from tests.support.logs import NOW_MS, TOPIC_ID, append, open_directory, values
@@ -61,18 +60,18 @@ def kill(data: Data) -> None:
 
 
 def lose_power(data: Data) -> None:
-    data.log.flush()
+    data.log.writer.flush()
     data.file_system = data.file_system.crash(CrashMode.STRICT)
     data.open()
 
 
 def stop_after_a_roll(data: Data) -> None:
-    data.log.roll(NOW_MS)
+    data.log.writer.roll(NOW_MS)
     stop(data)
 
 
 def kill_after_a_roll(data: Data) -> None:
-    data.log.roll(NOW_MS)
+    data.log.writer.roll(NOW_MS)
     kill(data)
 
 
@@ -83,10 +82,10 @@ def stop_twice(data: Data) -> None:
 
 def cut(data: Data) -> None:
     """What a follower, or a copy that moves, does to its end."""
-    data.log.roll(NOW_MS)
+    data.log.writer.roll(NOW_MS)
     end = data.log.log_end_offset
     append(data.log, b"cut off")
-    truncate_to(data.log, end, now_ms=NOW_MS)
+    data.log.maintenance.truncate_to(end, now_ms=NOW_MS)
 
 
 RESTARTS: list[Restart] = [
@@ -152,10 +151,10 @@ def test_a_log_that_was_compacted_knows_what_it_still_has(restart: Restart) -> N
         )
         builder.append(b"key %d" % number, b"value", NOW_MS)
         made = bytearray(builder.build())
-        return data.log.append_as_leader(made, leader_epoch=0, now_ms=NOW_MS)
+        return data.log.writer.append_as_leader(made, leader_epoch=0, now_ms=NOW_MS)
 
     sent = [send(number).first_offset for number in range(5)]
-    data.log.roll(NOW_MS)
+    data.log.writer.roll(NOW_MS)
     assert clean(data.log, data.file_system) is not None
     restart(data)
     assert [send(number).first_offset for number in range(5)] == sent

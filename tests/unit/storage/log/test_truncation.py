@@ -4,12 +4,6 @@ import pytest
 
 from ottla.base.errors import ApiError
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    delete_segments_below_start,
-    truncate_fully_and_start_at,
-    truncate_to,
-)
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, append, batch, fill, open_log, read_all, values
 
@@ -30,7 +24,7 @@ def log(file_system: FakeFileSystem) -> PartitionLog:
 def test_a_cut_keeps_whole_batches_below_it(offset: int) -> None:
     log = open_log(FakeFileSystem())
     fill(log, 20)
-    assert truncate_to(log, offset, now_ms=NOW_MS) is (offset < 40)
+    assert log.maintenance.truncate_to(offset, now_ms=NOW_MS) is (offset < 40)
     kept = offset // 2 * 2
     assert log.log_end_offset == kept
     assert values(log) == [b"%d" % one for one in range(kept)]
@@ -39,12 +33,12 @@ def test_a_cut_keeps_whole_batches_below_it(offset: int) -> None:
 
 
 def test_a_cut_log_still_finds_every_time(log: PartitionLog) -> None:
-    truncate_to(log, 0, now_ms=NOW_MS)
+    log.maintenance.truncate_to(0, now_ms=NOW_MS)
     for second in range(12):
         append(log, b"x" * 20, timestamp_ms=NOW_MS + 1000 * second)
-    truncate_to(log, 11, now_ms=NOW_MS)
-    log.roll(NOW_MS)
-    found = log.find_timestamp(NOW_MS + 10_000)
+    log.maintenance.truncate_to(11, now_ms=NOW_MS)
+    log.writer.roll(NOW_MS)
+    found = log.reader.find_timestamp(NOW_MS + 10_000)
     assert found is not None
     assert found.offset == 10
 
@@ -52,10 +46,10 @@ def test_a_cut_log_still_finds_every_time(log: PartitionLog) -> None:
 def test_a_cut_takes_producers_and_epochs_back(log: PartitionLog) -> None:
     for sequence in range(10):
         append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=sequence)
-    log.append_as_leader(bytearray(_batch(10)), leader_epoch=4, now_ms=NOW_MS)
-    log.write_out()
-    truncate_to(log, 45, now_ms=NOW_MS)
-    assert log.latest_epoch == 0
+    log.writer.append_as_leader(bytearray(_batch(10)), leader_epoch=4, now_ms=NOW_MS)
+    log.writer.write_out()
+    log.maintenance.truncate_to(45, now_ms=NOW_MS)
+    assert log.epochs.latest_epoch == 0
     assert append(log, b"x", producer_id=3, producer_epoch=0, base_sequence=5).first_offset == 45
 
 
@@ -64,7 +58,7 @@ def _batch(sequence: int) -> bytearray:
 
 
 def test_an_emptied_log_goes_on_where_it_is_told(log: PartitionLog) -> None:
-    truncate_fully_and_start_at(log, 1000, now_ms=NOW_MS)
+    log.maintenance.truncate_fully_and_start_at(1000, now_ms=NOW_MS)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (1000, 1000, 1000)
     assert append(log, b"new").first_offset == 1000
     assert [one.offset for one in read_all(log)] == [1000]
@@ -72,24 +66,24 @@ def test_an_emptied_log_goes_on_where_it_is_told(log: PartitionLog) -> None:
 
 def test_deleted_records_are_gone_at_once_and_their_files_later(log: PartitionLog) -> None:
     segments = len(log.segments)
-    assert delete_records_before(log, 17) == 17
+    assert log.maintenance.delete_records_before(17) == 17
     assert values(log)[0] == b"17"
     assert len(log.segments) == segments
-    assert len(delete_segments_below_start(log)) == 1
+    assert len(log.maintenance.delete_segments_below_start()) == 1
     assert log.segments.first.base_offset <= 17
     assert values(log) == [b"%d" % one for one in range(17, 40)]
 
 
 def test_deleting_beyond_the_high_watermark_is_refused(log: PartitionLog) -> None:
     with pytest.raises(ApiError, match="beyond"):
-        delete_records_before(log, 41)
-    assert delete_records_before(log, -1) == 40
+        log.maintenance.delete_records_before(41)
+    assert log.maintenance.delete_records_before(-1) == 40
     assert values(log) == []
 
 
 def test_a_cut_log_is_the_same_after_a_crash(
     file_system: FakeFileSystem, log: PartitionLog
 ) -> None:
-    truncate_to(log, 13, now_ms=NOW_MS)
+    log.maintenance.truncate_to(13, now_ms=NOW_MS)
     again = open_log(file_system.crash(CrashMode.KEEP))
     assert values(again) == [b"%d" % one for one in range(12)]

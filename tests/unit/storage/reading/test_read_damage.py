@@ -18,12 +18,7 @@ from ottla.storage.files.filenames import (
     WITNESS,
     log_file_name,
 )
-from ottla.storage.log.partition_log import Isolation
-from ottla.storage.log.truncation import (
-    delete_records_before,
-    delete_segments_below_start,
-    truncate_to,
-)
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
@@ -49,7 +44,7 @@ def killed(*, flushed_batches: int) -> FakeFileSystem:
     broker = open_directory(disk, ONE_SEGMENT)
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, flushed_batches)
-    log.flush()
+    log.writer.flush()
     broker.checkpoint()
     fill(log, BATCHES - flushed_batches)
     return disk
@@ -258,9 +253,9 @@ def test_what_is_left_of_a_log_is_lost_too_where_retention_had_taken_the_rest() 
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, BATCHES)
     bases = [one.base_offset for one in reading(disk).segments]
-    delete_records_before(log, bases[1] + 1)
+    log.maintenance.delete_records_before(bases[1] + 1)
     broker.checkpoint()
-    delete_segments_below_start(log)
+    log.maintenance.delete_segments_below_start()
     broker.close()
     assert offsets_of(reading(disk)) == OFFSETS[bases[1] + 1 :]
     lose_segment(disk, bases[1])
@@ -272,17 +267,17 @@ def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
     broker = open_directory(disk, MANY_SEGMENTS)
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, BATCHES)
-    log.flush()
+    log.writer.flush()
     broker.checkpoint()
     disk.open(join(DIRECTORY, "t-0", WITNESS)).sync()
     log.sync_directory()
     bases = [one.base_offset for one in reading(disk).segments]
     for offset in (bases[1], bases[3] + 1, bases[-1]):
-        delete_records_before(log, offset)
+        log.maintenance.delete_records_before(offset)
         yield
         broker.checkpoint_log_starts()
         yield
-        for one in delete_segments_below_start(log, durably=False):
+        for one in log.maintenance.delete_segments_below_start(durably=False):
             yield
             for path in one.paths:
                 disk.remove(path)
@@ -331,7 +326,7 @@ def test_a_start_names_the_segments_that_are_gone(
     assert f"offsets {bases[number]} to {bases[number + 1] - 1} are lost" in caplog.text
     assert log_path(bases[number + 1]) in caplog.text
     assert log.log_start_offset == (bases[1] if number == 0 else 0)
-    given = log.read(bases[number], 1000, Isolation.HIGH_WATERMARK) if number else None
+    given = log.reader.read(bases[number], 1000, Isolation.HIGH_WATERMARK) if number else None
     if given is not None and given.records is not None:
         assert (
             next(iter_batches(given.records.read(), allow_torn_tail=True)).base_offset
@@ -378,8 +373,8 @@ def test_the_gaps_of_compaction_and_of_followers_are_no_damage() -> None:
     fill(log, 3)
     records = batch(b"far")
     records[:8] = (10).to_bytes(8, "big")
-    log.append_as_follower(records, now_ms=NOW_MS)
-    log.write_out()
+    log.writer.append_as_follower(records, now_ms=NOW_MS)
+    log.writer.write_out()
     want = [*range(6), 10]
     assert offsets_of(reading(disk)) == want
     broker.close()
@@ -432,9 +427,9 @@ def test_a_log_that_is_cut_on_purpose_is_no_damage() -> None:
     broker = open_directory(disk, ONE_SEGMENT)
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, BATCHES)
-    log.flush()
+    log.writer.flush()
     broker.checkpoint()
-    truncate_to(log, 8, now_ms=NOW_MS)
+    log.maintenance.truncate_to(8, now_ms=NOW_MS)
     assert offsets_of(reading(disk)) == OFFSETS[:8]
     append(log, b"8")
     assert offsets_of(reading(disk)) == OFFSETS[:9]

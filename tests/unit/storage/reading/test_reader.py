@@ -24,7 +24,6 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.truncation import delete_records_before
 from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
 from ottla.storage.segment import segment_reader
 from ottla.testing import FakeFileSystem
@@ -276,7 +275,7 @@ def test_segments_that_retention_removes_under_way_are_missed(
     reader = reading(disk)
     records = reader.records(0)
     assert next(records).offset == 0
-    delete_records_before(log, reader.segments[3].base_offset)
+    log.maintenance.delete_records_before(reader.segments[3].base_offset)
     for segment in reader.segments[:3]:
         disk.rename(segment.log_path, segment.log_path + ".deleted")
     with pytest.raises(ApiError) as error:
@@ -322,7 +321,7 @@ def test_a_last_segment_compacted_while_it_is_listed_leaves_the_end_where_it_was
     def list_and_clean(directory: str) -> list[str]:
         names = listed(directory)
         if directory == log.directory and len(log.segments) == 1:
-            log.roll(now_ms=NOW_MS)
+            log.writer.roll(now_ms=NOW_MS)
             with_nothing = disk.open(f"{directory}/{log_file_name(0)}", writable=True)
             with_nothing.truncate(0)
         return names
@@ -336,8 +335,8 @@ def test_a_last_segment_that_goes_is_looked_for_again(
     disk: FakeFileSystem, log: PartitionLog
 ) -> None:
     reader = reading(disk)
-    log.roll(NOW_MS)
-    delete_records_before(log, 20)
+    log.writer.roll(NOW_MS)
+    log.maintenance.delete_records_before(20)
     for segment in reader.segments:
         disk.rename(segment.log_path, segment.log_path + ".deleted")
     assert reader.log_end_offset == 20
@@ -389,10 +388,10 @@ class Transactions:
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        info = self.log.append_as_leader(
+        info = self.log.writer.append_as_leader(
             bytearray(marker), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
         )
-        self.log.write_out()
+        self.log.writer.write_out()
         return info
 
 

@@ -7,7 +7,6 @@ import pytest
 from ottla.base.files import remove_if_present
 from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.truncation import delete_records_before
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
 
@@ -118,7 +117,7 @@ def test_damage_costs_no_more_than_the_torn_batch(
         assert values(log, offset) == [b"%d" % one for one in range(offset, kept)]
     fill(log, 3)
     assert log.log_end_offset == kept + 6
-    assert log.latest_epoch == 0
+    assert log.epochs.latest_epoch == 0
     left = [name for name in file_system.list(PARTITION) if name.endswith((".deleted", ".cleaned"))]
     assert left == [WITNESS]
 
@@ -200,11 +199,11 @@ def test_a_roll_behind_the_last_flush_costs_no_time_that_can_be_searched_for(see
     log = directory.create_log("t", 0, TOPIC_ID)
     append(log, b"early", timestamp_ms=NOW_MS)
     append(log, b"late", timestamp_ms=NOW_MS + 9)
-    log.flush()
-    log.roll(NOW_MS)
+    log.writer.flush()
+    log.writer.roll(NOW_MS)
     directory.checkpoint()
     again = open_log(file_system.crash(CrashMode.RANDOM, seed))
-    found = again.find_timestamp(NOW_MS + 1)
+    found = again.reader.find_timestamp(NOW_MS + 1)
     assert found is not None
     assert found.offset == 1
     assert again.segments.first.largest.timestamp_ms == NOW_MS + 9
@@ -216,7 +215,7 @@ def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
     directory = open_directory(file_system)
     log = directory.create_log("t", 0, TOPIC_ID)
     fill(log, 3)
-    delete_records_before(log, 6)
+    log.maintenance.delete_records_before(6)
     directory.checkpoint()
     file_system = file_system.crash(CrashMode.STRICT)
     directory = open_directory(file_system)
@@ -232,13 +231,13 @@ def test_indexes_that_a_start_made_anew_outlive_the_next_power_failure() -> None
     log = directory.create_log("t", 0, TOPIC_ID)
     for _ in range(4):
         append(log, b"value" * 5)
-    log.flush()
+    log.writer.flush()
     directory.checkpoint()
     killed = file_system.crash(CrashMode.KEEP)
     log = open_directory(killed).logs["t", 0]
     assert log.segments.active.base_offset == 0
     assert log.segments.active.offset_index.entry_count
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     log.sync_directory()
     lost = killed.crash(CrashMode.STRICT)
     index = lost.open(files(lost, ".index")[0])

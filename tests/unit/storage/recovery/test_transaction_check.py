@@ -18,7 +18,7 @@ def abort(log: PartitionLog) -> None:
     marker = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
     content = build_end_transaction_marker(marker, **PRODUCER, timestamp_ms=NOW_MS)
     origin = AppendOrigin.COORDINATOR
-    log.append_as_leader(bytearray(content), leader_epoch=0, now_ms=NOW_MS, origin=origin)
+    log.writer.append_as_leader(bytearray(content), leader_epoch=0, now_ms=NOW_MS, origin=origin)
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def disk() -> FakeFileSystem:
     directory = open_directory(disk)
     log = directory.create_log("t", 0, TOPIC_ID)
     first = batch(b"v", base_sequence=0, is_transactional=True, **PRODUCER)
-    log.append_as_leader(first, leader_epoch=0, now_ms=NOW_MS)
+    log.writer.append_as_leader(first, leader_epoch=0, now_ms=NOW_MS)
     while len(log.segments.values) < 3:
-        log.append_as_leader(batch(b"v" * 100), leader_epoch=0, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(batch(b"v" * 100), leader_epoch=0, now_ms=NOW_MS)
+        log.writer.write_out()
     abort(log)
     directory.close()
     path = f"{DIRECTORY}/t-0/{0:020d}"
@@ -62,7 +62,7 @@ def test_a_transaction_that_began_where_the_cleaner_was_is_no_lie(
     log = reopened(disk, 3)
     assert log.segments.active.base_offset > 3
     assert "began nothing" not in caplog.text
-    found = log.aborted_transactions(0, log.log_end_offset)
+    found = log.reader.aborted_transactions(0, log.log_end_offset)
     assert [(one.producer_id, one.first_offset) for one in found] == [(9, 0)]
 
 

@@ -7,8 +7,8 @@ import pytest
 from ottla.base.files import FileSlice
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import WITNESS
-from ottla.storage.log.partition_log import Isolation, PartitionLog
-from ottla.storage.log.truncation import delete_segments_below_start
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import Isolation
 from ottla.storage.retention.retention import (
     Blocker,
     LogFacts,
@@ -212,7 +212,7 @@ def retain(log: PartitionLog, now_ms: int, max_count: int = 1000) -> list[Verdic
     plan = plan_retention(facts_of(log), now_ms, max_count)
     if plan.going:
         begin_retention(log, plan, now_ms)
-        delete_segments_below_start(log, max_count=len(plan.going))
+        log.maintenance.delete_segments_below_start(max_count=len(plan.going))
     return plan.going
 
 
@@ -225,7 +225,7 @@ def log_with(**settings: object) -> tuple[FakeFileSystem, PartitionLog]:
 def test_an_old_segment_is_out_of_the_log_at_once_and_its_files_renamed() -> None:
     file_system, log = log_with(retention_ms=HOUR)
     fill(log, 8)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     append(log, b"young", timestamp_ms=NOW_MS + HOUR)
     old = [one.base_offset for one in log.segments.values[:-1]]
     assert [one.base_offset for one in retain(log, NOW_MS + HOUR + 1)] == old
@@ -263,9 +263,9 @@ def test_pending_records_keep_their_segment() -> None:
     """They are above the high watermark, which moves when they are written out."""
     _, log = log_with(retention_ms=HOUR)
     append(log, b"written")
-    log.append_as_leader(batch(b"pending"), leader_epoch=0, now_ms=NOW_MS)
+    log.writer.append_as_leader(batch(b"pending"), leader_epoch=0, now_ms=NOW_MS)
     assert retain(log, NOW_MS + 2 * HOUR) == []
-    log.write_out()
+    log.writer.write_out()
     assert len(retain(log, NOW_MS + 2 * HOUR)) == 1
 
 
@@ -290,7 +290,7 @@ def test_a_read_under_way_is_undisturbed() -> None:
 
 def read_slice(log: PartitionLog) -> FileSlice:
 
-    found = log.read(0, 10_000, Isolation.HIGH_WATERMARK).records
+    found = log.reader.read(0, 10_000, Isolation.HIGH_WATERMARK).records
     assert found is not None
     return found
 
@@ -300,7 +300,7 @@ def test_removed_files_are_gone_for_good_and_a_second_removal_is_no_error() -> N
     fill(log, 8)
     plan = plan_retention(facts_of(log), NOW_MS + HOUR + 1, 1)
     begin_retention(log, plan, NOW_MS)
-    (retired,) = delete_segments_below_start(log, max_count=1)
+    (retired,) = log.maintenance.delete_segments_below_start(max_count=1)
     assert set(retired.paths) <= {f"data/t-0/{one}" for one in file_system.list("data/t-0")}
     retired.remove()
     left = [one for one in file_system.list("data/t-0") if one.endswith(".deleted")]
@@ -312,8 +312,8 @@ def test_snapshots_and_epochs_before_the_new_start_go_too() -> None:
     file_system, log = log_with(retention_ms=HOUR)
     for sequence in range(30):
         records = batch(b"x" * 20, producer_id=1, producer_epoch=0, base_sequence=sequence)
-        log.append_as_leader(records, leader_epoch=sequence // 10, now_ms=NOW_MS)
-        log.write_out()
+        log.writer.append_as_leader(records, leader_epoch=sequence // 10, now_ms=NOW_MS)
+        log.writer.write_out()
     retain(log, NOW_MS + HOUR + 1)
     assert [one.start_offset for one in log.epochs.entries] == [30]
     assert log.snapshots.offsets == [30]
@@ -339,7 +339,7 @@ def test_a_start_stays_in_the_checkpoint_until_the_files_are_gone_for_good() -> 
     fill(log, 20)
     plan = plan_retention(facts_of(log), NOW_MS + HOUR + 1, 1000)
     begin_retention(log, plan, NOW_MS)
-    delete_segments_below_start(log, durably=False)
+    log.maintenance.delete_segments_below_start(durably=False)
     directory.checkpoint_log_starts()
     again = open_directory(file_system.crash(CrashMode.STRICT), log.config).logs["t", 0]
     assert (again.log_start_offset, values(again)) == (40, [])

@@ -20,7 +20,7 @@ def reopened(disk: FakeFileSystem, value_sizes: list[int]) -> Segment:
     log = directory.create_log("t", 0, TOPIC_ID)
     for number, size in enumerate(value_sizes):
         append(log, b"v" * size, timestamp_ms=NOW_MS + (100 if number == 1 else number))
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     directory.close()
     return open_directory(disk, ROOMY).logs["t", 0].segments.first
 

@@ -46,7 +46,7 @@ def old_log(content: bytes, base_offset: int = 0) -> FakeFileSystem:
     """A partition as it lies after an unclean stop, with one segment of these bytes."""
     file_system = FakeFileSystem()
     log = open_log(file_system, DELETED)
-    log.close()
+    log.maintenance.close()
     for name in file_system.list(PARTITION):
         # Nor is there a witness: as Kafka left it.
         if name.startswith(("0000", "ottla-")):
@@ -107,7 +107,7 @@ def test_every_record_is_kept_and_found(build: object, config: TopicConfig) -> N
     assert [record.offset for record in read_all(log)] == OFFSETS
     for place, offset in enumerate(OFFSETS):
         assert [record.offset for record in read_all(log, offset)] == OFFSETS[place:]
-        found = log.find_timestamp(NOW_MS + offset)
+        found = log.reader.find_timestamp(NOW_MS + offset)
         assert found is not None
         assert found.offset == offset
     assert log.log_end_offset == OFFSETS[-1] + 1
@@ -149,8 +149,8 @@ def test_the_base_offset_of_a_segment_need_not_be_that_of_its_first_batch() -> N
 def test_a_log_that_was_split_goes_on() -> None:
     disk = old_log(b"".join(map(one_record, OFFSETS)))
     log = open_log(disk, COMPACTED)
-    log.append_as_follower(bytearray(one_record(OFFSETS[-1] + 5)), now_ms=NOW_MS)
-    log.close()
+    log.writer.append_as_follower(bytearray(one_record(OFFSETS[-1] + 5)), now_ms=NOW_MS)
+    log.maintenance.close()
     again = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
     assert [record.offset for record in read_all(again)] == [*OFFSETS, OFFSETS[-1] + 5]
     assert base_offsets(again) == [0, FAR, 2 * FAR + 10]

@@ -1,0 +1,247 @@
+"""Reads from one partition's log: the walk of a fetch request through storage. Changes nothing.
+
+Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import FileSlice
+from ottla.record.batch import Batch
+from ottla.storage import scan
+from ottla.storage.index.time_index import NO_TIMESTAMP
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.header_check import HeaderCheck
+from ottla.storage.log.state import LogState
+from ottla.storage.segment import segment_times
+from ottla.storage.segment.segment import Segment
+
+if TYPE_CHECKING:
+    from ottla.record.record import Record
+
+EARLIEST_TIMESTAMP: Final = -2
+LATEST_TIMESTAMP: Final = -1
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+
+KNOWN_WITHOUT_TIMES: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
+
+
+class Isolation(Enum):
+    """Up to where a reader may see (Kafka: `FetchIsolation`)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+
+
+@dataclass(slots=True)
+class FetchData:
+    """What a read found: whole batches as a slice of a file, and where the log stood.
+
+    `aborted` is `None` unless only committed records were wanted. Not frozen: one is made for
+    every partition of a fetch.
+    """
+
+    records: FileSlice | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTransaction] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """An answer to "which offset at this time": -1 where Kafka says "none"."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class LogReader:
+    """All methods raise `StorageError`, and `CorruptionError` where damage hides the answer."""
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+        self._offsets = log.offsets
+        self._segments = log.segments
+        self._headers = HeaderCheck(log.segments, log.epochs, log.offsets)
+
+    def read(
+        self, offset: int, max_size: int, isolation: Isolation, *, min_one_message: bool = True
+    ) -> FetchData:
+        """Whole batches from the one that holds `offset`, as a slice that a socket can send.
+
+        Raises `ApiError(OFFSET_OUT_OF_RANGE)` before the log's start or after its end.
+        """
+        health, offsets = self._log.health, self._offsets
+        # `guarding`, written out: every fetch comes by, for each of its partitions.
+        if health.failure is not None:
+            raise health.failure
+        if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self._log.name} holds offsets {offsets.log_start_offset} to "
+                f"{offsets.log_end_offset}, not {offset}.",
+            )
+        found = None
+        aborted = None
+        try:
+            bound = self._bound(isolation)
+            if offset < bound:
+                found = self._read_below(bound, offset, max_size, min_one_message)
+            if isolation is Isolation.LAST_STABLE:
+                end = self._end_of(found, offset, bound) if found else offset
+                aborted = self.aborted_transactions(offset, end)
+        except OSError as error:
+            raise health.fail(error) from error
+        return FetchData(
+            found,
+            offsets.high_watermark,
+            offsets.last_stable_offset,
+            offsets.log_start_offset,
+            aborted,
+        )
+
+    def _bound(self, isolation: Isolation) -> int:
+        match isolation:
+            case Isolation.HIGH_WATERMARK:
+                return self._offsets.high_watermark
+            case Isolation.LAST_STABLE:
+                stable, check = self._offsets.last_stable_offset, self._log.abort_check
+                return stable if check is None else min(stable, check.bound)
+            case Isolation.LOG_END:
+                return self._offsets.log_end_offset
+
+    def _read_below(
+        self, bound: int, offset: int, max_size: int, min_one_message: bool
+    ) -> FileSlice | None:
+        for segment in self._segments.from_offset(offset):
+            if segment.base_offset >= bound:
+                return None
+            max_position = self._max_position(segment, bound)
+            found = segment.read(offset, max_size, max_position, min_one_message)
+            if segment.unchecked_size:
+                found = self._headers.sound_part(found, segment, offset)
+            if found is not None:
+                return found if found.size else None
+        return None
+
+    def _max_position(self, segment: Segment, bound: int) -> int:
+        """Where in a segment the readable bytes end."""
+        if bound == self._offsets.high_watermark or segment is not self._segments.floor(bound):
+            return segment.log.written_size
+        found = segment.translate(bound)
+        return found.position if found else segment.log.written_size
+
+    def _end_of(self, found: FileSlice, offset: int, bound: int) -> int:
+        """An offset at or after the end of what was found, as near as the index says.
+
+        Kafka: `LocalLog.addAbortedTransactions`.
+        """
+        segments = self._segments.from_offset(offset)
+        index = next(i for i, one in enumerate(segments) if one.log.path == found.file.path)
+        after = segments[index].offset_index.first_at_or_behind(found.position + found.size)
+        if after is None and index + 1 < len(segments):
+            after = segments[index + 1].base_offset
+        return bound if after is None else min(after, bound)
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap a range of offsets; raises `OSError`."""
+        aborted: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(offset):
+            some, is_complete = segment.transaction_index.collect(offset, upper_bound)
+            aborted.extend(some)
+            if is_complete:
+                break
+        return aborted
+
+    def last_batch(self) -> Batch | None:
+        """The last batch, whole; `None` when there is none."""
+        with self._log.health.guarding():
+            for segment in reversed(self._segments.values):
+                start = segment.search_start(segment.next_offset())
+                last = scan.last_header(segment.log, start)
+                if last is not None:
+                    return scan.batch_of(segment.log, last[0])
+        return None
+
+    # Times
+
+    def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record at or after a time; for the sentinels -2 to -6 what Kafka defines.
+
+        Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a time in a log of format v0.
+        """
+        log = self._log
+        if log.config.magic == 0 and timestamp_ms not in KNOWN_WITHOUT_TIMES:
+            code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+            raise ApiError(code, f"{log.name} is kept in message format v0, without times.")
+        with log.health.guarding():
+            match timestamp_ms:
+                case -2 | -4:
+                    return self._found(log.log_start_offset)
+                case -1:
+                    return self._found(log.high_watermark)
+                case -3:
+                    return self._find_max_timestamp()
+                case -5 | -6:
+                    # Nothing is tiered, and nothing waits for it.
+                    return FoundOffset(-1, NO_TIMESTAMP, -1)
+            return self._find_time(timestamp_ms)
+
+    def _find_time(self, timestamp_ms: int) -> FoundOffset | None:
+        """As Kafka, looks into one segment only: the first whose largest timestamp is late enough.
+
+        There the record may be before the log's start, and then the answer is none, though a later
+        segment has one: until retention takes that segment. A segment without records is as late
+        as its file (`LogSegment.largestTimestamp`), and so hides all after it.
+        """
+        for segment in self._segments.values:
+            if segment.largest_timestamp_ms() >= timestamp_ms:
+                break
+        else:
+            return None
+        if segment not in self._readable_segments():
+            return None
+        record = self._search(segment, timestamp_ms)
+        if record is None or record.offset >= self._offsets.high_watermark:
+            return None
+        return self._found(record.offset, record.timestamp_ms)
+
+    def _find_max_timestamp(self) -> FoundOffset | None:
+        latest = max(self._readable_segments(), key=lambda one: one.largest.timestamp_ms)
+        if latest.largest.timestamp_ms < 0:
+            return None
+        record = self._search(latest, latest.largest.timestamp_ms)
+        return None if record is None else self._found(record.offset, record.timestamp_ms)
+
+    def _readable_segments(self) -> tuple[Segment, ...]:
+        return self._segments.from_offset(self._offsets.log_start_offset)
+
+    def _search(self, segment: Segment, timestamp_ms: int) -> "Record | None":
+        start = self._offsets.log_start_offset
+        return segment_times.find_timestamp(segment, timestamp_ms, start, self._headers)
+
+    def _found(self, offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
+        epoch = self._log.epochs.epoch_for_offset(offset)
+        return FoundOffset(offset, timestamp_ms, -1 if epoch is None else epoch)
+
+    def offsets_before(self, timestamp_ms: int) -> list[int]:
+        """Where segments begin that were last written before a time, newest first."""
+        start = self._offsets.log_start_offset
+        if timestamp_ms == EARLIEST_TIMESTAMP:
+            return [start]
+        starts = [
+            (max(segment.base_offset, start), segment.largest_timestamp_ms())
+            for segment in reversed(self._segments.values)
+        ]
+        if timestamp_ms == LATEST_TIMESTAMP:
+            found = [self._offsets.high_watermark, *(offset for offset, _ in starts)]
+        else:
+            found = [offset for offset, time_ms in starts if time_ms <= timestamp_ms]
+        return list(dict.fromkeys(found))

@@ -1,0 +1,105 @@
+"""What is known of one partition's log while it is open.
+
+`LogWriter`, `LogReader` and `LogMaintenance` work on it; everybody else only reads it. Kafka's
+counterpart: the fields of `UnifiedLog` and `LocalLog`.
+"""
+
+from dataclasses import dataclass
+
+from ottla.base.files import FileSystem, base_name
+from ottla.config.topic import TopicConfig
+from ottla.storage.files.directory_health import DirectoryHealth
+from ottla.storage.files.seams import Seams
+from ottla.storage.files.witness import LogWitness
+from ottla.storage.log.abort_check import AbortCheck
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.offsets import LogOffsets
+from ottla.storage.log.producer_state import ProducerState
+from ottla.storage.log.snapshot_files import SnapshotFiles
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveredLog:
+    """A log whose files agree with each other, as `recovery` leaves it."""
+
+    file_system: FileSystem
+    directory: str
+    config: TopicConfig
+    segments: Segments
+    epochs: LeaderEpochs
+    producers: ProducerState
+    snapshots: SnapshotFiles
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    seams: Seams
+    witness: LogWitness
+
+
+class LogState:
+    """Of these only `directory`, `config` and `health` are ever replaced by others."""
+
+    def __init__(self, recovered: RecoveredLog, health: DirectoryHealth) -> None:
+        self.file_system = recovered.file_system
+        self.directory = recovered.directory
+        self.config = recovered.config
+        self.health = health
+        self.segments = recovered.segments
+        self.epochs = recovered.epochs
+        self.producers = recovered.producers
+        self.snapshots = recovered.snapshots
+        self.seams = recovered.seams
+        self.witness = recovered.witness
+        self.offsets = LogOffsets(
+            log_start_offset=recovered.log_start_offset,
+            log_end_offset=recovered.log_end_offset,
+            recovery_point=recovered.recovery_point,
+        )
+        # What was ended before a crash may not be on the disk yet.
+        self.rolled_until = recovered.segments.active.base_offset
+        self.last_flush_ms = 0.0
+        self.abort_check: AbortCheck | None = None
+        """Set while it is not known whether the transaction indexes are complete."""
+
+    @property
+    def name(self) -> str:
+        """`topic-partition`, the directory's own name."""
+        return base_name(self.directory)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.offsets.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.offsets.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.offsets.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.offsets.last_stable_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.log.size for segment in self.segments.values)
+
+    def open_segment(self, base_offset: int, now_ms: int, *, create: bool = False) -> Segment:
+        """A segment of this directory; the caller adds it to the log."""
+        return Segment(
+            self.file_system,
+            self.directory,
+            base_offset,
+            config=self.config,
+            created_ms=now_ms,
+            create=create,
+        )
+
+    def sync_directory(self) -> None:
+        """Makes it durable which files there are."""
+        self.file_system.sync_directory(self.directory)

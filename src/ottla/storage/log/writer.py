@@ -1,0 +1,285 @@
+"""Appends to one partition's log: the walk of a produce request through storage.
+
+Batches are checked and given their offsets, the active segment is rolled when it is full, and the
+bytes wait in its `LogFile` until `write_out`. Only that lets readers see them: it moves the high
+watermark, since a single broker is its own only replica. `flush` makes them durable. Kafka's
+counterparts: `UnifiedLog.append`, `roll` and `flush`.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.files import Buffer, sync_file
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
+from ottla.storage.log.append import (
+    NO_TIMESTAMP,
+    AppendInfo,
+    PreparedRecords,
+    check_batches,
+    prepare_append,
+    stamp_batches,
+)
+from ottla.storage.log.conversion import AppendTarget
+from ottla.storage.log.epoch_replay import take_epochs
+from ottla.storage.log.producer_recall import recall_batches
+from ottla.storage.log.producer_replay import complete_transaction
+from ottla.storage.log.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, take_batch
+from ottla.storage.log.rolling import RollLimits, roll_reason, time_waited_ms
+from ottla.storage.log.state import LogState
+from ottla.storage.segment.segment import Segment, TimestampOffset
+
+
+class LogWriter:
+    """The only one that moves a log's end on."""
+
+    def __init__(self, log: LogState, random_below: Callable[[int], int]) -> None:
+        self._log = log
+        self._offsets = log.offsets
+        self._segments = log.segments
+        self._producers = log.producers
+        self._random_below = random_below
+        self._roll_limits = self._new_roll_limits()
+        log.producers.recall = self._recall
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: Buffer | PreparedRecords,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        may_defer: bool = False,
+    ) -> AppendInfo:
+        """Gives the batches their offsets and appends them; `records` may be changed in place.
+
+        `records` must stay as it is until `write_out`. Raises `ApiError` with the code that the
+        producer is to see, `StorageError`, and with `may_defer` `LongPreparationError`; a refused
+        append leaves the log as it was.
+        """
+        log = self._log
+        # `guarding`, written out here and in `write_out`: every produced batch comes by.
+        if log.health.failure is not None:
+            raise log.health.failure
+        try:
+            if isinstance(records, PreparedRecords):
+                batches = records.batches
+            else:
+                batches = check_batches(records, log.config, origin)
+            for batch in batches:
+                if batch.producer_id < 0:
+                    continue
+                known = self._producers.admit(batch, origin)
+                if known is not None:
+                    return self._duplicate(known)
+            end = self._offsets.log_end_offset
+            target = AppendTarget(log.config, end, leader_epoch, now_ms, may_defer)
+            if isinstance(records, PreparedRecords):
+                stamp_batches(batches, target)
+                return self._append(records.records, batches, now_ms)
+            return self._append(*prepare_append(records, batches, target), now_ms)
+        except OSError as error:
+            raise log.health.fail(error) from error
+
+    def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendInfo:
+        """Appends batches that carry their offsets already (Kafka: `appendAsFollower`).
+
+        Raises `ApiError` when an offset would go backwards, and `StorageError`.
+        """
+        log = self._log
+        with log.health.guarding():
+            batches = check_batches(records, log.config, AppendOrigin.REPLICATION)
+            next_offset = self._offsets.log_end_offset
+            has_gap = False
+            for batch in batches:
+                if batch.base_offset < next_offset:
+                    raise ApiError(
+                        ErrorCode.INVALID_RECORD,
+                        f"{log.name}: offset {batch.base_offset} follows {next_offset - 1}.",
+                    )
+                has_gap |= batch.base_offset > next_offset
+                next_offset = batch.last_offset + 1
+            if has_gap:
+                log.witness.leave_gaps()
+            return self._append(records, batches, now_ms)
+
+    def skip_to(self, offset: int, *, now_ms: int) -> None:
+        """Ends the log at a later offset, of which a source has no records; raises `StorageError`.
+
+        Compaction takes records from a source's end, which its copies then cannot reach.
+        """
+        self.roll(now_ms, base_offset=offset)
+        self._offsets.appended(offset)
+        self.write_out()
+
+    def _recall(self, entry: ProducerEntry) -> None:
+        recall_batches(entry, self._segments, self._offsets.log_start_offset)
+
+    def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
+        """A retry is answered with the offsets of the first time, and not written."""
+        return AppendInfo(
+            seen.first_offset,
+            seen.last_offset,
+            seen.timestamp_ms if self._log.config.is_append_time else NO_TIMESTAMP,
+            self._offsets.log_start_offset,
+            is_duplicate=True,
+        )
+
+    def _append(self, records: Buffer, batches: Sequence[Batch], now_ms: int) -> AppendInfo:
+        log, offsets = self._log, self._offsets
+        first_offset = batches[0].base_offset
+        last_offset = batches[-1].last_offset
+        largest = _largest_timestamp(batches)
+        size = len(records)
+        # What must be opened is opened here: a shortage refuses the append before it has begun.
+        segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
+        if not segment.log.is_unsynced:
+            segment.log.keep_open()
+        try:
+            take_epochs(log.epochs, batches)
+            segment.append(records, last_offset, largest)
+            offsets.appended(last_offset + 1)
+            self._take_producers(batches, segment)
+        except OSError as error:
+            raise log.health.fail(error, is_half_done=True) from error
+        if last_offset + 1 - offsets.recovery_point >= log.config.flush_messages:
+            self.flush()
+        return AppendInfo(
+            first_offset,
+            last_offset,
+            now_ms if log.config.is_append_time else NO_TIMESTAMP,
+            offsets.log_start_offset,
+            is_duplicate=False,
+        )
+
+    def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
+        producers, offsets = self._producers, self._offsets
+        for batch in batches:
+            if batch.producer_id < 0:
+                continue
+            if not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT):
+                producers.take_data(batch)
+                continue
+            completed = take_batch(producers, batch)
+            if completed is not None:
+                complete_transaction(producers, completed, segment)
+            offsets.first_unstable_offset = producers.first_unstable_offset
+        producers.map_end_offset = offsets.log_end_offset
+
+    # Rolling
+
+    def _segment_for(
+        self, size: int, first_offset: int, last_offset: int, timestamp_ms: int, now_ms: int
+    ) -> Segment:
+        """The active segment, or a new one when this append would be too much for it."""
+        active = self._segments.active
+        waited_ms = time_waited_ms(
+            now_ms, active.created_ms, active.first_timestamp_ms, timestamp_ms
+        )
+        if roll_reason(active, self._roll_limits, waited_ms, size, last_offset) is None:
+            return active
+        # Kafka begins a follower's segment with its first batch. Here it begins where the one
+        # before ends, also before a gap, unless that is too far from the batch for an index.
+        is_near = last_offset - self._offsets.log_end_offset <= INT32_MAX
+        return self.roll(now_ms, base_offset=None if is_near else first_offset)
+
+    def roll(self, now_ms: int, *, base_offset: int | None = None) -> Segment:
+        """Ends the active segment and starts one at `base_offset` (the log's end by default).
+
+        The ended segment is not flushed here, but is from now on due to be
+        (`LogMaintenance.due_flush`), unless a gap comes after it, which must not be taken for a
+        hole (`seams`). Raises `StorageError`.
+        """
+        with self._log.health.guarding():
+            return self._roll(now_ms, base_offset)
+
+    def _roll(self, now_ms: int, base_offset: int | None) -> Segment:
+        log, offsets = self._log, self._offsets
+        active = self._segments.active
+        start = offsets.log_end_offset if base_offset is None else base_offset
+        assert start >= offsets.log_end_offset
+        if start == active.base_offset:
+            # KAFKA-6388: an index without room for one entry makes an empty segment look full.
+            # Kafka removes it and makes a new one; a crash between would forget where the log is.
+            assert active.size == 0, "a segment that holds records cannot be replaced"
+            return active
+        self._producers.map_end_offset = start
+        # An fsync here would hold up every client; the flush that is due now covers the snapshot.
+        log.snapshots.take(self._producers, durably=False)
+        active.log.write_out()
+        active.become_inactive()
+        # The log has the markers, but to look for them at each start would take a walk over all of
+        # it; and compaction takes out what an index could be rebuilt from.
+        active.witness.keep_aborted(active.transaction_index, durably=False)
+        if start > offsets.log_end_offset:
+            self.sync()
+            log.seams.open(start)
+            log.seams.record()
+        elif log.config.is_compacted or log.seams.recorded is not None:
+            log.seams.record()
+        segment = log.open_segment(start, now_ms, create=True)
+        self._segments.add(segment)
+        log.rolled_until = start
+        self._roll_limits = self._new_roll_limits()
+        return segment
+
+    def settings_changed(self) -> None:
+        """Applies new settings to when the active segment is full."""
+        self._roll_limits = self._new_roll_limits()
+
+    def _new_roll_limits(self) -> RollLimits:
+        """Each segment draws its own jitter, so that logs created together roll apart."""
+        config = self._log.config
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return RollLimits(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms - (self._random_below(jitter_ms) if jitter_ms else 0),
+        )
+
+    # To the operating system, and to the disk
+
+    def write_out(self) -> None:
+        """Hands pending appends to the operating system, and lets readers see them."""
+        health = self._log.health
+        if health.failure is not None:
+            raise health.failure
+        try:
+            self._segments.active.log.write_out()
+        except OSError as error:
+            raise health.fail(error, is_half_done=True) from error
+        offsets, producers = self._offsets, self._producers
+        offsets.move_high_watermark(offsets.log_end_offset)
+        producers.high_watermark_moved(offsets.high_watermark)
+        offsets.first_unstable_offset = producers.first_unstable_offset
+
+    def flush(self) -> None:
+        """fsyncs all that was appended, and only then moves the recovery point.
+
+        Raises `StorageError`.
+        """
+        self.write_out()
+        if self._offsets.log_end_offset > self._offsets.recovery_point:
+            with self._log.health.guarding():
+                self.sync()
+
+    def sync(self) -> None:
+        """fsyncs what was written out after the recovery point; raises `OSError`."""
+        log, offsets = self._log, self._offsets
+        # The one of the last flushed record too: if it has been ended since, its indexes changed.
+        for segment in self._segments.from_offset(offsets.recovery_point - 1):
+            segment.sync()
+        for path in log.snapshots.paths(offsets.recovery_point, offsets.log_end_offset):
+            sync_file(log.file_system, path)
+        log.sync_directory()
+        offsets.flushed(offsets.log_end_offset)
+
+
+def _largest_timestamp(batches: Sequence[Batch]) -> TimestampOffset:
+    latest = batches[0]
+    for batch in batches:
+        if batch.max_timestamp_ms > latest.max_timestamp_ms:
+            latest = batch
+    return TimestampOffset(latest.max_timestamp_ms, latest.last_offset)
