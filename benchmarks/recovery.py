@@ -104,6 +104,6 @@ def _create_partitions(directory: Path, count: int) -> None:
     broker = _broker(directory, [])
     broker.create_topic(NewTopic(name=TOPIC, partition_count=count))
     for partition in range(count):
-        broker.append(TOPIC, partition, batch_of(1, 100), now_ms=now_ms())
+        broker.append(broker.topics.partition(TOPIC, partition), batch_of(1, 100), now_ms=now_ms())
     broker.write_out()
     broker.close()

@@ -86,7 +86,7 @@ def _with_segments(directory: Path, segments: int, overrides: dict[str, str]) ->
             broker = open_broker([str(directory)], SMALL_INDEXES, clock=clock)
         builder = RecordBatchBuilder()
         builder.append(None, bytes(100), now_ms())
-        broker.append("t", 0, bytearray(builder.build()), now_ms=now_ms())
+        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=now_ms())
         broker.write_out()
         broker.topics.partition("t", 0).log.writer.roll(now_ms())
     broker.close()

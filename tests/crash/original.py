@@ -109,7 +109,12 @@ class _Writer:
             value = b"value-%d-" % number + b"x" * (number % 37)
             builder.append(name, value, NOW_MS + number)
             rows.append((NOW_MS + number, name, value))
-        info = self.broker.append(*key, bytearray(builder.build()), now_ms=NOW_MS, origin=origin)
+        info = self.broker.append(
+            self.broker.topics.partition(*key),
+            bytearray(builder.build()),
+            now_ms=NOW_MS,
+            origin=origin,
+        )
         self.broker.write_out()
         content = self.original.partitions.setdefault(key, Content())
         for offset, row in enumerate(rows, info.first_offset):
@@ -134,7 +139,12 @@ class _Writer:
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        self.broker.append(*key, bytearray(marker), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+        self.broker.append(
+            self.broker.topics.partition(*key),
+            bytearray(marker),
+            now_ms=NOW_MS,
+            origin=AppendOrigin.COORDINATOR,
+        )
         self.broker.write_out()
         if not is_commit:
             self.original.partitions[key].aborted.append((producer, first))

@@ -65,7 +65,7 @@ class Told:
 def produce(broker: Broker, told: Told, count: int) -> None:
     first = told.last.written
     for content in numbered(count, first=first):
-        broker.append("t", 0, batch(content), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
     broker.write_out()
     told.tell(written=first + count)
 
@@ -196,7 +196,7 @@ def check(point: CrashPoint) -> None:
             break
     assert not broker.moves
     assert values(broker.topics.partition("t", 0).log) == found
-    broker.append("t", 0, batch(b"more"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
     broker.write_out()
     broker.close()
     after = point.file_system.crash(CrashMode.STRICT)

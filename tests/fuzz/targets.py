@@ -152,7 +152,7 @@ def few_partitions() -> Any:
 def _broker() -> Broker:
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
     broker.create_topic(NewTopic(name="topic-7", partition_count=2))
-    broker.append("topic-7", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
     broker.write_out()
     return broker
 

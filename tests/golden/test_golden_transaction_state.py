@@ -131,7 +131,7 @@ def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
         now_ms = batch.max_timestamp_ms
         if marker is None:
             sent = bytes(8) + bytes(batch.bytes_view()[8:])
-            broker.append("txn", 0, bytearray(sent), now_ms=now_ms)
+            broker.append(broker.topics.partition("txn", 0), bytearray(sent), now_ms=now_ms)
             continue
         aborted += [batch.base_offset] * (not marker.is_commit)
         broker.transactions.markers.write(

@@ -244,7 +244,9 @@ def test_another_number_of_threads_holds_from_the_next_look_on(tmp_path: Path) -
         for number in range(60):
             builder = ottla.RecordBatchBuilder()
             builder.append(b"key", b"%d" % number + bytes(100), now().now_ms)
-            broker.append(name, 0, bytearray(builder.build()), now_ms=now().now_ms)
+            broker.append(
+                broker.topics.partition(name, 0), bytearray(builder.build()), now_ms=now().now_ms
+            )
         broker.write_out()
         broker.topics.partition(name, 0).log.writer.flush()
     begun: list[str] = []
@@ -276,7 +278,9 @@ def broker_with_keys(path: Path) -> tuple[Broker, threading.RLock]:
     for number in range(300):
         builder = ottla.RecordBatchBuilder()
         builder.append(b"key%d" % (number % 7), b"%d" % number, clock.now_ms())
-        broker.append("t", 0, bytearray(builder.build()), now_ms=clock.now_ms())
+        broker.append(
+            broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=clock.now_ms()
+        )
     broker.write_out()
     broker.topics.partition("t", 0).log.writer.flush()
     return broker, threading.RLock()

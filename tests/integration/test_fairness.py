@@ -336,7 +336,7 @@ def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) ->
     builder = RecordBatchBuilder(compression=Compression.GZIP)
     for number in range(1000):
         builder.append(None, bytes(100), 1_000_000 + number)
-    broker.append("t", 0, bytearray(builder.build()), now_ms=1_000_000)
+    broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=1_000_000)
     broker.write_out()
     wanted = ListOffsetsPartition(partition_index=0, timestamp=1_000_999)
     search = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])])

@@ -103,9 +103,8 @@ with ottla.open(path) as log:
         "listen": lambda: log.listen("127.0.0.1:0"),
     }
     found = in_child(lambda: {name: refusal(call) for name, call in calls.items()})
-    direct = in_child(
-        lambda: refusal(lambda: log.broker.append("t", 0, bytearray(builder.build()), now_ms=1))
-    )
+    partition, batch = log.broker.topics.partition("t", 0), bytearray(builder.build())
+    direct = in_child(lambda: refusal(lambda: log.broker.append(partition, batch, now_ms=1)))
     log.append("t", b"parent again")
 print(json.dumps([found, direct]))
 """,

@@ -37,10 +37,10 @@ def test_librdkafka_reads_all_that_was_stored(tmp_path: Path, codec: Compression
     refused = 0
     for records in lies(codec):
         try:
-            broker.append("t", 0, records, now_ms=NOW_MS)
+            broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
         except ApiError:
             refused += 1
-    broker.append("t", 0, batch(b"last"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(b"last"), now_ms=NOW_MS)
     broker.write_out()
     end = broker.topics.partition("t", 0).log.log_end_offset
     assert refused

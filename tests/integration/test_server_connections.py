@@ -218,7 +218,7 @@ def test_another_thread_that_appends_wakes_the_pollers(server: Server, broker: B
         client.send(fetch(), 11)
         wait_until(lambda: len(broker._waiting) == 1)
         with server._lock:
-            broker.append("t", 0, batch(), now_ms=1)
+            broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
             broker.write_out()
         server.wake()
         client.socket.settimeout(PATIENCE_S)

@@ -101,7 +101,7 @@ class Consumer:
 def apply(broker: Broker, consumers: list[Consumer], step: tuple[str, int]) -> None:
     name, number = step
     if name == "append":
-        broker.append("t", number, batch(b"a", b"b"), now_ms=1)
+        broker.append(broker.topics.partition("t", number), batch(b"a", b"b"), now_ms=1)
         broker.write_out()
     elif name == "delete records":
         broker.admin.delete_records({("t", number): -1})

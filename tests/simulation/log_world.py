@@ -229,7 +229,11 @@ class World:
         record = (partition.end, value, time_ms)
         now_ms = self.clock.now_ms()
         try:
-            info = self.broker.append(partition.topic, 0, bytearray(builder.build()), now_ms=now_ms)
+            info = self.broker.append(
+                self.broker.topics.partition(partition.topic, 0),
+                bytearray(builder.build()),
+                now_ms=now_ms,
+            )
             self.broker.write_out()
         except (ApiError, StorageError):
             partition.maybe.append((partition.end + len(partition.maybe), *record[1:]))

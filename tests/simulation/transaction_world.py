@@ -333,7 +333,9 @@ class TransactionWorld:
         )
         builder.append(b"k", value.encode(), self._at().now_ms)
         records = bytearray(builder.build())
-        return self.broker.append(*where, records, now_ms=self._at().now_ms)
+        return self.broker.append(
+            self.broker.topics.partition(*where), records, now_ms=self._at().now_ms
+        )
 
     def _call(self, deed: Callable[[], Answer], *, may_be_late: bool = False) -> Answer | None:
         """The answer, or `None` where nothing comes back."""

@@ -44,7 +44,10 @@ def write_history(log: ottla.Log, seed: int, count: int = 300) -> None:
 
     def append(content: bytes) -> None:
         log.broker.append(
-            "t", 0, bytearray(content), now_ms=now_ms, origin=AppendOrigin.COORDINATOR
+            log.broker.topics.partition("t", 0),
+            bytearray(content),
+            now_ms=now_ms,
+            origin=AppendOrigin.COORDINATOR,
         )
         log.broker.write_out()
 
@@ -137,7 +140,9 @@ def test_old_formats_are_compacted_too(tmp_path: Path, engine: SparkEngine) -> N
         for number in range(60):
             builder = MessageSetBuilder(0, magic=1, compression=Compression.GZIP)
             builder.append(b"key %d" % (number % 7), b"%d" % number, now_ms)
-            log.broker.append("t", 0, bytearray(builder.build()), now_ms=now_ms)
+            log.broker.append(
+                log.broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=now_ms
+            )
             log.broker.write_out()
         log.broker.topics.partition("t", 0).log.writer.roll(now_ms)
         log.compact("t", engine)

@@ -317,7 +317,7 @@ def _broker_with_state(directory: Path) -> Broker:
     for name, overrides in (("t", {}), ("c", {"cleanup.policy": "compact"})):
         broker.create_topic(NewTopic(name=name, partition_count=2, overrides=overrides))
         for index in range(2):
-            broker.append(name, index, keyed_batch(), now_ms=NOW_MS)
+            broker.append(broker.topics.partition(name, index), keyed_batch(), now_ms=NOW_MS)
     broker.write_out()
     return broker
 

@@ -68,7 +68,11 @@ class SourceLog:
         for number, value in enumerate(values):
             key = keys[number] if keys else b"key"
             builder.append(key, value, NOW_MS + number, [("h", b"x")])
-        self.broker.append(topic, partition, bytearray(builder.build()), now_ms=NOW_MS)
+        self.broker.append(
+            self.broker.topics.partition(topic, partition),
+            bytearray(builder.build()),
+            now_ms=NOW_MS,
+        )
         self.broker.write_out()
 
     def fill(self, count: int, *, topic: str = "t", partition: int = 0) -> None:
@@ -85,8 +89,7 @@ class SourceLog:
             timestamp_ms=NOW_MS,
         )
         self.broker.append(
-            topic,
-            partition,
+            self.broker.topics.partition(topic, partition),
             bytearray(marker),
             now_ms=NOW_MS,
             origin=AppendOrigin.COORDINATOR,

@@ -24,7 +24,7 @@ def opened(file_system: FileSystem, *, ids: Iterator[int] = _ids, **settings: st
 
 def produce(broker: Broker, *contents: bytes) -> None:
     for content in contents:
-        broker.append("t", 0, batch(content), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
     broker.write_out()
 
 

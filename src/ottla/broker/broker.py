@@ -51,6 +51,7 @@ from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
 from ottla.config.broker import BrokerConfig
+from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.log.maintenance import FlushPlan
@@ -252,19 +253,19 @@ class Broker:
     def delete_topics(self, topics: Sequence[Topic]) -> None:
         """Takes away topics that may be deleted. Raises `ApiError`."""
         self.write_out()
+        partitions = [one for topic in topics for one in topic.partitions.values()]
         self._store.delete(topics)
+        for partition in partitions:
+            self._waiting.wake(partition)
         for topic in topics:
-            for partition in topic.partitions.values():
-                self._waiting.wake(partition)
             self.groups.topic_deleted(topic.name)
 
     # Appending
 
     def append(
         self,
-        topic: str,
-        index: int,
-        records: Buffer | PreparedRecords,
+        partition: Partition,
+        records: Buffer | RecordBatch | PreparedRecords,
         *,
         now_ms: int,
         acks: int = ACKS_ALL,
@@ -276,7 +277,6 @@ class Broker:
         """
         if self.open_files.is_over:
             self.open_files.give_back()
-        partition = self.topics.partition(topic, index)
         log = partition.log
         if acks == ACKS_ALL and log.config.min_insync_replicas > 1:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -345,6 +345,10 @@ class Broker:
 
     def fetch(self, query: FetchQuery) -> FetchResult:
         """Reads what there is, in the query's order, within its limits."""
+        return self._fetch(query, [])
+
+    def _fetch(self, query: FetchQuery, found: list[Partition]) -> FetchResult:
+        """As `fetch`; the partitions that there are come into `found`."""
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
@@ -354,7 +358,10 @@ class Broker:
         ):
             one_anyway = size == 0 and not query.is_hard_limit
             try:
-                data = self._read(wanted, min(wanted.max_size, left), query.isolation, one_anyway)
+                partition = self._partition_of(wanted)
+                found.append(partition)
+                max_size = min(wanted.max_size, left)
+                data = self._read(partition, wanted, max_size, query.isolation, one_anyway)
             except ApiError as error:
                 results.append(error.without_traceback())
                 has_error = True
@@ -365,16 +372,31 @@ class Broker:
                 left = max(0, left - data.records.size)
         return FetchResult(results, size, has_error)
 
-    def _read(
-        self, wanted: PartitionQuery, max_size: int, isolation: Isolation, one_anyway: bool
-    ) -> FetchData:
+    def _partition_of(self, wanted: PartitionQuery) -> Partition:
+        """Finds the topic by its id or, once that is known, by its name."""
+        topic_id = wanted.topic_id
         if wanted.topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            topic = None if topic_id is None else self.topics.find_by_id(topic_id)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            wanted.topic = topic.name
+            return topic.partition(wanted.index)
+        topic = self.topics.get(wanted.topic)
+        partition = topic.partition(wanted.index)
+        if topic_id is not None and topic_id != topic.topic_id:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return partition
+
+    def _read(
+        self,
+        partition: Partition,
+        wanted: PartitionQuery,
+        max_size: int,
+        isolation: Isolation,
+        one_anyway: bool,
+    ) -> FetchData:
         if self.open_files.is_over:
             self.open_files.give_back()
-        partition = self.topics.partition(wanted.topic, wanted.index)
-        if wanted.topic_id not in (None, self.topics.get(wanted.topic).topic_id):
-            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
         partition.check_leader_epoch(wanted.leader_epoch)
         try:
             return partition.log.reader.read(
@@ -383,24 +405,20 @@ class Broker:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
-            logger.error("cannot read %s-%d: %s", wanted.topic, wanted.index, error)
+            logger.error("cannot read %s-%d: %s", partition.topic, partition.index, error)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
 
     def fetch_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
         """The result when it is enough, otherwise a wait that `take_answered` will end."""
-        result = self.fetch(query)
+        found: list[Partition] = []
+        result = self._fetch(query, found)
         if result.answers(query):
             return result
-        keys = [
-            self.topics.partition(wanted.topic, wanted.index)
-            for wanted in query.partitions
-            if wanted.topic is not None
-        ]
-        waiting: LongPoll = WaitingFetch(query, keys, deadline_ms)
+        waiting: LongPoll = WaitingFetch(query, found, deadline_ms)
         self._waiting.add(waiting)
-        if len(keys) > PART_SIZE:
+        if len(found) > PART_SIZE:
             # It was read in turns: what was appended meanwhile wakes nobody any more.
-            self._waiting.wake(keys[0])
+            self._waiting.wake(found[0])
         return waiting
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:

@@ -12,6 +12,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once
+from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
@@ -40,8 +41,7 @@ class Appender(Protocol):
 
     def append(
         self,
-        topic: str,
-        index: int,
+        partition: Partition,
         records: Buffer,
         *,
         now_ms: int,
@@ -89,8 +89,7 @@ class InternalTopic:
         `producer` is the id and epoch in whose transaction that is. Returns the first record's
         offset. Raises `ApiError`, and has then written nothing.
         """
-        name = self._new.name
-        topic = self._broker.topics.find(name)
+        topic = self._broker.topics.find(self._new.name)
         if topic is None:
             topic = self._create()
             self.unread.clear()
@@ -100,10 +99,10 @@ class InternalTopic:
             builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
-        index = partition_for(place, topic.partition_count)
+        partition = topic.partition(partition_for(place, topic.partition_count))
         batch = bytearray(builder.build())
         origin = AppendOrigin.COORDINATOR
-        return self._broker.append(name, index, batch, now_ms=now_ms, origin=origin).first_offset
+        return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset
 
     def _create(self) -> Topic:
         # A decision is being carried out: nobody else may decide before it is replayed.

@@ -23,6 +23,7 @@ from ottla.base.open_files import max_open_files
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
+from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
@@ -37,7 +38,6 @@ from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
 from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
-from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, checked_records
 from ottla.storage.segment.aborted_ranges import AbortedRanges
@@ -310,13 +310,13 @@ class Log:
         return self._append_batch(topic, partition, builder)
 
     def _append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
-        self._partition_log(topic, partition)
+        found = self._partition(topic, partition)
         now_ms = self._clock.now_ms()
         batch = bytearray(builder.build())
         try:
-            info = self.broker.append(topic, partition, batch, now_ms=now_ms)
+            info = self.broker.append(found, batch, now_ms=now_ms)
         except LongPreparationError as long:
-            info = self.broker.append(topic, partition, long.prepare(), now_ms=now_ms)
+            info = self.broker.append(found, long.prepare(), now_ms=now_ms)
         self.broker.write_out()
         if self._listening is not None:
             self._listening.wake()
@@ -344,7 +344,7 @@ class Log:
         """
         self._recover_if_torn()
         with self._lock:
-            log = self._partition_log(topic, partition)
+            log = self._partition(topic, partition).log
             topic_id = self._topic(topic).topic_id
             end = log.last_stable_offset if until is None else min(until, log.last_stable_offset)
         while self._has_unchecked_aborts(topic, partition):
@@ -352,7 +352,7 @@ class Log:
         offset = from_offset
         while offset < end:
             with self._lock:
-                log = self._partition_log(topic, partition)
+                log = self._partition(topic, partition).log
                 if self._topic(topic).topic_id != topic_id:
                     raise UserError(f"topic {topic} was made anew while it was read; read it again")
                 begin = offset = max(offset, log.log_start_offset)
@@ -375,7 +375,7 @@ class Log:
     def _has_unchecked_aborts(self, topic: str, partition: int) -> bool:
         """Goes on looking for them in a log that another broker has written."""
         with self._lock:
-            log = self._partition_log(topic, partition)
+            log = self._partition(topic, partition).log
             log.maintenance.check_aborts()
             return log.abort_check is not None
 
@@ -507,12 +507,13 @@ class Log:
             raise UserError(f"there is no topic {name}; topics here: {known}")
         return topic
 
-    def _partition_log(self, topic: str, partition: int) -> PartitionLog:
-        found = self._topic(topic).partitions.get(partition)
+    def _partition(self, name: str, index: int) -> Partition:
+        topic = self._topic(name)
+        found = topic.partitions.get(index)
         if found is None:
-            count = self._topic(topic).partition_count
-            raise UserError(f"topic {topic} has {count} partitions; {partition} is not one of them")
-        return found.log
+            count = topic.partition_count
+            raise UserError(f"topic {name} has {count} partitions; {index} is not one of them")
+        return found
 
 
 class Listening:

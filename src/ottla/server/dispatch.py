@@ -57,20 +57,19 @@ class Dispatcher:
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
-        self._call = RequestContext(broker)
-        self._call.can_be_long = long_requests is not None
+        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._long_requests = long_requests
         self._scout = Scout(MAX_SHORT_ELEMENTS)
 
     def set_time(self, at: Timestamps) -> None:
         """One reading of the clocks serves a whole round."""
-        self._call.at = at
+        self._at = at
         if self._broker.quotas.is_active is not self._is_metering:
             self._is_metering = self._broker.quotas.is_active
             self._routes.clear()
 
     def dispatch(
-        self, frame: Buffer, peer: ClientAddress, output: Output
+        self, frame: Buffer, client: ClientAddress, output: Output
     ) -> PendingResponse | None:
         """Answers one request into `output`, or returns what its answer waits for.
 
@@ -79,26 +78,24 @@ class Dispatcher:
         of earlier requests could not be written.
         """
         header, position = read_request_header(frame)
-        api_version = header.api_version
-        route = self._routes.get((header.api_key, api_version))
+        route = self._routes.get((header.api_key, header.api_version))
         if route is None:
             route, header = self._find_route(header)
-        context = self._call
-        context.api_version = api_version
-        context.client_id = header.client_id
-        context.client_host = peer.host
-        context.address = peer.address
+        long_requests = self._long_requests
         try:
-            if len(frame) <= SHORT_SIZE or self._long_requests is None:
+            if long_requests is None or len(frame) <= SHORT_SIZE:
                 request, _ = route.read(frame, position)
             else:
                 self._scout.begin()
                 request, _ = route.read(frame, position, self._scout)
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()  # what a client has sent before, it must be able to read
-            answer = route.handle(request, context)
+            answer = route.handle(
+                request,
+                RequestContext(self._broker, self._at, header, client, long_requests is not None),
+            )
         except TurnsNeededError:
-            return self._answer_in_turns(route, header, frame, position, peer)
+            return self._answer_in_turns(route, header, frame, position, client)
         if answer is None:
             return None
         if isinstance(answer, PendingResponse):
@@ -107,27 +104,22 @@ class Dispatcher:
         return None
 
     def _answer_in_turns(
-        self, route: Route, header: RequestHeader, frame: Buffer, position: int, peer: ClientAddress
+        self,
+        route: Route,
+        header: RequestHeader,
+        frame: Buffer,
+        position: int,
+        client: ClientAddress,
     ) -> LongAnswer:
         """Begins again with what turned out to be long, as soon as it has its turn."""
         assert self._long_requests is not None
-        context = RequestContext(self._broker)
-        context.api_version = self._call.api_version
-        context.client_id = header.client_id
-        context.client_host = peer.host
-        context.address = peer.address
 
         def work(output: Output) -> PendingResponse | None:
             request, _ = route.read(frame, position, output.turn)
-            context.at = self._call.at
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()
-            answer = route.handle(request, context)
-            if isinstance(answer, PendingResponse):
-                return self._begin(answer, header, output)
-            if answer is not None:
-                encode_response(header, answer, output)
-            return None
+            context = RequestContext(self._broker, self._at, header, client, False)
+            return self._take(route.handle(request, context), header, output)
 
         return self._long_requests.add(work, len(frame))
 
@@ -138,9 +130,12 @@ class Dispatcher:
         if later.takes_long and self._long_requests is not None:
             later.takes_long = False
             return self._long_requests.add(lambda own: self.finish(later, own), 0)
-        header = later.header
-        assert header is not None
-        answer = later.finish()
+        assert later.header is not None
+        return self._take(later.finish(self._at), later.header, output)
+
+    def _take(
+        self, answer: Message | PendingResponse | None, header: RequestHeader, output: Output
+    ) -> PendingResponse | None:
         if isinstance(answer, PendingResponse):
             return self._begin(answer, header, output)
         if answer is not None:

@@ -10,6 +10,7 @@ Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ClientRequestQuotaManager
 
 from collections.abc import Callable
 
+from ottla.base.timestamps import Timestamps
 from ottla.broker.quotas.throttled_clients import ThrottledClient
 from ottla.codec.primitives import records_size
 from ottla.codec.schema import Message
@@ -25,11 +26,11 @@ class Held(PendingResponse):
 
     __slots__ = ("response",)
 
-    def __init__(self, pause: ThrottledClient, response: Message | None) -> None:
-        super().__init__(pause, _nothing)
+    def __init__(self, client: ThrottledClient, response: Message | None) -> None:
+        super().__init__(client)
         self.response = response
 
-    def finish(self) -> None:
+    def finish(self, at: Timestamps) -> None:
         """The time is over; all was said before."""
 
 
@@ -39,26 +40,26 @@ class MeteredResponse(PendingResponse):
     __slots__ = ("_inner", "_meter")
 
     def __init__(self, inner: PendingResponse, meter: "Meter") -> None:
-        super().__init__(inner.pending_id, _nothing)
+        super().__init__(inner.pending_id)
         self.takes_long = inner.takes_long
         self._inner = inner
         self._meter = meter
 
-    def finish(self) -> Message | PendingResponse | None:
+    def finish(self, at: Timestamps) -> Message | PendingResponse | None:
         self._meter.resume()
-        return self._meter.answered(self._inner.finish())
+        return self._meter.answered(self._inner.finish(at), at)
 
 
 class Meter:
     """Measures one request of a client."""
 
-    __slots__ = ("_busy_ms", "_client_id", "_clock", "_context", "_produced_size", "_started_ms")
+    __slots__ = ("_broker", "_busy_ms", "_client_id", "_clock", "_produced_size", "_started_ms")
 
     def __init__(
         self, context: RequestContext, clock: MonotonicMs, produced_size: int | None
     ) -> None:
-        self._context = context
-        self._client_id = context.client_id or ""  # the call is soon another one's
+        self._broker = context.broker
+        self._client_id = context.client_id or ""
         self._clock = clock
         self._produced_size = produced_size
         self._busy_ms = 0.0
@@ -68,24 +69,22 @@ class Meter:
         self._started_ms = self._clock()
 
     def answered(
-        self, answer: Message | PendingResponse | None
+        self, answer: Message | PendingResponse | None, at: Timestamps
     ) -> Message | PendingResponse | None:
-        """The answer, and what the client has to wait for behind it."""
+        """The answer, and what the client has to wait for after it."""
         self._busy_ms += self._clock() - self._started_ms
         if isinstance(answer, PendingResponse):
             return MeteredResponse(answer, self)
-        throttle_ms = self._throttle_ms(answer)
+        throttle_ms = self._throttle_ms(answer, at.monotonic_ms)
         if throttle_ms <= 0:
             return answer
         if answer is not None and hasattr(answer, "throttle_time_ms"):
             answer.throttle_time_ms = throttle_ms
-        context = self._context
-        return Held(
-            context.broker.throttled_clients.add(context.at.monotonic_ms + throttle_ms), answer
-        )
+        throttled = self._broker.throttled_clients.add(at.monotonic_ms + throttle_ms)
+        return Held(throttled, answer)
 
-    def _throttle_ms(self, answer: Message | None) -> int:
-        quotas, now_ms = self._context.broker.quotas, self._context.at.monotonic_ms
+    def _throttle_ms(self, answer: Message | None, now_ms: float) -> int:
+        quotas = self._broker.quotas
         throttle_ms = quotas.kept_busy(self._client_id, self._busy_ms, now_ms)
         if self._produced_size is not None:
             produced = quotas.produced(self._client_id, self._produced_size, now_ms)
@@ -94,10 +93,6 @@ class Meter:
             fetched = quotas.fetched(self._client_id, fetched_size(answer), now_ms)
             return max(throttle_ms, fetched)
         return throttle_ms
-
-
-def _nothing(_: object) -> Message:
-    raise AssertionError("`finish` is another one")
 
 
 def metered(handle: Handler, clock: MonotonicMs) -> Handler:
@@ -110,7 +105,7 @@ def metered(handle: Handler, clock: MonotonicMs) -> Handler:
             max_size = context.broker.quotas.max_fetch_size(context.client_id or "")
             if max_size is not None:
                 request.max_bytes = min(request.max_bytes, max_size)
-        return meter.answered(handle(request, context))
+        return meter.answered(handle(request, context), context.at)
 
     return measure
 

@@ -1,10 +1,10 @@
-"""What a handler is told beside the request itself, and how it says "later".
+"""What a handler is given beside the request itself, and what it returns for an answer to come.
 
 Kafka's counterpart: `RequestContext`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
@@ -24,29 +24,32 @@ class ClientAddress(NamedTuple):
 
 
 class RequestContext:
-    """One request at work. `address` is where this client is sent back to.
+    """One request: who asks, when, in which version, of which broker. It never changes.
 
-    `can_be_long`: what would take long may still ask for turns.
+    `can_be_long`: a request that would take long may still ask for turns.
     """
 
-    __slots__ = (
-        "address",
-        "api_version",
-        "at",
-        "broker",
-        "can_be_long",
-        "client_host",
-        "client_id",
-    )
+    __slots__ = ("api_version", "at", "broker", "can_be_long", "client", "client_id", "header")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.address: tuple[str, int] = ("", 0)
-        self.api_version = 0
-        self.client_host = ""
-        self.client_id: str | None = None
-        self.at = Timestamps(now_ms=0, monotonic_ms=0.0)
-        self.can_be_long = False
+    def __init__(
+        self,
+        broker: Broker,
+        at: Timestamps,
+        header: RequestHeader,
+        client: ClientAddress,
+        can_be_long: bool,
+    ) -> None:
+        self.broker: Final = broker
+        self.at: Final = at
+        self.header: Final = header
+        self.api_version: Final = header.api_version
+        self.client_id: Final = header.client_id
+        self.client: Final = client
+        self.can_be_long: Final = can_be_long
+
+    def later(self, at: Timestamps) -> "RequestContext":
+        """The same request at another time: its answer had to wait."""
+        return RequestContext(self.broker, at, self.header, self.client, False)
 
     def may_take_long(self) -> None:
         """A handler says so before it has changed anything: it is called again, in turns."""
@@ -58,25 +61,35 @@ class PendingResponse:
     """An answer that is not known yet: `pending_id` is what the broker will hand back.
 
     The connection is held until then. `response` is one that goes before that all the same.
-    `takes_long`: what makes the response of the pending_id is to have turns.
+    `takes_long`: `finish` is to be called in turns.
     """
 
-    __slots__ = ("_respond", "header", "pending_id", "takes_long")
+    __slots__ = ("header", "pending_id", "takes_long")
 
     response: Message | None = None
 
-    def __init__(
-        self, pending_id: Waiting[ResultT], respond: Callable[[ResultT], Message | None]
-    ) -> None:
-        self.pending_id: Waiting[Any] = pending_id
-        self._respond: Callable[[Any], Message | None] = respond
+    def __init__(self, pending_id: Waiting[Any]) -> None:
+        self.pending_id = pending_id
         self.header: RequestHeader | None = None
         self.takes_long = False
 
-    def finish(self) -> "Message | PendingResponse | None":
-        """What a handler returns, when the pending_id has come back."""
+    def finish(self, at: Timestamps) -> "Message | PendingResponse | None":
+        """What a handler returns, now that the pending id has come back."""
+        raise NotImplementedError
+
+
+class PendingAnswer(PendingResponse):
+    """The response is made of what the broker answers, and of nothing else."""
+
+    __slots__ = ("_make_response",)
+
+    def __init__(self, pending_id: Waiting[Any], make_response: Callable[[Any], Message]) -> None:
+        super().__init__(pending_id)
+        self._make_response = make_response
+
+    def finish(self, at: Timestamps) -> Message:
         assert self.pending_id.result is not None, "the broker hands back only what is over"
-        return self._respond(self.pending_id.result)
+        return self._make_response(self.pending_id.result)
 
 
 def respond(
@@ -84,7 +97,7 @@ def respond(
 ) -> Message | PendingResponse:
     """The response to an answer, now or when it comes."""
     if isinstance(answer, Waiting):
-        return PendingResponse(answer, make_response)
+        return PendingAnswer(answer, make_response)
     return make_response(answer)
 
 

@@ -19,7 +19,6 @@ from ottla.base.errors import ProtocolError
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.waiting import Waiting
 from ottla.codec.primitives import Output
-from ottla.codec.schema import Message
 from ottla.server.request_context import PendingResponse
 
 SLICE_S: Final = 0.002
@@ -175,7 +174,7 @@ class LongAnswer(PendingResponse):
     __slots__ = ("request",)
 
     def __init__(self, request: LongRequest) -> None:
-        super().__init__(request, _nothing)
+        super().__init__(request)
         self.request = request
 
     def deliver(self, output: Output) -> PendingResponse | None:
@@ -190,10 +189,6 @@ class LongAnswer(PendingResponse):
                 del error
         output.append_all(request.output)
         return request.later
-
-
-def _nothing(_: object) -> Message:
-    raise AssertionError("a long answer is encoded by its request")
 
 
 class LongRequests:

@@ -29,7 +29,7 @@ def broker_with_topic(**overrides: str) -> Broker:
 
 
 def append(broker: Broker, *values: bytes, index: int = 0) -> int:
-    info = broker.append("t", index, batch(*values), now_ms=NOW_MS)
+    info = broker.append(broker.topics.partition("t", index), batch(*values), now_ms=NOW_MS)
     broker.write_out()
     return info.first_offset
 
@@ -60,7 +60,7 @@ def refusal(broker: Broker, wanted: PartitionQuery) -> ErrorCode:
 
 def test_what_is_appended_can_be_fetched_once_it_is_written_out() -> None:
     broker = broker_with_topic()
-    broker.append("t", 0, batch(b"a", b"b"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(b"a", b"b"), now_ms=NOW_MS)
     assert sizes(broker.fetch(query(0))) == [0]
     assert broker.has_pending
     broker.write_out()
@@ -79,16 +79,19 @@ def test_an_unknown_partition_refuses_an_append() -> None:
     broker = broker_with_topic()
     for topic, index in (("t", 2), ("u", 0), ("t", -1)):
         with pytest.raises(ApiError) as caught:
-            broker.append(topic, index, batch(), now_ms=NOW_MS)
+            broker.append(broker.topics.partition(topic, index), batch(), now_ms=NOW_MS)
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_one_replica_is_too_few_for_a_topic_that_wants_two_in_sync() -> None:
     broker = broker_with_topic(min_insync_replicas="2")
     with pytest.raises(ApiError) as caught:
-        broker.append("t", 0, batch(), now_ms=NOW_MS, acks=-1)
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS, acks=-1)
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-    assert broker.append("t", 0, batch(), now_ms=NOW_MS, acks=1).first_offset == 0
+    assert (
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS, acks=1).first_offset
+        == 0
+    )
 
 
 def test_a_fetch_fills_up_to_its_limit_but_brings_one_batch_at_least() -> None:
@@ -176,7 +179,7 @@ def test_a_fetch_that_finds_enough_does_not_wait() -> None:
 def test_an_append_answers_the_fetch_that_waits_for_it_when_it_is_written_out() -> None:
     broker = broker_with_topic()
     waiting = wait(broker, query(0))
-    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     assert broker.take_answered(0) == []
     broker.write_out()
     assert broker.has_answers
@@ -231,7 +234,7 @@ def test_offsets_are_found_by_time_and_by_sentinel() -> None:
     broker = broker_with_topic()
     for number in range(3):
         records = batch(b"v", timestamp_ms=1000 * (number + 1))
-        broker.append("t", 0, records, now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
     broker.write_out()
 
     def offset_of(timestamp_ms: int) -> int | None:
@@ -277,7 +280,7 @@ def test_producer_ids_go_on_behind_those_in_the_logs() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t"))
-    broker.append("t", 0, batch(producer_id=123_456), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(producer_id=123_456), now_ms=NOW_MS)
     broker = reopened(broker, file_system)
     assert broker.allocate_producer_id() == 123_457
 
@@ -319,6 +322,15 @@ def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew() -> None:
     broker = reopened(broker, file_system)
     assert broker.topics.get("t").config == TOPIC_DEFAULTS
     assert append(broker) == 0
+
+
+def test_a_request_that_still_holds_a_deleted_topic_finds_no_partition_of_it() -> None:
+    broker = broker_with_topic()
+    topic = broker.topics.get("t")
+    broker.delete_topic(topic)
+    with pytest.raises(ApiError) as caught:
+        topic.partition(0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_deletion_can_be_switched_off() -> None:

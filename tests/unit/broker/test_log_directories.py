@@ -30,7 +30,7 @@ def with_topic(count: int = 2) -> FakeFileSystem:
     broker = opened(file_system)
     broker.create_topic(NewTopic(name="t", partition_count=count))
     for index in range(count):
-        broker.append("t", index, batch(b"%d" % index), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", index), batch(b"%d" % index), now_ms=NOW_MS)
     broker.close()
     return file_system.crash(CrashMode.KEEP)
 
@@ -105,9 +105,9 @@ def test_a_directory_that_cannot_be_read_does_not_stop_the_start(
     spoil(file_system, "/e")
     broker = opened(file_system)
     assert [one.is_offline for one in broker.directories] == [False, True]
-    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     for deed in (
-        lambda: broker.append("t", 1, batch(), now_ms=NOW_MS),
+        lambda: broker.append(broker.topics.partition("t", 1), batch(), now_ms=NOW_MS),
         lambda: broker.find_offset("t", 1, -1),
     ):
         assert refused(deed) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -31,7 +31,9 @@ def stopped(*, is_killed: bool = False) -> FakeFileSystem:
     for topic, count in (("t", 2), ("u", 1), (CONSUMER_OFFSETS, 1)):
         broker.create_topic(NewTopic(name=topic, partition_count=count))
     for topic, index in PARTITIONS:
-        broker.append(topic, index, batch(f"{topic}-{index}".encode()), now_ms=NOW_MS)
+        broker.append(
+            broker.topics.partition(topic, index), batch(f"{topic}-{index}".encode()), now_ms=NOW_MS
+        )
     broker.close()
     if is_killed:
         broker = open_broker(files.crash(CrashMode.KEEP))
@@ -184,7 +186,10 @@ def test_a_lost_partition_that_is_given_up_goes_on_where_it_ended() -> None:
     assert give_up(files, "/d", "t-0", topic_id) == 1
     broker = open_broker(files)
     assert broker.topics.partition("t", 0).log.log_end_offset == 1
-    assert broker.append("t", 0, batch(b"more"), now_ms=NOW_MS).first_offset == 1
+    assert (
+        broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS).first_offset
+        == 1
+    )
     broker.close()
 
 

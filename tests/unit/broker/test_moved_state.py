@@ -40,7 +40,7 @@ def test_the_start_of_a_log_moves_though_it_lies_within_a_batch(
 ) -> None:
     for first in range(0, 30, 3):
         records = batch(*numbered(3, first=first))
-        broker.append("t", 0, records, now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
     broker.write_out()
     log = partition_of(broker).log
     log.maintenance.delete_records_before(13)
@@ -91,7 +91,9 @@ def test_epochs_and_producers_move(broker: Broker, file_system: FakeFileSystem) 
     partition = partition_of(broker)
     for epoch in (0, 3, 4):
         partition.leader_epoch = epoch
-        broker.append("t", 0, batch(b"x", producer_id=70 + epoch), now_ms=NOW_MS)
+        broker.append(
+            broker.topics.partition("t", 0), batch(b"x", producer_id=70 + epoch), now_ms=NOW_MS
+        )
     broker.write_out()
     log = partition.log
     log.maintenance.delete_records_before(2)
@@ -102,7 +104,9 @@ def test_epochs_and_producers_move(broker: Broker, file_system: FakeFileSystem) 
     assert moved.epochs.entries == log.epochs.entries
     assert sorted(moved.producers.entries) == [70, 73, 74]
     assert moved.producers.entries[70].last_sequence == 0
-    info = broker.append("t", 0, batch(b"x", producer_id=70), now_ms=NOW_MS)
+    info = broker.append(
+        broker.topics.partition("t", 0), batch(b"x", producer_id=70), now_ms=NOW_MS
+    )
     assert info.is_duplicate, "its record is deleted, but the retry is known"
 
 

@@ -19,7 +19,11 @@ def broker_with_producer(
 ) -> Broker:
     broker = open_broker(file_system or disk("/d"))
     broker.create_topic(NewTopic(name="t"))
-    broker.append("t", 0, batch(producer_id=7, timestamp_ms=timestamp_ms), now_ms=NOW_MS)
+    broker.append(
+        broker.topics.partition("t", 0),
+        batch(producer_id=7, timestamp_ms=timestamp_ms),
+        now_ms=NOW_MS,
+    )
     broker.write_out()
     broker.run_due_jobs(at(0))
     return broker

@@ -20,7 +20,7 @@ def stopped() -> FakeFileSystem:
     broker.create_topic(NewTopic(name="t", overrides={"retention.ms": "-1"}))
     broker.create_topic(NewTopic(name="u"))
     for topic in "tu":
-        broker.append(topic, 0, batch(), now_ms=1)
+        broker.append(broker.topics.partition(topic, 0), batch(), now_ms=1)
     broker.close()
     return file_system
 
@@ -67,7 +67,7 @@ def test_what_nobody_knows_is_not_served_and_others_are() -> None:
     assert not isinstance(found, ApiError)
     assert found.records is not None
     with pytest.raises(ApiError) as caught:
-        broker.append("t", 0, batch(), now_ms=1)
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     broker.close()
     assert read_file(file_system, PATH) == b"nonsense"

@@ -212,7 +212,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(
     source.fill(5)
     with target_on(target) as opened:
         mirror_round(source.files, opened)
-        opened.broker.append("t", 0, batch(b"mine"), now_ms=NOW_MS)
+        opened.broker.append(opened.broker.topics.partition("t", 0), batch(b"mine"), now_ms=NOW_MS)
         opened.broker.write_out()
         report = mirror_round(source.files, opened)
         assert "somebody wrote to the target" in report.refusals["t-0"]

@@ -95,22 +95,22 @@ def cut(broker: Broker) -> None:
 
 
 def write(broker: Broker) -> None:
-    broker.append("t", 0, batch(b"more"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
 
 
 def write_elsewhere(broker: Broker) -> None:
-    broker.append("t", 1, batch(b"more"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 1), batch(b"more"), now_ms=NOW_MS)
 
 
 def replace_the_end(broker: Broker) -> None:
     cut(broker)
     for _ in range(5):
-        broker.append("t", 0, batch(b"x", b"y"), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), batch(b"x", b"y"), now_ms=NOW_MS)
 
 
 def one_batch_for_two(broker: Broker) -> None:
     cut(broker)
-    broker.append("t", 0, batch(*[b"x"] * 10), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(*[b"x"] * 10), now_ms=NOW_MS)
 
 
 def forget_the_front(broker: Broker) -> None:

@@ -14,7 +14,7 @@ def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None
     file_system = disk("/d")
     broker = open_broker(file_system, log_flush_interval_ms="0")
     broker.create_topic(NewTopic(name="t"))
-    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     broker.write_out()
     plan = FaultPlan(at_call=0, error=OSError(errno.EIO, "broken"), is_lasting=True)
     told: list[bool] = []
@@ -40,7 +40,7 @@ def test_a_clock_that_is_set_back_holds_no_flush_up() -> None:
     broker.create_topic(NewTopic(name="t"))
     log = broker.topics.partition("t", 0).log
     for _ in range(2):
-        broker.append("t", 0, batch(), now_ms=clock.now_ms())
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=clock.now_ms())
         broker.write_out()
         clock.advance(1000)
         flusher.flush_due()

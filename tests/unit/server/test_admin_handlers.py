@@ -83,7 +83,7 @@ def broker(file_system: FakeFileSystem) -> Broker:
     broker = open_broker(file_system, "/d", "/e")
     broker.create_topic(NewTopic(name="t", partition_count=2))
     for _ in range(RECORD_COUNT):
-        broker.append("t", 0, batch(), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     broker.write_out()
     return broker
 
@@ -255,7 +255,7 @@ def test_the_end_of_an_epoch_is_told(asker: Asker) -> None:
 
 
 def test_producers_of_a_partition_are_described(asker: Asker, broker: Broker) -> None:
-    broker.append("t", 1, batch(b"a", b"b", producer_id=7), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 1), batch(b"a", b"b", producer_id=7), now_ms=NOW_MS)
     topics = [ProducersOfTopic(name="t", partition_indexes=[0, 1, 2])]
     (topic,) = asker.ask(DescribeProducersRequest(topics=topics), 0).topics
     none, one, unknown = topic.partitions

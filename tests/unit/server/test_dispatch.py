@@ -25,7 +25,7 @@ VERSIONS = [
 def broker() -> Broker:
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
     broker.create_topic(NewTopic(name="topic-7"))
-    broker.append("topic-7", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
     broker.write_out()
     return broker
 

@@ -72,7 +72,7 @@ def test_only_partitions_with_news_come_in_a_session(
 ) -> None:
     session_id = begin(asker, wanted(broker, "t"), wanted(broker, "u"), version=version)
     assert asker.ask(fetch(session_id, 1), version).responses == []
-    broker.append("u", 1, batch(), now_ms=1)
+    broker.append(broker.topics.partition("u", 1), batch(), now_ms=1)
     broker.write_out()
     answer = asker.ask(fetch(session_id, 2), version)
     assert answer.session_id == session_id
@@ -90,7 +90,7 @@ def test_only_partitions_with_news_come_in_a_session(
 def test_forgotten_partitions_come_no_more(asker: Asker, broker: Broker, version: int) -> None:
     session_id = begin(asker, wanted(broker, "t"), version=version)
     for index in (0, 1):
-        broker.append("t", index, batch(), now_ms=1)
+        broker.append(broker.topics.partition("t", index), batch(), now_ms=1)
     broker.write_out()
     forgotten = ForgottenTopic(topic="t", topic_id=id_of(broker, "t"), partitions=[0])
     answer = asker.ask(fetch(session_id, 1, forgotten_topics_data=[forgotten]), version)
@@ -122,7 +122,7 @@ def test_a_long_poll_of_a_session_that_went_on_without_it_is_refused(
     later, _ = asker.send(request, BY_NAME)
     assert later is not None
     asker.ask(fetch(session_id, 2, wanted(broker, "u")), BY_NAME)
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.write_out()
     assert broker.take_answered(0) == [later.pending_id]
     answer = asker.finish(later, request, BY_NAME)
@@ -150,7 +150,7 @@ def test_another_topic_of_the_same_name_is_not_read_under_the_old_id(
     gone = asker.ask(fetch(session_id, 1), BY_ID)
     assert codes_of(gone) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     broker.create_topic(NewTopic(name="t", partition_count=1))
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.write_out()
     other = asker.ask(fetch(session_id, 2), BY_ID)
     assert codes_of(other) == [ErrorCode.INCONSISTENT_TOPIC_ID]

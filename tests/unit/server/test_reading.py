@@ -46,7 +46,7 @@ def asker(broker: Broker) -> Asker:
 
 def append(broker: Broker, index: int = 0, timestamp_ms: int = 4000) -> None:
     records = batch(b"a", b"b", timestamp_ms=timestamp_ms)
-    broker.append("t", index, records, now_ms=timestamp_ms)
+    broker.append(broker.topics.partition("t", index), records, now_ms=timestamp_ms)
     broker.write_out()
 
 
@@ -99,7 +99,7 @@ def test_old_versions_get_the_format_that_they_know(
 def test_old_versions_are_told_that_they_cannot_read_zstd(asker: Asker, broker: Broker) -> None:
     builder = RecordBatchBuilder(compression=Compression.ZSTD)
     builder.append(None, b"v" * 100, 1000)
-    broker.append("t", 1, bytearray(builder.build()), now_ms=1)
+    broker.append(broker.topics.partition("t", 1), bytearray(builder.build()), now_ms=1)
     broker.write_out()
     first, second = partitions_of(asker.ask(fetch(broker, 6, 0), 2))
     assert first.error_code == 0

@@ -55,7 +55,7 @@ def test_a_topic_may_refuse_consumers_that_need_an_older_format(
     off = {"message.downconversion.enable": "false"}
     broker.create_topic(NewTopic(name="t", overrides=off))
     assert fetched(asker, version).error_code == ErrorCode.UNSUPPORTED_VERSION
-    broker.append("t", 0, batch(b"a"), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(b"a"), now_ms=1)
     broker.write_out()
     refused = fetched(asker, version)
     assert (refused.error_code, refused.high_watermark) == (ErrorCode.UNSUPPORTED_VERSION, -1)

@@ -142,7 +142,7 @@ def test_partitions_that_nobody_uses_take_no_descriptors() -> None:
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t", partition_count=50))
     assert file_system.open_files.count == 0
-    broker.append("t", 7, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 7), batch(), now_ms=1)
     broker.write_out()
     assert file_system.open_files.count > 0
     broker.close()
@@ -158,7 +158,7 @@ def test_more_partitions_than_may_be_open_are_written_flushed_and_read() -> None
     broker.create_topic(NewTopic(name="t", partition_count=60))
     for _ in range(3):
         for index in range(60):
-            broker.append("t", index, batch(), now_ms=1)
+            broker.append(broker.topics.partition("t", index), batch(), now_ms=1)
             broker.write_out()
             broker.topics.partition("t", index).log.writer.flush()
             assert file_system.open_files.count <= 10 + 6
@@ -170,7 +170,7 @@ def test_a_segment_whose_empty_indexes_were_closed_does_not_take_them_for_full()
     broker = open_broker(disk("/d"))
     log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
     for _ in range(3):
-        broker.append("t", 0, batch(), now_ms=1)
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
         broker.write_out()
         log.writer.flush()
         log.maintenance.let_go_of_files()
@@ -195,15 +195,15 @@ def test_an_append_without_memory_for_an_index_is_refused_and_the_next_goes_on()
     file_system.make_directory("/d")
     broker = open_broker(file_system)
     log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.write_out()
     log.writer.flush()
     log.maintenance.let_go_of_files()
     file_system.is_short = True
     with pytest.raises(ApiError, match="disk") as refused:
-        broker.append("t", 0, batch(), now_ms=1)
+        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.write_out()
     assert (log.log_end_offset, log.segments.active.base_offset) == (2, 0)
 

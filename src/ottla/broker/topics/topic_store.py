@@ -364,10 +364,11 @@ class TopicStore:
         self._under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
         self._write()
         for topic in topics:
+            offline_indexes = topic.offline_indexes
             self.topics.remove(topic)
             self.topics.reserve(topic.name)
             self._configs.remove(topic.name)
-            self._forget(topic.name, topic.offline_indexes)
+            self._forget(topic.name, offline_indexes)
         names = {topic.name for topic in topics}
         for directory in self._directories:
             if not directory.is_offline:

@@ -64,6 +64,7 @@ class Topic:
 
     __slots__ = (
         "config",
+        "is_internal",
         "name",
         "offline_indexes",
         "overrides",
@@ -75,6 +76,7 @@ class Topic:
 
     def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
         self.name = entry.name
+        self.is_internal = entry.name in INTERNAL_TOPICS
         self.topic_id = entry.topic_id
         self.overrides = dict(entry.overrides)
         self.partition_count = entry.partition_count
@@ -95,9 +97,16 @@ class Topic:
         gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
         return sorted(gone | self.offline_indexes.keys())
 
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
+    def partition(self, index: int) -> Partition:
+        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one that is not
+        at hand."""
+        partition = self.partitions.get(index)
+        if partition is not None:
+            return partition
+        reason = self.offline_indexes.get(index)
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def entry(self, *, is_deleted: bool = False) -> TopicEntry:
         """What the topic file says of it."""
@@ -144,16 +153,8 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition:
-        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one that is not
-        at hand."""
-        try:
-            return self._by_name[name].partitions[index]
-        except KeyError:
-            topic = self._by_name.get(name)
-            if topic is not None and index in topic.offline_indexes:
-                reason = topic.offline_indexes[index]
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from None
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+        """As `get` and `Topic.partition`."""
+        return self.get(name).partition(index)
 
     def online_partition(self, name: str, index: int) -> Partition:
         """As `partition`, and KAFKA_STORAGE_ERROR when its directory has gone offline since.
@@ -174,9 +175,12 @@ class Topics:
             self._by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
+        """The topic is being deleted: it has no partitions for requests that still hold it."""
         self.revision += 1
         del self._by_name[topic.name]
         self._by_id.pop(topic.topic_id, None)
+        topic.partitions = {}
+        topic.offline_indexes = {}
         self._forget_name(topic.name)
 
     def reserve(self, name: str) -> None:

@@ -46,7 +46,8 @@ class Markers:
 
         Raises `ApiError` for a partition that is not there.
         """
-        entry = self._producers(topic, index).entries.get(marker.producer_id)
+        partition = self._broker.topics.online_partition(topic, index)
+        entry = partition.log.producers.entries.get(marker.producer_id)
         if entry is None:
             return True
         return entry.transaction_first_offset is not None or entry.epoch < marker.epoch
@@ -56,7 +57,8 @@ class Markers:
         end = EndTransactionMarker(
             is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch
         )
-        self._check(marker, end, topic, index)
+        partition = self._broker.topics.online_partition(topic, index)
+        _check(marker, end, partition.log.producers)
         batch = build_end_transaction_marker(
             end,
             producer_id=marker.producer_id,
@@ -64,8 +66,7 @@ class Markers:
             timestamp_ms=now_ms,
         )
         self._broker.append(
-            topic,
-            index,
+            partition,
             bytearray(batch),
             now_ms=now_ms,
             acks=ACKS_LEADER,
@@ -74,14 +75,11 @@ class Markers:
         if topic == CONSUMER_OFFSETS:
             self._offsets.end_transaction(marker.producer_id, is_commit=marker.is_commit)
 
-    def _check(self, marker: Marker, end: EndTransactionMarker, topic: str, index: int) -> None:
-        """From transactions version 2 on a marker's epoch is above all it ends (KIP-1228)."""
-        producers = self._producers(topic, index)
-        producers.check_marker(marker.producer_id, end)
-        entry = producers.entries.get(marker.producer_id)
-        is_bumped = marker.client_version >= FIRST_EPOCH_BUMP_VERSION
-        if entry is not None and is_bumped and marker.epoch <= entry.epoch:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    def _producers(self, topic: str, index: int) -> ProducerState:
-        return self._broker.topics.online_partition(topic, index).log.producers
+def _check(marker: Marker, end: EndTransactionMarker, producers: ProducerState) -> None:
+    """From transactions version 2 on a marker's epoch is above all it ends (KIP-1228)."""
+    producers.check_marker(marker.producer_id, end)
+    entry = producers.entries.get(marker.producer_id)
+    is_bumped = marker.client_version >= FIRST_EPOCH_BUMP_VERSION
+    if entry is not None and is_bumped and marker.epoch <= entry.epoch:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)

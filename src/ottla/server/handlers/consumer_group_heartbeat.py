@@ -49,7 +49,7 @@ def _request(request: ConsumerGroupHeartbeatRequest, context: RequestContext) ->
             (one.topic_id, index) for one in in_turns(owned) for index in in_turns(one.partitions)
         ),
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",
+        client_host=f"/{context.client.host}",
         must_bring_id=context.api_version >= FIRST_OWN_ID_VERSION,
     )
 

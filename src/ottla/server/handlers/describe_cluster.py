@@ -24,7 +24,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             f"There are no endpoints of type {request.endpoint_type}.",
         )
     broker = context.broker
-    host, port = context.address
+    host, port = context.client.address
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,

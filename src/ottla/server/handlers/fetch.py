@@ -53,7 +53,6 @@ def handle(request: FetchRequest, context: RequestContext) -> Message | PendingR
         )
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
-    _resolve(fetch.partitions, context)
     query = _query(request, fetch.partitions, context)
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
@@ -99,14 +98,6 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey
         for topic in in_turns(request.forgotten_topics_data)
         for index in in_turns(topic.partitions)
     ]
-
-
-def _resolve(partitions: Sequence[PartitionQuery], context: RequestContext) -> None:
-    """Names the topics asked for by id, those of a session when they have come to be known."""
-    for wanted in partitions if len(partitions) == 1 else in_turns(partitions):
-        if wanted.topic is None and wanted.topic_id is not None:
-            topic = context.broker.topics.find_by_id(wanted.topic_id)
-            wanted.topic = topic.name if topic else None
 
 
 def _query(

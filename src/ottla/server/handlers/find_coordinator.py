@@ -53,7 +53,7 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
             error_message=f"The log directory of the {what}'s partition is offline, or damaged.",
         )
-    host, port = context.address
+    host, port = context.client.address
     return Coordinator(
         key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None
     )

@@ -34,7 +34,7 @@ def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",
+        client_host=f"/{context.client.host}",
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms
         if has_both_timeouts

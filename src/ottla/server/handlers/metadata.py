@@ -33,7 +33,7 @@ NOT_YET = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     broker = context.broker
-    host, port = context.address
+    host, port = context.client.address
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
         cluster_id=broker.cluster_id,

@@ -15,9 +15,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.broker.background import Prepared
-from ottla.broker.topics.topics import INTERNAL_TOPICS
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
 from ottla.codec.compression import Compression
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.protocol.messages.produce import (
@@ -29,14 +31,13 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.record.batch import CODEC_MASK, TRANSACTIONAL_BIT
-from ottla.record.layout import (
-    ATTRIBUTES_END,
-    LENGTH_END,
-    LENGTH_POSITION,
-    PRODUCER_POSITION,
-    struct_of,
+from ottla.record.batch import (
+    CODEC_MASK,
+    TRANSACTIONAL_BIT,
+    InvalidBatchError,
+    RecordBatch,
 )
+from ottla.record.layout import MAGIC_POSITION
 from ottla.server.fencing import refusal_of_write
 from ottla.server.request_context import PendingResponse, RequestContext
 from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
@@ -51,32 +52,56 @@ FIRST_ABORTABLE_VERSION: Final = 11
 FIRST_ADDING_VERSION: Final = 12
 FIRST_TOPIC_ID_VERSION: Final = 13
 
-BATCH_START: Final = struct_of("length", "magic", "attributes")
-PRODUCER: Final = struct_of("producer_id", "producer_epoch", "base_sequence")
-
 MANY: Final = 50
 """Partitions that are appended to in less than 5 ms."""
-
-_unpack_start = BATCH_START.unpack_from
 
 
 class LongAppend:
     """A partition's records that are prepared elsewhere, and whose answer must wait."""
 
-    __slots__ = ("answers", "data", "name", "place", "work")
+    __slots__ = ("answers", "data", "place", "topic", "work")
 
     def __init__(
         self,
-        name: str | None,
+        topic: TopicProduceData,
         data: PartitionProduceData,
         answers: list[PartitionProduceResponse],
         work: LongPreparationError,
     ) -> None:
-        self.name = name
+        self.topic = topic
         self.data = data
         self.answers = answers
         self.place = len(answers)
         self.work = work
+
+
+class PendingProduce(PendingResponse):
+    """The response to a request some of whose records are prepared elsewhere."""
+
+    __slots__ = ("_context", "_long", "_preparation", "_request", "_response")
+
+    def __init__(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        response: ProduceResponse,
+        long: list[LongAppend],
+    ) -> None:
+        self._preparation = context.broker.prepare([one.work for one in long])
+        super().__init__(self._preparation)
+        self._request = request
+        self._context = context
+        self._response = response
+        self._long = long
+        self.takes_long = len(long) > MANY
+
+    def finish(self, at: Timestamps) -> ProduceResponse | None:
+        prepared = self._preparation.result
+        assert prepared is not None
+        request, context = self._request, self._context.later(at)
+        for one, records in in_turns(zip(self._long, prepared, strict=True)):
+            one.answers[one.place] = _append_prepared(one, records, request, context)
+        return _answer(self._response, request)
 
 
 def handle(
@@ -89,19 +114,9 @@ def handle(
     response = ProduceResponse(
         responses=[_append_topic(one, request, context, long) for one in topics]
     )
-    if not long:
-        return _answer(response, request)
-    api_version = context.api_version
-
-    def finish(prepared: list[Prepared]) -> ProduceResponse | None:
-        for one, records in in_turns(zip(long, prepared, strict=True)):
-            context.api_version = api_version  # others have been served meanwhile
-            one.answers[one.place] = _append_prepared(one, records, request, context)
-        return _answer(response, request)
-
-    later = PendingResponse(context.broker.prepare([one.work for one in long]), finish)
-    later.takes_long = len(long) > MANY
-    return later
+    if long:
+        return PendingProduce(request, context, response, long)
+    return _answer(response, request)
 
 
 def _answer(response: ProduceResponse, request: ProduceRequest) -> ProduceResponse | None:
@@ -112,46 +127,56 @@ def _answer(response: ProduceResponse, request: ProduceRequest) -> ProduceRespon
 
 
 def _append_topic(
-    topic: TopicProduceData,
+    wanted: TopicProduceData,
     request: ProduceRequest,
     context: RequestContext,
     long: list[LongAppend],
 ) -> TopicProduceResponse:
-    name: str | None = topic.name
-    if context.api_version >= FIRST_TOPIC_ID_VERSION:
-        known = context.broker.topics.find_by_id(topic.topic_id)
-        name = known.name if known else None
+    topic = _find_topic(wanted, context)
     answers: list[PartitionProduceResponse] = []
-    partitions: Iterable[PartitionProduceData] = topic.partition_data
-    if len(topic.partition_data) > 1:
+    partitions: Iterable[PartitionProduceData] = wanted.partition_data
+    if len(wanted.partition_data) > 1:
         partitions = in_turns(partitions)
     for data in partitions:
         try:
-            answers.append(_append(name, data, request, context))
+            answers.append(_append(topic, data, request, context))
         except ApiError as error:
             answers.append(_refusal(data.index, error))
         except LongPreparationError as work:
-            long.append(LongAppend(name, data, answers, work))
+            long.append(LongAppend(wanted, data, answers, work))
             answers.append(PartitionProduceResponse(index=data.index))
     return TopicProduceResponse(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+        name=wanted.name, topic_id=wanted.topic_id, partition_responses=answers
     )
+
+
+def _find_topic(wanted: TopicProduceData, context: RequestContext) -> Topic | ApiError:
+    """The topic, or why nothing can be appended to it."""
+    topics = context.broker.topics
+    has_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    topic = topics.find_by_id(wanted.topic_id) if has_id else topics.find(wanted.name)
+    if topic is not None and not topic.is_internal:
+        return topic
+    name = wanted.name if topic is None else topic.name
+    if name in INTERNAL_TOPICS:
+        return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is written by the broker.")
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_ID if has_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _append_prepared(
     one: LongAppend, records: Prepared, request: ProduceRequest, context: RequestContext
 ) -> PartitionProduceResponse:
-    """Checks all again but the records: much may have happened since."""
+    """Checks everything again except the records: others have been served meanwhile."""
     try:
         if isinstance(records, ApiError):
             raise records
-        return _append(one.name, one.data, request, context, records)
+        return _append(_find_topic(one.topic, context), one.data, request, context, records)
     except ApiError as error:
         return _refusal(one.data.index, error)
 
 
 def _append(
-    name: str | None,
+    topic: Topic | ApiError,
     data: PartitionProduceData,
     request: ProduceRequest,
     context: RequestContext,
@@ -160,17 +185,19 @@ def _append(
     acks = request.acks
     if acks not in ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if name is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    if name in INTERNAL_TOPICS:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is written by the broker.")
+    if isinstance(topic, ApiError):
+        raise topic
+    partition = topic.partition(data.index)
     records = data.records
     if records is None or not len(records):
         raise ApiError(ErrorCode.INVALID_RECORD, "A partition without records.")
-    if context.api_version >= FIRST_BATCH_VERSION and _check_batch(records, context.api_version):
-        _admit(TopicPartition(name, data.index), request.transactional_id, records, context)
+    batch: RecordBatch | None = None
+    if context.api_version >= FIRST_BATCH_VERSION:
+        batch = _only_batch(records, context.api_version)
+        if batch.attributes & TRANSACTIONAL_BIT:
+            _admit(partition, batch, request.transactional_id, context)
     info = context.broker.append(
-        name, data.index, prepared or records, now_ms=context.at.now_ms, acks=acks
+        partition, prepared or batch or records, now_ms=context.at.now_ms, acks=acks
     )
     return PartitionProduceResponse(
         index=data.index,
@@ -180,31 +207,35 @@ def _append(
     )
 
 
-def _check_batch(records: Buffer, api_version: int) -> bool:
-    """One whole batch of magic 2, in a codec that this version of the request knows.
-
-    Returns whether it belongs to a transaction.
-    """
-    if len(records) < ATTRIBUTES_END:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
-    length, magic, attributes = _unpack_start(records, LENGTH_POSITION)
-    if magic != 2:
+def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
+    """One whole batch of magic 2, in a codec that this version of the request knows."""
+    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != 2:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
-            f"Version {api_version} of the request carries batches of magic 2, not {magic}.",
+            f"Version {api_version} of the request carries batches of magic 2, "
+            f"not {records[MAGIC_POSITION]}.",
         )
-    if length + LENGTH_END < len(records):
+    try:
+        batch = RecordBatch(records)
+    except InvalidBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
+    if batch.size > len(records):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
+    if batch.size < len(records):
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Version {api_version} of the request carries one batch per partition.",
         )
-    if api_version < FIRST_ZSTD_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
+    if api_version < FIRST_ZSTD_VERSION and batch.attributes & CODEC_MASK == Compression.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    return bool(attributes & TRANSACTIONAL_BIT)
+    return batch
 
 
 def _admit(
-    where: TopicPartition, transactional_id: str | None, records: Buffer, context: RequestContext
+    partition: Partition,
+    batch: RecordBatch,
+    transactional_id: str | None,
+    context: RequestContext,
 ) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
     if transactional_id is None:
@@ -212,17 +243,17 @@ def _admit(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "A batch of a transaction came in a request without a transactional id.",
         )
-    if len(records) < PRODUCER_POSITION + PRODUCER.size:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
-    producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)
-    log = context.broker.topics.partition(*where).log
-    claim = ProducerClaim(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)
+    producer_id, sequence = batch.producer_id, batch.base_sequence
     can_add = context.api_version >= FIRST_ADDING_VERSION
-    if can_add and sequence and producer_id not in log.producers.entries:
+    if can_add and sequence and producer_id not in partition.log.producers.entries:
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Producer {producer_id} begins here with sequence {sequence}; 0 was next.",
         )
+    claim = ProducerClaim(
+        transactional_id=transactional_id, producer_id=producer_id, epoch=batch.producer_epoch
+    )
+    where = TopicPartition(partition.topic, partition.index)
     refusal = context.broker.transactions.admit(claim, where, context.at, can_add=can_add)
     if refusal:
         knows_abortable = context.api_version >= FIRST_ABORTABLE_VERSION

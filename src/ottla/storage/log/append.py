@@ -115,16 +115,15 @@ class AppendInfo:
         self.is_duplicate = is_duplicate
 
 
-def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> list[Batch]:
+def check_batches(
+    records: Buffer | RecordBatch, config: TopicConfig, origin: AppendOrigin
+) -> list[Batch]:
     """Splits a message set and checks each batch; raises `ApiError` with Kafka's code.
 
     Checked: magic, sizes, CRC, counts against offsets, `max.message.bytes`, `segment.bytes`, and
     what only coordinators may send.
     """
-    try:
-        batches = list(iter_batches(records))
-    except InvalidBatchError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
+    batches: list[Batch] = [records] if isinstance(records, RecordBatch) else _split(records)
     if not batches:
         raise ApiError(ErrorCode.INVALID_RECORD, "The request holds no record batch.")
     is_from_client = origin is CLIENT
@@ -147,6 +146,13 @@ def check_batches(records: Buffer, config: TopicConfig, origin: AppendOrigin) ->
         _check_format(batches, config.magic)
     check_total(total, config)
     return batches
+
+
+def _split(records: Buffer) -> list[Batch]:
+    try:
+        return list(iter_batches(records))
+    except InvalidBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
 
 
 def _check_client_batch(batch: Batch) -> None:

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, sync_file
 from ottla.config.setting import INT32_MAX
-from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
+from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch, RecordBatch
 from ottla.storage.log.append import (
     NO_TIMESTAMP,
     AppendInfo,
@@ -47,7 +47,7 @@ class LogWriter:
 
     def append_as_leader(
         self,
-        records: Buffer | PreparedRecords,
+        records: Buffer | RecordBatch | PreparedRecords,
         *,
         leader_epoch: int,
         now_ms: int,
@@ -80,7 +80,8 @@ class LogWriter:
             if isinstance(records, PreparedRecords):
                 stamp_batches(batches, target)
                 return self._append(records.records, batches, now_ms)
-            return self._append(*prepare_append(records, batches, target), now_ms)
+            buffer = records.buffer if isinstance(records, RecordBatch) else records
+            return self._append(*prepare_append(buffer, batches, target), now_ms)
         except OSError as error:
             raise log.health.fail(error) from error
 

@@ -75,7 +75,9 @@ def kafkas() -> FakeFileSystem:
     file_system = disk("/d")
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t", partition_count=1, topic_id=T))
-    broker.append("t", 0, batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), now_ms=NOW_MS)
+    broker.append(
+        broker.topics.partition("t", 0), batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), now_ms=NOW_MS
+    )
     broker.close()
     for own in (TOPIC_FILE_NAME, "ottla-log-starts", "ottla-meta-properties"):
         file_system.remove(join("/d", own))

@@ -70,7 +70,7 @@ def change(name: str, value: str | None) -> Alteration:
 
 def fill(broker: Broker) -> None:
     broker.create_topic(NewTopic(name="t", partition_count=2, overrides={"retention.ms": "-1"}))
-    broker.append("t", 0, batch(), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("log.retention.ms", "7"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))

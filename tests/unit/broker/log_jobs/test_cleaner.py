@@ -44,7 +44,7 @@ def write(broker: Broker, topic: str, count: int, key: bytes = b"key") -> None:
     for number in range(count):
         builder = RecordBatchBuilder()
         builder.append(key + b"%d" % (number % 3), b"%d" % number, NOW_MS)
-        broker.append(topic, 0, bytearray(builder.build()), now_ms=NOW_MS)
+        broker.append(broker.topics.partition(topic, 0), bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
     log_of(broker, topic).writer.flush()
 
@@ -247,7 +247,7 @@ def test_a_tombstone_stays_while_an_older_segment_is_set_aside() -> None:
     now = clean_until_done(broker, file_system)
     builder = RecordBatchBuilder()
     builder.append(b"key1", None, NOW_MS)
-    broker.append("t", 0, bytearray(builder.build()), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
     write(broker, "t", 9, b"other")
     day_ms = 86_400_000
     for _ in range(3):
@@ -360,7 +360,7 @@ def test_a_compacted_topic_still_refuses_records_without_a_key() -> None:
     builder = RecordBatchBuilder()
     builder.append(None, b"x", NOW_MS)
     with pytest.raises(Exception, match="key") as caught:
-        broker.append("t", 0, bytearray(builder.build()), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
     assert getattr(caught.value, "code", None) is ErrorCode.INVALID_RECORD
 
 

@@ -97,11 +97,11 @@ def test_what_is_appended_during_a_move_moves_too(broker: Broker) -> None:
 def test_an_append_of_the_same_round_is_in_though_nobody_has_written_it_out(
     broker: Broker,
 ) -> None:
-    broker.append("t", 0, batch(b"0"), now_ms=NOW_MS)
+    broker.append(broker.topics.partition("t", 0), batch(b"0"), now_ms=NOW_MS)
     broker.moves.request("t", 0, "/e")
     for _ in range(5):
         pass_time(broker)
-        broker.append("t", 0, batch(b"more"), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
     broker.write_out()
     log = partition_of(broker).log
     assert place_of(broker) == "/e"
@@ -173,7 +173,7 @@ def test_moves_that_cannot_be_are_refused(broker: Broker) -> None:
 def test_moves_take_turns_and_all_end(broker: Broker) -> None:
     broker.create_topic(NewTopic(name="u", partition_count=3))
     for index in range(3):
-        broker.append("u", index, batch(b"%d" % index), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("u", index), batch(b"%d" % index), now_ms=NOW_MS)
     broker.write_out()
     targets = {}
     for index, partition in broker.topics.get("u").partitions.items():

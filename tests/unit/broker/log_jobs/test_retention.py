@@ -42,7 +42,11 @@ class World:
     def append(self, count: int = 1, partition: int = 0, timestamp_ms: int | None = None) -> None:
         for _ in range(count):
             at_ms = NOW_MS + self.now_ms if timestamp_ms is None else timestamp_ms
-            self.broker.append("t", partition, batch(b"v" * 80, timestamp_ms=at_ms), now_ms=at_ms)
+            self.broker.append(
+                self.broker.topics.partition("t", partition),
+                batch(b"v" * 80, timestamp_ms=at_ms),
+                now_ms=at_ms,
+            )
             self.broker.write_out()
 
     def segments(self, partition: int = 0) -> int:

@@ -23,7 +23,7 @@ def with_deleted_topic(file_system: FileSystem, partition_count: int = 1) -> Bro
     )
     broker.run_due_jobs(at(0.0))
     topic = broker.create_topic(NewTopic(name="t", partition_count=partition_count))
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.delete_topic(topic)
     return broker
 

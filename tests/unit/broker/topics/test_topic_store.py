@@ -29,9 +29,9 @@ def test_a_grown_topic_keeps_its_records_and_takes_more() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t", overrides={"retention.ms": "5"}))
-    broker.append("t", 0, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.admin.grow_topic(growth(3))
-    broker.append("t", 2, batch(), now_ms=1)
+    broker.append(broker.topics.partition("t", 2), batch(), now_ms=1)
     broker.close()
     topic = open_broker(file_system.crash(CrashMode.STRICT)).topics.get("t")
     assert topic.partition_count == 3

@@ -84,7 +84,7 @@ def produce(
         is_transactional=True,
     )
     builder.append(b"k", value, NOW_MS)
-    broker.append(*where, bytearray(builder.build()), now_ms=NOW_MS)
+    broker.append(broker.topics.partition(*where), bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
 
 

@@ -26,7 +26,7 @@ def broker() -> Broker:
     for number in range(20):
         builder = RecordBatchBuilder()
         builder.append(b"key", b"%d" % number, NOW_MS)
-        broker.append("t", 0, bytearray(builder.build()), now_ms=NOW_MS)
+        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
     broker.write_out()
     broker.topics.partition("t", 0).log.writer.flush()
     return broker
