@@ -154,7 +154,8 @@ def _measure(broker: RunningBroker, burden: Burden, scale: Scale) -> Seen:
     try:
         beside_s = scale.of(int(BESIDE_S * 1000), 20) / 1000
         while perf_counter() - started < LIMIT_S:
-            if perf_counter() - started > beside_s and (seen.answers_s or seen.refusals):
+            has_answers = bool(seen.answers_s) or bool(seen.refusals)
+            if perf_counter() - started > beside_s and has_answers and seen.waits_s:
                 break
             asked = perf_counter()
             peer.sendall(producing.frame)
