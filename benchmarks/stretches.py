@@ -25,7 +25,7 @@ from tests.support.serving import TIMEOUT_S, WireClient, open_broker, serving
 from benchmarks.fairness import Burden, burdens
 from benchmarks.measuring import Scale, figure
 from benchmarks.report import Report
-from ottla.broker.topics import NewTopic
+from ottla.broker.topics.topics import NewTopic
 from ottla.runtime.collector import Collector
 from ottla.server.listener import Server
 from ottla.server.turns import LongRequest

@@ -1,10 +1,12 @@
 """Listeners and limits of connections that a client changes while the server runs (KIP-226)."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -13,7 +15,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.support.ports import free_port
-from tests.support.serving import WireClient, open_broker, serving
+from tests.support.serving import TIMEOUT_S, WireClient, open_broker, serving
 
 BROKER = 4
 VERSIONS = ApiVersionsRequest()
@@ -28,6 +30,16 @@ def altered(client: WireClient, broker: str = "1", **values: str) -> tuple[int, 
     resource = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=configs)
     (result,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
     return result.error_code, result.error_message
+
+
+def has_answer(client: WireClient) -> bool:
+    client.socket.setblocking(False)
+    try:
+        return bool(client.socket.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+    finally:
+        client.socket.settimeout(TIMEOUT_S)
 
 
 def advertised(client: WireClient) -> tuple[str, int]:
@@ -59,6 +71,44 @@ def test_those_who_waited_come_in_when_more_are_allowed(tmp_path: Path) -> None:
         with WireClient(server.address) as two:
             assert altered(one, max_connections="2") == (0, None)
             assert two.ask(VERSIONS, 0).error_code == 0
+
+
+class SetClock:
+    """Stands still until it is set."""
+
+    monotonic = 1_000_000.0
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic_ms(self) -> float:
+        return self.monotonic
+
+
+@pytest.mark.parametrize("name", ["", "listener.name.plaintext."])
+def test_connections_that_come_too_fast_wait_and_are_not_refused(name: str, tmp_path: Path) -> None:
+    clock = SetClock()
+    with (
+        serving(open_broker(tmp_path / "data", quota_window_num="2"), clock) as server,
+        WireClient(server.address) as one,
+    ):
+        rate = {f"{name}max.connection.creation.rate": "1"}
+        assert altered(one, **rate) == (0, None)
+        with WireClient(server.address) as two, WireClient(server.address) as three:
+            assert two.ask(VERSIONS, 0).error_code == 0
+            three.send(VERSIONS, 0)
+            assert one.ask(VERSIONS, 0).error_code == 0
+            assert not has_answer(three)
+            clock.monotonic += 1000
+            server.wake()
+            assert three.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+
+
+def test_a_rate_that_is_none_is_refused(tmp_path: Path) -> None:
+    with serving(open_broker(tmp_path / "data")) as server, WireClient(server.address) as client:
+        for name in ("", "listener.name.plaintext."):
+            code, _ = altered(client, **{f"{name}max.connection.creation.rate": "-1"})
+            assert code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_listener_is_added_and_taken_away(tmp_path: Path) -> None:

@@ -275,6 +275,14 @@ class BrokerConfig(TransactionConfig):
         at_least=-1,
         is_dynamic=False,
     )
+    max_connection_creation_rate: int = setting(
+        "max.connection.creation.rate",
+        "int",
+        INT32_MAX,
+        "How many connections may come per second; more wait. "
+        "listener.name.NAME.max.connection.creation.rate is that of one listener (KIP-612).",
+        at_least=0,
+    )
     max_connections: int = setting(
         "max.connections",
         "int",
@@ -423,7 +431,8 @@ class BrokerConfig(TransactionConfig):
     @property
     def without_effect(self) -> list[str]:
         """The names that were given and mean nothing here."""
-        nothing = {name for name in self.given if name not in broker_settings()}
+        known = broker_settings()
+        nothing = {one for one in self.given if one not in known and listener_setting(one) is None}
         if self.topic_defaults.is_format_ignored:
             nothing.add(FORMAT_NAME)
         return sorted(nothing)
@@ -436,6 +445,11 @@ class BrokerConfig(TransactionConfig):
             message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
             raise SettingError("broker.id", message, message)
         return wanted.pop() if wanted else None
+
+    def creation_rate_of(self, listener: str) -> int:
+        """How many connections may come to a listener per second."""
+        text = self.given.get(f"{LISTENER_PREFIX}{listener.lower()}.{CREATION_RATE}")
+        return INT32_MAX if text is None else int(text)
 
     def check_replicas(self) -> None:
         """Raises `SettingError` for topics that would never be made, since a broker is alone.
@@ -495,6 +509,8 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     for name, text in values.items():
         if name in OWN_SETTINGS:
             own[name] = text
+        elif (row := listener_setting(name)) is not None:
+            row.parse(text)
         elif name not in topic_rows and not is_without_effect(name):
             raise unknown_setting(name, list(broker_settings()))
     config = with_values(BrokerConfig(), own)
@@ -539,6 +555,17 @@ def broker_settings() -> dict[str, Setting]:
 
 
 OWN_SETTINGS = settings_of(BrokerConfig)
+
+LISTENER_PREFIX = "listener.name."
+CREATION_RATE = "max.connection.creation.rate"
+
+
+def listener_setting(name: str) -> Setting | None:
+    """The row of what one listener may have of its own."""
+    if name.startswith(LISTENER_PREFIX) and name.endswith(f".{CREATION_RATE}"):
+        return dataclasses.replace(OWN_SETTINGS[CREATION_RATE], name=name)
+    return None
+
 
 ONE_HERE = (
     "default.replication.factor",

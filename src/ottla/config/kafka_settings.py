@@ -76,7 +76,6 @@ leader.imbalance.per.broker.percentage                int       10
 log.cleaner.io.buffer.size                            int       524288
 log.dir.failure.timeout.ms                            long      30000
 log.flush.scheduler.interval.ms                       long      9223372036854775807
-max.connection.creation.rate                          int       2147483647
 metadata.log.dir                                      string    null
 metadata.log.max.record.bytes.between.snapshots       long      20971520
 metadata.log.max.snapshot.interval.ms                 long      3600000

@@ -101,7 +101,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
     ),
-    "no such limit is kept": ("max.connection.creation.rate",),
     "connections are not encrypted or authenticated, and nobody needs leave": (
         "allow.everyone.if.no.acl.found",
         "connection.failed.authentication.delay.ms",
@@ -167,7 +166,6 @@ DYNAMIC_WITHOUT_EFFECT: Final = frozenset(
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
         "log.cleaner.io.buffer.size",
-        "max.connection.creation.rate",
         "metric.reporters",
         "num.io.threads",
         "num.network.threads",

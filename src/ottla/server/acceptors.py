@@ -17,14 +17,18 @@ ACCEPTS_PER_ROUND = 64
 
 
 class Acceptor:
-    """One socket that listens. `advertised` is where its clients are sent, if elsewhere."""
+    """One socket that listens. `advertised` is where its clients are sent, if elsewhere.
 
-    __slots__ = ("advertised", "name", "socket")
+    `resumes_ms`: until then it accepts none, since they have come too fast.
+    """
+
+    __slots__ = ("advertised", "name", "resumes_ms", "socket")
 
     def __init__(self, listener: Listener) -> None:
         """Raises `OSError` when the address cannot be had."""
         self.name = listener.name
         self.advertised = listener.advertised
+        self.resumes_ms: float | None = None
         self.socket = _listening_socket(*listener.address)
 
     @property

@@ -3,6 +3,10 @@
 Kafka's counterpart: `ConnectionQuotas`; the hint has none.
 """
 
+from functools import partial
+from math import inf
+
+from ottla.broker.quotas.client_quotas import WindowedRate
 from ottla.config.broker import BrokerConfig
 from ottla.config.connections import connection_overrides
 from ottla.protocol.api_keys import ApiKey
@@ -43,6 +47,45 @@ class HostLimits:
             self._counts[host] = left
         else:
             del self._counts[host]
+
+
+class CreationRates:
+    """How fast connections come, to all listeners together and to each (KIP-612).
+
+    In Kafka the connection that comes too soon waits, and those after it; here that one is served,
+    and those after it wait.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._window_size_ms = config.quota_window_size_seconds * 1000
+        self._new_rate = partial(WindowedRate, config.quota_window_num, self._window_size_ms)
+        self._rate = self._new_rate()
+        self._rates: dict[str, WindowedRate] = {}
+        self.follow(config)
+
+    def follow(self, config: BrokerConfig) -> None:
+        """Takes on limits that a client has changed; who came before still counts."""
+        self._config = config
+
+    def enter(self, listener: str, now_ms: float) -> float:
+        """Counts one more; for how many milliseconds the listener is to accept no other."""
+        rate = self._rates.get(listener)
+        if rate is None:
+            rate = self._rates[listener] = self._new_rate()
+        config = self._config
+        wait_ms = max(
+            self._record(self._rate, config.max_connection_creation_rate, now_ms),
+            self._record(rate, config.creation_rate_of(listener), now_ms),
+        )
+        return min(wait_ms, float(self._window_size_ms))
+
+    @staticmethod
+    def _record(rate: WindowedRate, limit: int, now_ms: float) -> float:
+        rate.record(1, now_ms)
+        excess = rate.per_second(now_ms) - limit
+        if excess <= 0:
+            return 0.0
+        return round(excess / limit * rate.measured_ms(now_ms)) if limit else inf
 
 
 class AdvertisedAddressHint:

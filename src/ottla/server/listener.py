@@ -28,7 +28,7 @@ from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
-from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, HostLimits
+from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, CreationRates, HostLimits
 from ottla.server.background import BackgroundThread
 from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection, host_of
@@ -96,6 +96,8 @@ class Server:
         self._connection_share = max_connections()
         self._memory = RequestMemory(broker.config.queued_max_request_bytes)
         self._host_limits = HostLimits(broker.config)
+        self._creation_rates = CreationRates(broker.config)
+        self._paused: list[Acceptor] = []
         self._address_hint = AdvertisedAddressHint()
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
@@ -199,6 +201,10 @@ class Server:
             deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
+        for acceptor in self._paused:
+            assert acceptor.resumes_ms is not None
+            if deadline_ms is None or acceptor.resumes_ms < deadline_ms:
+                deadline_ms = acceptor.resumes_ms
         is_due = self.upkeep is not None and self.upkeep.is_due()
         if deadline_ms is None:
             return QUIET_MS / 1000 if is_due else None
@@ -231,6 +237,8 @@ class Server:
                 self._accept(key.data)
         if self._long_requests.has_work:
             self._go_on()
+        if self._paused:
+            self._resume()
         # A client that is told so must find a new listener open, and not lose its answer to an old.
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
@@ -449,6 +457,7 @@ class Server:
         changes = listener_changes(self._config, self._broker.config)
         self._config = self._broker.config
         self._host_limits.follow(self._config)
+        self._creation_rates.follow(self._config)
         gone = {one.name for one in changes.gone}
         cut_off: list[Connection] = []
         if self._is_accepting:
@@ -456,6 +465,8 @@ class Server:
         for acceptor in [one for one in self._acceptors if one.name in gone]:
             cut_off += self._connections_of(acceptor)
             self._acceptors.remove(acceptor)
+            if acceptor.resumes_ms is not None:
+                self._paused.remove(acceptor)
             acceptor.socket.close()
         for listener in changes.new:
             self._listen(listener)
@@ -490,7 +501,8 @@ class Server:
         try:
             for peer, name in acceptor.accept():
                 self._add(peer, name, acceptor.advertised)
-                if self._is_full():
+                is_too_fast = self._is_too_fast(acceptor)
+                if self._is_full() or is_too_fast:
                     return
         except OSError as error:
             # Out of descriptors: go on with those we have, and accept when one has gone.
@@ -514,14 +526,36 @@ class Server:
         self._stop_accepting()
         return True
 
+    def _is_too_fast(self, acceptor: Acceptor) -> bool:
+        """Whether more wait for a while, in the system's queue, since they come too fast."""
+        wait_ms = self._creation_rates.enter(acceptor.name, self._monotonic_ms)
+        if wait_ms <= 0:
+            return False
+        if self._is_accepting:
+            self._selector.unregister(acceptor.socket)
+        acceptor.resumes_ms = self._monotonic_ms + wait_ms
+        self._paused.append(acceptor)
+        return True
+
+    def _resume(self) -> None:
+        """Accepts again where the pause is over."""
+        for acceptor in list(self._paused):
+            if acceptor.resumes_ms is not None and acceptor.resumes_ms <= self._monotonic_ms:
+                self._paused.remove(acceptor)
+                acceptor.resumes_ms = None
+                if self._is_accepting:
+                    self._selector.register(acceptor.socket, EVENT_READ, acceptor)
+
     def _stop_accepting(self) -> None:
         for acceptor in self._acceptors:
-            self._selector.unregister(acceptor.socket)
+            if acceptor.resumes_ms is None:
+                self._selector.unregister(acceptor.socket)
         self._is_accepting = False
 
     def _accept_again(self) -> None:
         for acceptor in self._acceptors:
-            self._selector.register(acceptor.socket, EVENT_READ, acceptor)
+            if acceptor.resumes_ms is None:
+                self._selector.register(acceptor.socket, EVENT_READ, acceptor)
         self._is_accepting = True
 
     def _add(self, peer: socket.socket, peer_name: str, advertised: Address | None) -> None:

@@ -1,7 +1,7 @@
 """Who is let in, and who is told of as lost."""
 
 from ottla.config.broker import broker_config
-from ottla.server.arrivals import REMEMBERED_HOSTS, AdvertisedAddressHint, HostLimits
+from ottla.server.arrivals import REMEMBERED_HOSTS, AdvertisedAddressHint, CreationRates, HostLimits
 
 HERE, ELSEWHERE = ("10.0.0.1", 9092), ("broker.example", 9093)
 
@@ -41,3 +41,32 @@ def test_only_so_many_hosts_are_remembered() -> None:
         lost.found_us(str(number))
     assert len(lost._known_hosts) == REMEMBERED_HOSTS
     assert lost.hint("0", HERE, ELSEWHERE) is not None
+
+
+def test_connections_that_come_too_fast_have_the_next_ones_wait() -> None:
+    rates = CreationRates(broker_config({"max.connection.creation.rate": "2"}))
+    # 2 per second over ten full windows: the 21st in a moment is one too many, for half a second.
+    assert [rates.enter("PLAINTEXT", 0.0) for _ in range(20)] == [0.0] * 20
+    assert rates.enter("PLAINTEXT", 0.0) == 500.0
+    assert rates.enter("PLAINTEXT", 500.0) == 500.0
+    assert rates.enter("PLAINTEXT", 12_000.0) == 0.0
+
+
+def test_no_listener_waits_for_longer_than_a_window() -> None:
+    rates = CreationRates(broker_config({"max.connection.creation.rate": "0"}))
+    assert rates.enter("PLAINTEXT", 0.0) == 1000.0
+
+
+def test_a_listener_may_have_a_rate_of_its_own() -> None:
+    name = "listener.name.slow.max.connection.creation.rate"
+    rates = CreationRates(broker_config({name: "1", "quota.window.num": "2"}))
+    assert [rates.enter("SLOW", 0.0) for _ in range(2)] == [0.0, 1000.0]
+    assert [rates.enter("QUICK", 0.0) for _ in range(20)] == [0.0] * 20
+
+
+def test_who_came_before_a_limit_was_set_counts() -> None:
+    rates = CreationRates(broker_config({}))
+    for _ in range(30):
+        assert rates.enter("PLAINTEXT", 0.0) == 0.0
+    rates.follow(broker_config({"max.connection.creation.rate": "2"}))
+    assert rates.enter("PLAINTEXT", 0.0) == 1000.0

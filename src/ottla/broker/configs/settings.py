@@ -11,7 +11,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
-from ottla.config.broker import FORMAT_NAME, BrokerConfig, broker_config, broker_settings
+from ottla.config.broker import (
+    FORMAT_NAME,
+    BrokerConfig,
+    broker_config,
+    broker_settings,
+    listener_setting,
+)
 from ottla.config.kafka_settings import kafka_settings
 from ottla.config.setting import Setting, SettingError
 from ottla.config.without_effect import (
@@ -80,7 +86,7 @@ class BrokerSettings:
 
 def setting_row(name: str) -> Setting | None:
     """The row of a broker's setting; one is made for what is known and has no effect."""
-    row = broker_settings().get(name) or kafka_settings().get(name)
+    row = broker_settings().get(name) or kafka_settings().get(name) or listener_setting(name)
     if row is not None and name == FORMAT_NAME:
         # A topic's may be changed; the broker's that is its default may not, in Kafka either.
         return replace(row, is_dynamic=False)
