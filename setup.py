@@ -38,7 +38,7 @@ BROKER = {
     "storage": "scan",
     "storage/files": "log_file",
     "storage/index": "offset_index sparse_index tail_positions time_index",
-    "storage/segment": "segment segments",
+    "storage/segment": "segment segment_reader segment_view segments",
     "storage/log": (
         "append conversion epoch_replay leader_epochs offsets partition_log producer_state reader"
         " rolling state writer"

@@ -21,7 +21,8 @@ from ottla.record.batch import batch_at
 from ottla.storage.files.filenames import FileSuffix, segment_file_names, witness_file_name
 from ottla.storage.files.segment_witness import BlockSums, SegmentWitness, segment_witness_text
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.segment.segment import Segment, TimestampOffset
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_view import TimestampOffset
 
 
 class CleanedSegment(Segment):

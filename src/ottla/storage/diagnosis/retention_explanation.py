@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import InvalidBatchError
-from ottla.storage import scan
-from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
-from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
+from ottla.storage.files.filenames import FileSuffix, parse_file_name
+from ottla.storage.files.partition_files import SegmentFiles
+from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.reading.reader import ReadOnlyLog
 from ottla.storage.retention.retention import LogFacts, SegmentTime, Verdict, judge
-from ottla.storage.segment.segment_reader import SegmentFiles, SegmentReader
+from ottla.storage.segment.segment_reader import SegmentReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,45 +114,18 @@ class SegmentOnDisk:
         """The first batch's largest, from which `max.compaction.lag.ms` counts."""
         try:
             with closing(SegmentReader(self._file_system, self._files)) as reader:
-                first = next(scan.headers(reader.log, 0), None)
-        except (FileNotFoundError, CorruptionError, InvalidBatchError):
+                return reader.first_timestamp_ms
+        except FileNotFoundError:
             return NO_TIMESTAMP
-        return NO_TIMESTAMP if first is None else first[1].max_timestamp_ms
 
     def _largest_timestamp_ms(self) -> int:
-        """An ended segment's is its time index's last entry; what follows that of an active one
-        is looked through."""
+        """An ended segment's is its time index's last entry; after that of an active one the log
+        is walked."""
         try:
-            timestamp_ms, offset = self._last_entry()
-            if timestamp_ms >= 0 and not self._is_active:
-                return timestamp_ms
-            return max(timestamp_ms, self._largest_from(offset))
+            with closing(SegmentReader(self._file_system, self._files)) as reader:
+                largest = reader.largest
+                if self._is_active or largest.timestamp_ms < 0:
+                    largest = reader.largest_to_end()
+                return largest.timestamp_ms
         except FileNotFoundError:
             return NO_TIMESTAMP  # retention was faster
-
-    def _last_entry(self) -> tuple[int, int]:
-        index = TimeIndex(
-            self._file_system,
-            self._files.path_of(FileKind.TIME_INDEX),
-            base_offset=self.base_offset,
-            writable=False,
-        )
-        try:
-            index.sanity_check()
-            if index.entry_count:
-                return index.last_entry
-        except (FileNotFoundError, CorruptionError):
-            pass
-        finally:
-            index.abandon()
-        return NO_TIMESTAMP, self.base_offset
-
-    def _largest_from(self, offset: int) -> int:
-        largest_ms = NO_TIMESTAMP
-        with closing(SegmentReader(self._file_system, self._files)) as reader:
-            try:
-                for _, header in scan.headers(reader.log, reader.position_before(offset)):
-                    largest_ms = max(largest_ms, header.max_timestamp_ms)
-            except (CorruptionError, InvalidBatchError):
-                pass  # the torn end of a log that is being written, or that a crash left
-        return largest_ms

@@ -16,8 +16,8 @@ from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.header_check import HeaderCheck
 from ottla.storage.log.state import LogState
-from ottla.storage.segment import segment_times
 from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.time_search import find_timestamp
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -225,7 +225,7 @@ class LogReader:
 
     def _search(self, segment: Segment, timestamp_ms: int) -> "Record | None":
         start = self._offsets.log_start_offset
-        return segment_times.find_timestamp(segment, timestamp_ms, start, self._headers)
+        return find_timestamp(segment, timestamp_ms, start, self._headers)
 
     def _found(self, offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
         epoch = self._log.epochs.epoch_for_offset(offset)

@@ -28,7 +28,8 @@ from ottla.storage.log.producer_replay import complete_transaction
 from ottla.storage.log.producer_state import AppendOrigin, BatchMetadata, ProducerEntry, take_batch
 from ottla.storage.log.rolling import RollLimits, roll_reason, time_waited_ms
 from ottla.storage.log.state import LogState
-from ottla.storage.segment.segment import Segment, TimestampOffset
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_view import TimestampOffset
 
 
 class LogWriter:

@@ -14,6 +14,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, parent_directory
 from ottla.record.batch import Batch
 from ottla.storage.files.filenames import FileKind, FileSuffix, witness_file_name
+from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.files.segment_witness import WitnessOfSegment
 from ottla.storage.files.witness import read_witness
 from ottla.storage.index.transaction_index import (
@@ -25,7 +26,6 @@ from ottla.storage.index.transaction_index import (
 from ottla.storage.log.abort_check import missing_aborts, offsets_text
 from ottla.storage.log.transaction_tail import TransactionTail
 from ottla.storage.reading.read_damage import repair_hint
-from ottla.storage.segment.segment_reader import SegmentFiles
 
 logger = logging.getLogger(__name__)
 

@@ -20,13 +20,9 @@ from ottla.storage.damage_scan import (
     scan_segment,
 )
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, FileSuffix
+from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.scan import first_offset_in_header
-from ottla.storage.segment.segment_reader import (
-    PartitionFiles,
-    SegmentFiles,
-    SegmentReader,
-    SegmentTail,
-)
+from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles, list_partition
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.files.witnessed_place import check_home, copied_start
 from ottla.storage.index.transaction_index import AbortedTransaction
@@ -59,13 +60,7 @@ from ottla.storage.reading.read_damage import (
 )
 from ottla.storage.recovery.lost_offsets import Gaps, LostOffsetsError, lost_front
 from ottla.storage.segment.aborted_ranges import AbortedRanges
-from ottla.storage.segment.segment_reader import (
-    PartitionFiles,
-    Region,
-    SegmentFiles,
-    SegmentReader,
-    list_partition,
-)
+from ottla.storage.segment.segment_reader import Region, SegmentReader
 
 REPLACEMENTS_PER_SEGMENT = 100
 """How often a segment may be replaced by compaction just when it is to be opened."""
@@ -406,9 +401,7 @@ class ReadOnlyLog:
         while reader is not None:
             with closing(reader):
                 try:
-                    for position, header in scan.headers(
-                        reader.log, reader.position_before(offset)
-                    ):
+                    for position, header in scan.headers(reader.log, reader.search_start(offset)):
                         if header.last_offset >= offset:
                             is_control = header.is_control
                             yield scan.sound_batch(reader.log, position) if is_control else header

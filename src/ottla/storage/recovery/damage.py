@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
 from ottla.storage.damage_scan import MAX_OFFSETS, ScannedBatch, scan_segment
-from ottla.storage.segment.segment import Segment, TimestampOffset
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_view import TimestampOffset
 
 logger = logging.getLogger(__name__)
 

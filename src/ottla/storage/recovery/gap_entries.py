@@ -14,6 +14,7 @@ from ottla.storage.index.offset_index import OffsetIndex
 if TYPE_CHECKING:
     from ottla.storage.index.time_index import TimeIndex
     from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_view import Trust
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class IndexWitnesses:
     def hear(self, first_offset: int, next_offset: int, position: int) -> None:
         """Names an entry for an offset of a gap, before the batch at a position."""
         segment = self._segment
-        if segment.is_index_ours:
+        if segment.trust is Trust.OURS:
             # Indexes that were made from the log say what it says.
             return
         if self._cursors is None:

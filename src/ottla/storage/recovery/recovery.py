@@ -55,7 +55,6 @@ from ottla.storage.recovery.missing_segments import (
 from ottla.storage.recovery.transaction_check import check_transactions
 from ottla.storage.segment.log_order import OffsetOverflowError
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.segment_times import has_true_last_entries
 from ottla.storage.segment.segments import Segments
 from ottla.storage.segment.splitting import split_segment
 
@@ -232,7 +231,7 @@ class _Loader:
             if base_offset >= recovered_from:
                 continue
             is_sane = self._has_sane_indexes(segment, indexes[base_offset])
-            if not is_sane or (following == recovered_from and not has_true_last_entries(segment)):
+            if not is_sane or (following == recovered_from and not segment.has_true_last_entries()):
                 self._recover_segment(segment)
                 segment.sync()
 

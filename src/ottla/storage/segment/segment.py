@@ -6,7 +6,6 @@ behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegmen
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ottla.base.errors import CorruptionError
@@ -31,14 +30,13 @@ from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimeIndex
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.segment.checked_ranges import CheckedRanges
-from ottla.storage.segment.largest_timestamp import largest_without_indexes
 from ottla.storage.segment.log_order import (
     OffsetOverflowError,
     is_flipped_offset,
     is_misplaced,
     warn_of_gap,
 )
-from ottla.storage.segment.segment_times import indexed_largest
+from ottla.storage.segment.segment_view import FOUND, OURS, SegmentView, TimestampOffset
 
 logger = logging.getLogger(__name__)
 
@@ -46,31 +44,7 @@ OPEN_INDEX_DESCRIPTORS: Final = 5
 """Two indexes, of each a second descriptor that Python keeps with the map, and a third index."""
 
 
-@dataclass(slots=True, init=False)
-class TimestampOffset:
-    """A timestamp and the offset of the batch that carries it; `timestamp_ms` -1 means none.
-
-    Not frozen, since one is made for every append.
-    """
-
-    timestamp_ms: int
-    offset: int
-
-    def __init__(self, timestamp_ms: int, offset: int) -> None:
-        self.timestamp_ms = timestamp_ms
-        self.offset = offset
-
-
-@dataclass(slots=True)
-class FoundBatch:
-    """Where a lookup ended: the batch's last offset, its position and its size."""
-
-    last_offset: int
-    position: int
-    size: int
-
-
-class Segment:
+class Segment(SegmentView):
     """Appends and lookups in one segment. Indexes are opened when first used (KIP-263)."""
 
     SUFFIX: ClassVar = FileSuffix.LIVE
@@ -78,21 +52,13 @@ class Segment:
 
     __slots__ = (
         "_config",
-        "_file_system",
-        "_first_timestamp_ms",
         "_index_rooms",
         "_is_used",
         "_last_entry",
-        "_max",
-        "_offset_index",
         "_tail",
-        "_time_index",
-        "base_offset",
         "checked_ranges",
         "created_ms",
         "directory",
-        "is_index_ours",
-        "log",
         "transaction_index",
         "unchecked_size",
         "witness",
@@ -108,24 +74,21 @@ class Segment:
         created_ms: int,
         create: bool = False,
     ) -> None:
-        self._file_system = file_system
-        self._config = config
-        self.directory = directory
-        self.base_offset = base_offset
-        self.created_ms = created_ms
-        self.log = LogFile.open(
+        log = LogFile.open(
             file_system,
-            self._path(FileKind.LOG),
+            _path_of(directory, base_offset, FileKind.LOG, self.SUFFIX),
             create=create,
             allocate=config.segment_bytes if create and config.preallocate else 0,
         )
+        super().__init__(file_system, base_offset, log, OURS if create else FOUND)
+        self._config = config
+        self.directory = directory
+        self.created_ms = created_ms
         self.transaction_index = TransactionIndex(
             file_system,
             self._path(FileKind.TRANSACTION_INDEX),
             base_offset=base_offset,
         )
-        self._offset_index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
         self._is_used = False
         self._last_entry = 0
         # How long files without an entry shall be from the first one on, which they do not tell.
@@ -134,10 +97,6 @@ class Segment:
             file_system, join(directory, witness_file_name(base_offset))
         )
         self._tail = TailPositions()
-        self._max: TimestampOffset | None = None
-        self._first_timestamp_ms: int | None = None
-        # What this process has written itself it need not check at every lookup.
-        self.is_index_ours = create
         self.unchecked_size = 0 if create else self.log.size
         self.checked_ranges = CheckedRanges()
 
@@ -188,8 +147,7 @@ class Segment:
         return (self._time_index or self.time_index).is_full
 
     def _path(self, kind: FileKind) -> str:
-        name = FileName(offset=self.base_offset, kind=kind, suffix=self.SUFFIX)
-        return join(self.directory, name.text)
+        return _path_of(self.directory, self.base_offset, kind, self.SUFFIX)
 
     def reconfigure(self, config: TopicConfig) -> None:
         self._config = config
@@ -219,81 +177,25 @@ class Segment:
         largest = self.largest
         self.time_index.append(largest.timestamp_ms, largest.offset)
 
-    @property
-    def largest(self) -> TimestampOffset:
-        """The largest timestamp so far and its offset, as the time index knows it."""
-        if self._max is None:
-            found = self._time_index is None and largest_without_indexes(
-                self._file_system, self.base_offset, self.log
-            )
-            self._max = TimestampOffset(*(found or indexed_largest(self)))
-        return self._max
-
-    @property
-    def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch, from which the segment's age counts.
-
-        -1 where there is none, or it is damaged: then the clock counts.
-        """
-        if self._first_timestamp_ms is None:
-            try:
-                first = next(scan.headers(self.log), None)
-            except CorruptionError:
-                # Whoever reads it is told; appends behind it go on.
-                self._first_timestamp_ms = NO_TIMESTAMP
-                return NO_TIMESTAMP
-            if first is None:
-                return NO_TIMESTAMP
-            self._first_timestamp_ms = first[1].max_timestamp_ms
-        return self._first_timestamp_ms
-
-    def largest_timestamp_ms(self) -> int:
-        """What retention judges by: the records' time, or the file's where they have none."""
-        if self.largest.timestamp_ms >= 0:
-            return self.largest.timestamp_ms
-        status = self._file_system.status(self.log.path)
-        return status.modified_ms if status else 0
-
     # Reading
 
-    def translate(self, offset: int) -> FoundBatch | None:
-        """The batch that holds `offset`, or the next one behind a gap that compaction left."""
-        found = scan.search_offset(self.log, offset, self.search_start(offset))
-        if found is None:
-            return None
-        position, header = found
-        return FoundBatch(header.last_offset, position, header.size)
-
     def search_start(self, offset: int) -> int:
-        """The position of a batch at or before an offset.
-
-        An index has no checksum, so what it says is held against the log; Kafka believes it. One
-        that lies is made anew.
-        """
-        in_tail = self._tail.position_of(offset)
-        if in_tail is not None:
-            return in_tail
-        self._is_used = True
-        indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
-        if position == 0 or self._is_batch_of(indexed_offset, position):
+        """The position of a batch at or before an offset."""
+        position = self._tail.position_of(offset)
+        if position is not None:
             return position
-        logger.warning(
-            "%s: offset %d is not at byte %d of %s; the indexes are made anew",
-            self.offset_index.path, indexed_offset, position, self.log.path,
-        )  # fmt: skip
+        self._is_used = True
+        return SegmentView.search_start(self, offset)
+
+    def open_offset_index(self) -> OffsetIndex | None:
+        return self.offset_index
+
+    def open_time_index(self) -> TimeIndex | None:
+        return self.time_index
+
+    def refuse_indexes(self, reason: str) -> None:
+        logger.warning("%s; the indexes are rebuilt", reason)
         self.rebuild_indexes()
-        return self.offset_index.lookup(offset)[1]
-
-    def _is_batch_of(self, offset: int, position: int) -> bool:
-        """Whether a batch begins at a position that ends at an offset, or before.
-
-        Before, where several were appended together: their entry has the last offset of all and
-        the position of the first. (The first offset of an old wrapper is not in its header.)
-        """
-        if self.is_index_ours:
-            return 0 <= position <= self.log.size
-        header = scan.header_at(self.log, position)
-        return header is not None and self.base_offset <= header.last_offset <= offset
 
     def read(
         self, offset: int, max_size: int, max_position: int, min_one_message: bool
@@ -310,17 +212,7 @@ class Segment:
         size = max(0, min(wanted, max_position - found.position))
         return self.log.slice(found.position, size)
 
-    def last_header(self) -> Batch | None:
-        """The header of the last batch."""
-        last = scan.last_header(self.log, self.search_start(self.base_offset + INT32_MAX))
-        return None if last is None else last[1]
-
-    def next_offset(self) -> int:
-        """The offset behind the last record; the base offset when empty."""
-        last = self.last_header()
-        return last.last_offset + 1 if last else self.base_offset
-
-    # Mending and ending
+    # Recovering and ending
 
     def recover(
         self,
@@ -342,7 +234,7 @@ class Segment:
         self.offset_index.delete()
         self.time_index.delete()
         self.transaction_index.delete()
-        self.is_index_ours = True
+        self.trust = OURS
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp_ms = None
         view = self.log.map()
@@ -409,7 +301,7 @@ class Segment:
         room = self.offset_index.size, self.time_index.size
         self.offset_index.delete()
         self.time_index.delete()
-        self.is_index_ours = True
+        self.trust = OURS
         self._max = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._last_entry = 0
         for position, batch in found:
@@ -455,14 +347,36 @@ class Segment:
     def check_last_entry(self, end_offset: int) -> None:
         """Makes indexes anew whose last entry lies behind the log's end: none could follow it."""
         index = self.offset_index
-        if not self.is_index_ours and index.entry_count and index.last_offset >= end_offset:
+        if self.trust is not OURS and index.entry_count and index.last_offset >= end_offset:
             logger.warning(
-                "%s ends at offset %d, behind its log; the indexes are made anew",
+                "%s ends at offset %d, after its log; the indexes are rebuilt",
                 index.path, index.last_offset,
             )  # fmt: skip
             self.rebuild_indexes()
-        if not self.is_index_ours:
-            indexed_largest(self)  # no entry could follow one that is not true
+        if self.trust is not OURS:
+            self._indexed_largest()  # no entry could follow one that is not true
+
+    def has_true_last_entries(self) -> bool:
+        """Whether the indexes of an ended segment end as its log does.
+
+        A roll or a cut after the last flush has changed them since, perhaps not on the disk.
+        Searches by time and retention judge by the last time entry (Kafka would take the one before
+        it). Below the log's start, which counts as flushed, the log itself may be damaged.
+        """
+        index = self.offset_index
+        try:
+            if index.entry_count:
+                offset, position = index.entry(index.entry_count - 1)
+                last = scan.header_at(self.log, position)
+                if last is None or last.last_offset > offset:
+                    return False
+            # Of the index itself: of a short log `largest` is read from the batches.
+            timestamp_ms, indexed_offset = self.time_index.last_entry
+            found = self.translate(indexed_offset)
+            after = scan.headers(self.log, found.position if found else 0)
+            return all(header.max_timestamp_ms <= timestamp_ms for _, header in after)
+        except CorruptionError:
+            return False
 
     def become_active(self) -> None:
         """Gives the indexes room to grow again."""
@@ -484,16 +398,8 @@ class Segment:
             self._first_timestamp_ms = None
         self._tail.cut()
         self._max = None
-        self._max = self._largest_behind(self.largest)
+        self._max = self.largest_to_end()
         return removed
-
-    def _largest_behind(self, indexed: TimestampOffset) -> TimestampOffset:
-        """The largest timestamp, also of batches behind the last index entry (as Kafka does)."""
-        largest = indexed
-        for _, header in scan.headers(self.log, self.search_start(indexed.offset)):
-            if header.max_timestamp_ms > largest.timestamp_ms:
-                largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
-        return largest
 
     @property
     def open_indexes(self) -> list[OffsetIndex | TimeIndex]:
@@ -526,7 +432,8 @@ class Segment:
             _room_of(self._time_index, time_room),
         )
         for index in self.open_indexes:
-            self.is_index_ours &= not (index.is_open and index.entry_count)
+            if index.is_open and index.entry_count:
+                self.trust = FOUND
             index.abandon()
         self._offset_index = self._time_index = None
         self.transaction_index.let_go()
@@ -562,6 +469,10 @@ class Segment:
         self.witness.dismiss()
         for path in self.files():
             remove_if_present(self._file_system, path)
+
+
+def _path_of(directory: str, base_offset: int, kind: FileKind, suffix: FileSuffix) -> str:
+    return join(directory, FileName(offset=base_offset, kind=kind, suffix=suffix).text)
 
 
 def _room_of(index: OffsetIndex | TimeIndex | None, known: int) -> int:

@@ -5,11 +5,12 @@ missing, damaged or behind only makes a lookup longer, a torn end of the log is 
 has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
 """
 
+import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, base_name, join, parent_directory
+from ottla.base.files import FileSystem
 from ottla.record.batch import MIN_LEGACY_SIZE, InvalidBatchError, batch_at
 from ottla.record.layout import (
     HEADER_SIZE,
@@ -20,117 +21,20 @@ from ottla.record.layout import (
     OFFSET_AND_LENGTH,
 )
 from ottla.storage import scan
-from ottla.storage.files.filenames import (
-    MAX_OFFSET,
-    WITNESS_MARK,
-    FileKind,
-    FileName,
-    FileSuffix,
-    parse_file_name,
-)
+from ottla.storage.files.filenames import MAX_OFFSET, FileKind
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.time_index import TimeIndex
+from ottla.storage.segment.segment_view import SegmentView, Trust
+
+logger = logging.getLogger(__name__)
 
 REGION_SIZE = 1024 * 1024
 """Bytes read at once, unless a single batch is larger."""
 
 SHORT_SIZE = 4096
 """Bytes of a log that are scanned as soon as an index, with hardly an entry for them, is opened."""
-
-LISTING_ATTEMPTS = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFiles:
-    """A segment as it was listed; `size` is that of its log file then."""
-
-    base_offset: int
-    log_path: str
-    size: int
-
-    def path_of(self, kind: FileKind) -> str:
-        """The path of another of its files, which is named like the log."""
-        log = parse_file_name(base_name(self.log_path))
-        assert log is not None
-        name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
-        return join(parent_directory(self.log_path), name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFiles:
-    """What a partition's directory held when it was listed."""
-
-    segments: list[SegmentFiles]
-    """Ascending."""
-
-    snapshots: dict[int, str]
-    """The paths of producer snapshots, by their offset."""
-
-    has_transaction_index: bool
-    """Whether there is one of any segment, or of one that goes or comes, or a copy of one."""
-
-    least_end_offset: int = 0
-    """Where those segments begin that came too late for this listing. The last one in it may have
-    been compacted since, and then holds nothing that would tell how far the log goes."""
-
-
-def list_partition(
-    file_system: FileSystem, directory: str, before: PartitionFiles | None = None
-) -> PartitionFiles:
-    """The files of a partition's directory; raises `FileNotFoundError`.
-
-    A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
-    two listings in a row must agree, of which `before` may be the first. Segments that have come
-    behind the last one meanwhile are left for whoever lists next. While compaction replaces
-    segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
-    not there any more.
-    """
-    for _ in range(LISTING_ATTEMPTS):
-        found = _list_once(file_system, directory)
-        if before is not None:
-            known = _left_at(found, max(1, len(before.segments)))
-            if _agree(known, before):
-                return known
-        before = found
-    raise CorruptionError(directory, 0, "its files change faster than they can be listed")
-
-
-def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
-    later = found.segments[count:]
-    if not later:
-        return found
-    return replace(found, segments=found.segments[:count], least_end_offset=later[0].base_offset)
-
-
-def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
-    paths = [[segment.log_path for segment in listed.segments] for listed in (one, other)]
-    return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
-
-
-def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
-    logs: dict[int, str] = {}
-    snapshots: dict[int, str] = {}
-    has_transaction_index = False
-    for name in file_system.list(directory):
-        parsed = parse_file_name(name)
-        if parsed is None:
-            has_transaction_index |= WITNESS_MARK in name
-            continue
-        if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
-            # Sorted names: "N.log" comes before "N.log.swap" and wins.
-            logs.setdefault(parsed.offset, join(directory, name))
-        elif parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
-            snapshots[parsed.offset] = join(directory, name)
-        elif parsed.kind is FileKind.TRANSACTION_INDEX:
-            has_transaction_index = True
-    segments = [
-        SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
-        for base_offset, path in sorted(logs.items())
-        if (status := file_system.status(path)) is not None
-    ]
-    return PartitionFiles(
-        segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,58 +48,67 @@ class Region:
     """Behind the last batch's last offset."""
 
 
-class SegmentReader:
+class SegmentReader(SegmentView):
     """An open log file; `close` it. Raises `FileNotFoundError` when the file has gone."""
 
+    __slots__ = ("_are_indexes_refused", "files")
+
     def __init__(self, file_system: FileSystem, files: SegmentFiles) -> None:
-        self._file_system = file_system
-        self.files = files
         file = file_system.open(files.log_path)
-        self.log = LogFile(file_system, file, file.size())
+        log = LogFile(file_system, file, file.size())
+        super().__init__(file_system, files.base_offset, log, Trust.FOREIGN)
+        self.files = files
+        self._are_indexes_refused = False
 
     def close(self) -> None:
+        self._abandon_indexes()
         self.log.close()
 
-    def position_before(self, offset: int) -> int:
-        """The position of a batch from which a scan forward finds the batch of `offset`.
-
-        Nothing guards an index against damage, so what it points at is checked; where that is no
-        batch at or before the offset, the scan begins at the start of the file. There it begins at
-        once where the file is short.
-        """
+    def search_start(self, offset: int) -> int:
+        """As `SegmentView.search_start`; where the file is short its start, at once."""
         if self.log.size <= SHORT_SIZE:
             return 0
-        index = OffsetIndex(
-            self._file_system,
-            self.files.path_of(FileKind.OFFSET_INDEX),
-            base_offset=self.files.base_offset,
-            writable=False,
-        )
-        try:
-            index.sanity_check()
-            _, position = index.lookup(offset)
-            return position if self._begins_batch(position, offset) else 0
-        except (FileNotFoundError, CorruptionError):
-            return 0
-        finally:
-            index.abandon()
+        return SegmentView.search_start(self, offset)
 
-    def _begins_batch(self, position: int, offset: int) -> bool:
-        if position <= 0:
-            return False
-        try:
-            batch = scan.batch_of(self.log, position)
-            batch.check()
-            # A batch that has become whole since the file was opened is not there for who scans.
-            is_whole = position + batch.size <= self.log.size
-            return is_whole and self.files.base_offset <= batch.base_offset <= offset
-        except (CorruptionError, InvalidBatchError):
-            return False
+    def open_offset_index(self) -> OffsetIndex | None:
+        if self._offset_index is None and not self._are_indexes_refused:
+            index = OffsetIndex(
+                self._file_system,
+                self.files.path_of(FileKind.OFFSET_INDEX),
+                base_offset=self.base_offset,
+                writable=False,
+            )
+            if _makes_sense(index):
+                self._offset_index = index
+        return self._offset_index
+
+    def open_time_index(self) -> TimeIndex | None:
+        if self._time_index is None and not self._are_indexes_refused:
+            index = TimeIndex(
+                self._file_system,
+                self.files.path_of(FileKind.TIME_INDEX),
+                base_offset=self.base_offset,
+                writable=False,
+            )
+            if _makes_sense(index):
+                self._time_index = index
+        return self._time_index
+
+    def refuse_indexes(self, reason: str) -> None:
+        logger.warning("%s; the indexes are passed over", reason)
+        self._are_indexes_refused = True
+        self._abandon_indexes()
+
+    def _abandon_indexes(self) -> None:
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.abandon()
+        self._offset_index = self._time_index = None
 
     def tail(self) -> "SegmentTail":
         """Where the whole and sound batches end, found by a walk from the last index entry."""
-        end = self.files.base_offset
-        position = sound_end = self.position_before(MAX_OFFSET)
+        end = self.base_offset
+        position = sound_end = self.search_start(MAX_OFFSET)
         try:
             for position, header in scan.headers(self.log, sound_end):
                 if header.last_offset < end:
@@ -226,7 +139,7 @@ class SegmentReader:
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
-        span = _Span(self.files.base_offset, until_offset, limit)
+        span = _Span(self.base_offset, until_offset, limit)
         span.due_offset = from_offset
         span.on_gap = on_gap
         while position is not None and position < self.log.size:
@@ -246,7 +159,7 @@ class SegmentReader:
 
     def _first_position(self, offset: int) -> int | None:
         """The first batch that ends at `offset` or later."""
-        start = self.position_before(offset)
+        start = self.search_start(offset)
         found = scan.search_offset(self.log, offset, start)
         if found is None:
             self._check_order(start, self.log.size)
@@ -255,13 +168,13 @@ class SegmentReader:
             return found[0]
         # Compaction left a gap, or the batch that is wanted says that it is another one.
         if start:
-            start = self.position_before(scan.batch_of(self.log, start).base_offset - 1)
+            start = self.search_start(scan.batch_of(self.log, start).base_offset - 1)
         self._check_order(start, found[0] + 1)
         return found[0]
 
     def _check_order(self, start: int, end: int) -> None:
         """Raises `CorruptionError` unless the batches from `start` ascend and lead to `end`."""
-        before = -1 if start else self.files.base_offset - 1
+        before = -1 if start else self.base_offset - 1
         following = start
         for position, header in scan.headers(self.log, start):
             if position >= end:
@@ -333,6 +246,16 @@ class SegmentReader:
             return batch_at(chunk, start).base_offset
         except InvalidBatchError as error:
             raise CorruptionError(self.log.path, position + start, str(error)) from error
+
+
+def _makes_sense(index: OffsetIndex | TimeIndex) -> bool:
+    """Whether an index is there and could be one; otherwise it is left closed."""
+    try:
+        index.sanity_check()
+    except (FileNotFoundError, CorruptionError):
+        index.abandon()
+        return False
+    return True
 
 
 class _Span:

@@ -10,14 +10,10 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 from ottla.storage.files.filenames import FileKind, log_file_name, offset_index_file_name
+from ottla.storage.files.partition_files import LISTING_ATTEMPTS, SegmentFiles, list_partition
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.segment import segment_reader
-from ottla.storage.segment.segment_reader import (
-    LISTING_ATTEMPTS,
-    SegmentFiles,
-    SegmentReader,
-    list_partition,
-)
+from ottla.storage.segment.segment_reader import SegmentReader
 from ottla.testing import FakeFileSystem
 
 BASE = 100
@@ -216,9 +212,9 @@ def test_an_index_shortens_the_way(disk: FakeFileSystem, log: bytes) -> None:
     index.append(109, 4 * size)
     index.abandon()
     reader = reader_of(disk, log)
-    assert reader.position_before(102) == 0
-    assert reader.position_before(103) == size
-    assert reader.position_before(109) == 4 * size
+    assert reader.search_start(102) == 0
+    assert reader.search_start(103) == size
+    assert reader.search_start(109) == 4 * size
     assert reader.tail().end_offset == 122
 
 

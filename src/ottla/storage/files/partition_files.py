@@ -1,0 +1,112 @@
+"""Which segments a partition's directory holds, for a process that may change nothing there.
+
+Format pages: docs/format/README.md lists the files. A broker may be renaming and removing files
+meanwhile. Kafka has no counterpart: its tools are given files.
+"""
+
+from dataclasses import dataclass, replace
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, base_name, join, parent_directory
+from ottla.storage.files.filenames import (
+    WITNESS_MARK,
+    FileKind,
+    FileName,
+    FileSuffix,
+    parse_file_name,
+)
+
+LISTING_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFiles:
+    """A segment as it was listed; `size` is that of its log file then."""
+
+    base_offset: int
+    log_path: str
+    size: int
+
+    def path_of(self, kind: FileKind) -> str:
+        """The path of another of its files, which is named like the log."""
+        log = parse_file_name(base_name(self.log_path))
+        assert log is not None
+        name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
+        return join(parent_directory(self.log_path), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFiles:
+    """What a partition's directory held when it was listed."""
+
+    segments: list[SegmentFiles]
+    """Ascending."""
+
+    snapshots: dict[int, str]
+    """The paths of producer snapshots, by their offset."""
+
+    has_transaction_index: bool
+    """Whether there is one of any segment, or of one that goes or comes, or a copy of one."""
+
+    least_end_offset: int = 0
+    """Where those segments begin that came too late for this listing. The last one in it may have
+    been compacted since, and then holds nothing that would tell how far the log goes."""
+
+
+def list_partition(
+    file_system: FileSystem, directory: str, before: PartitionFiles | None = None
+) -> PartitionFiles:
+    """The files of a partition's directory; raises `FileNotFoundError`.
+
+    A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
+    two listings in a row must agree, of which `before` may be the first. Segments that have come
+    behind the last one meanwhile are left for whoever lists next. While compaction replaces
+    segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
+    not there any more.
+    """
+    for _ in range(LISTING_ATTEMPTS):
+        found = _list_once(file_system, directory)
+        if before is not None:
+            known = _left_at(found, max(1, len(before.segments)))
+            if _agree(known, before):
+                return known
+        before = found
+    raise CorruptionError(directory, 0, "its files change faster than they can be listed")
+
+
+def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
+    later = found.segments[count:]
+    if not later:
+        return found
+    return replace(found, segments=found.segments[:count], least_end_offset=later[0].base_offset)
+
+
+def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
+    paths = [[segment.log_path for segment in listed.segments] for listed in (one, other)]
+    return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
+
+
+def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
+    logs: dict[int, str] = {}
+    snapshots: dict[int, str] = {}
+    has_transaction_index = False
+    for name in file_system.list(directory):
+        parsed = parse_file_name(name)
+        if parsed is None:
+            has_transaction_index |= WITNESS_MARK in name
+            continue
+        if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
+            # Sorted names: "N.log" comes before "N.log.swap" and wins.
+            logs.setdefault(parsed.offset, join(directory, name))
+        elif parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
+            snapshots[parsed.offset] = join(directory, name)
+        elif parsed.kind is FileKind.TRANSACTION_INDEX:
+            has_transaction_index = True
+    segments = [
+        SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
+        for base_offset, path in sorted(logs.items())
+        if (status := file_system.status(path)) is not None
+    ]
+    return PartitionFiles(
+        segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
+    )

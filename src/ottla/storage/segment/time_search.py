@@ -1,0 +1,75 @@
+"""The first record at or after a time in one segment: from the time index on, batch by batch.
+
+Neither the index nor a search that steps from header to header is believed: of the batches that a
+search passes over the checksum is looked at, which covers the largest timestamp, and their place
+(`header_check`). Kafka's counterpart: `LogSegment.findOffsetByTimestamp`.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.turns import aside, in_turns
+from ottla.record.batch import InvalidBatchError
+from ottla.record.record import Record, read_records
+from ottla.storage import scan
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.segment.segment_view import OURS
+
+if TYPE_CHECKING:
+    from ottla.storage.log.header_check import HeaderCheck
+    from ottla.storage.segment.segment import Segment
+
+
+def find_timestamp(
+    segment: "Segment", timestamp_ms: int, from_offset: int, headers: "HeaderCheck"
+) -> Record | None:
+    """The first record at or after `from_offset` whose timestamp is that or later.
+
+    Raises `CorruptionError` where damage could hide it, or has changed where it says it is.
+    """
+    start_offset = max(segment.search_start_offset(timestamp_ms), from_offset)
+    position = segment.search_start(start_offset)
+    record, end = _first_after(segment, position, timestamp_ms, from_offset)
+    if segment.log.is_closed:
+        # Taken by retention, or by a deletion, while others had their turn: ask again.
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    headers.check(segment, start_offset, position, end)
+    return record
+
+
+def _first_after(
+    segment: "Segment", position: int, timestamp_ms: int, from_offset: int
+) -> tuple[Record | None, int]:
+    """The record, and how far it was searched for from a position on."""
+    log = segment.log
+    for found, header in scan.headers(log, position):
+        if header.last_offset < from_offset:
+            continue
+        if header.max_timestamp_ms < timestamp_ms:
+            if segment.trust is not OURS:
+                scan.sound_batch(log, found)
+            continue
+        for record in _in_turns(_records(log, found)):
+            if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
+                return record, found + header.size
+        if log.is_closed:
+            break
+    return None, log.written_size
+
+
+def _records(log: LogFile, position: int) -> Iterator[Record]:
+    """The records of the batch at a position; raises `CorruptionError` for a damaged one."""
+    batch = scan.sound_batch(log, position)
+    try:
+        yield from read_records(batch)
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position, str(error)) from error
+
+
+def _in_turns(records: Iterator[Record]) -> Iterable[Record]:
+    """The first one comes when all of the batch has been unpacked, out of memory."""
+    first = aside(lambda: next(records, None))
+    return iter(()) if first is None else chain((first,), in_turns(records))
