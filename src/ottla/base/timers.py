@@ -1,34 +1,22 @@
 """Deadlines by key: set, moved and cancelled at any time, for machines without a clock.
 
+Everything that waits for a time keeps its deadlines here: groups, transactions, fetches, throttled
+clients, jobs, segments that are to be removed.
+
 Moving a deadline back, which every heartbeat does, costs a dictionary entry: the heap keeps the old
 one, and looks again when that has come.
 """
 
 from collections.abc import Hashable
-from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Due(Enum):
-    """What a deadline of a group is for."""
-
-    SESSION = "a member's session"
-    REVOCATION = "a member's giving up of partitions"
-    JOIN = "the joining of a group's members"
-    SYNC = "their syncing"
-    EXPIRY = "looking for expired offsets"
-
-    __hash__ = object.__hash__  # that of `Enum` is a function of Python, called by each look-up
-
-
-class TimerKey(NamedTuple):
-    due: Due
-    group_id: str = ""
-    member_id: str = ""
+STALE_TO_KEEP: Final = 64
+"""Cancelled deadlines that may lie in the heap before it is cleaned for their sake."""
 
 
 class Timers(Generic[Key]):
@@ -56,8 +44,16 @@ class Timers(Generic[Key]):
             self._queue(key, deadline_ms)
 
     def cancel(self, key: Key) -> None:
+        if self._deadlines.pop(key, None) is None:
+            return
         self._is_next_known = False
-        self._deadlines.pop(key, None)
+        if len(self._heap) > 2 * len(self._deadlines) + STALE_TO_KEEP:
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        self._queued = dict(self._deadlines)
+        self._heap = [(at_ms, next(self._numbers), key) for key, at_ms in self._queued.items()]
+        heapify(self._heap)
 
     @property
     def next_deadline_ms(self) -> float | None:
@@ -99,6 +95,13 @@ class Timers(Generic[Key]):
         if key is not None:
             self.cancel(key)
         return key
+
+    def take_all_due(self, monotonic_ms: float) -> list[Key]:
+        """All keys that are due, those first that are due first; none has a deadline any more."""
+        due: list[Key] = []
+        while (key := self.take_due(monotonic_ms)) is not None:
+            due.append(key)
+        return due
 
     def _queue(self, key: Key, deadline_ms: float) -> None:
         self._queued[key] = deadline_ms

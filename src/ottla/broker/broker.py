@@ -427,7 +427,7 @@ class Broker:
         answered = self.groups.take_answered()
         if self.background is not None and self.background.has_done:
             answered += self.background.take_done()
-        if self.throttled_clients.heap:
+        if self.throttled_clients:
             answered += self.throttled_clients.take_over(monotonic_ms)
         if not self._waiting:
             return answered

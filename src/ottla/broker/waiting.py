@@ -7,15 +7,12 @@ monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import count
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from ottla.base.timers import Timers
 
 Query = TypeVar("Query")
 Result = TypeVar("Result")
-
-STALE_TO_KEEP: Final = 64
-"""Ended fetches that may lie in the heap of deadlines before it is cleaned for their sake."""
 
 
 class Waiting(Generic[Result]):
@@ -49,8 +46,7 @@ class WaitingRoom(Generic[Query, Result]):
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[WaitingFetch[Query, Result], None]] = {}
-        self._deadlines: list[tuple[float, int, WaitingFetch[Query, Result]]] = []
-        self._numbers = count()
+        self._deadlines: Timers[WaitingFetch[Query, Result]] = Timers()
         self._woken: list[WaitingFetch[Query, Result]] = []
         self._waiting_count = 0
 
@@ -60,7 +56,7 @@ class WaitingRoom(Generic[Query, Result]):
     def add(self, fetch: WaitingFetch[Query, Result]) -> None:
         for key in fetch.keys:
             self._by_key.setdefault(key, {})[fetch] = None
-        heappush(self._deadlines, (fetch.deadline_ms, next(self._numbers), fetch))
+        self._deadlines.set(fetch, fetch.deadline_ms)
         self._waiting_count += 1
 
     def wake(self, key: Hashable) -> None:
@@ -86,19 +82,11 @@ class WaitingRoom(Generic[Query, Result]):
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` will next have something to return."""
-        deadlines = self._deadlines
-        if not deadlines:
-            return None
-        while deadlines and deadlines[0][2].is_over:
-            heappop(deadlines)
-        return deadlines[0][0] if deadlines else None
+        return self._deadlines.next_deadline_ms
 
     def advance(self, now_ms: float) -> list[WaitingFetch[Query, Result]]:
         """Those whose time is up at `now_ms`; the caller gives each its result and ends it."""
-        expired = []
-        while (deadline_ms := self.next_deadline_ms) is not None and deadline_ms <= now_ms:
-            expired.append(heappop(self._deadlines)[2])
-        return expired
+        return self._deadlines.take_all_due(now_ms)
 
     def end(self, fetch: WaitingFetch[Query, Result]) -> None:
         """Takes a fetch out: it has its answer, or nobody wants it any more."""
@@ -106,12 +94,10 @@ class WaitingRoom(Generic[Query, Result]):
             return
         fetch.is_over = True
         self._waiting_count -= 1
+        self._deadlines.cancel(fetch)
         for key in fetch.keys:
             fetches = self._by_key.get(key)
             if fetches is not None:
                 fetches.pop(fetch, None)
                 if not fetches:
                     del self._by_key[key]
-        if len(self._deadlines) > 2 * self._waiting_count + STALE_TO_KEEP:
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].is_over]
-            heapify(self._deadlines)

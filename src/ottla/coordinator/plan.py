@@ -7,8 +7,8 @@ group itself stays as it is until the records are in the log.
 
 from typing import Generic, TypeVar
 
-from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
+from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import AnswerT, Decision, Draft
 from ottla.coordinator.offsets.group import Group
 

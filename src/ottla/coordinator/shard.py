@@ -17,7 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.timers import Due, TimerKey, Timers
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
@@ -46,6 +46,7 @@ from ottla.coordinator.consumer.requests import (
     TopicCatalog,
 )
 from ottla.coordinator.consumer.validation import check_heartbeat, is_leaving
+from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Answer, AnswerT, Decision, Draft
 from ottla.coordinator.offsets.commits import (
     CommitRequest,

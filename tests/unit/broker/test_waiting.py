@@ -1,6 +1,7 @@
 """Waiting fetches: woken by their partitions, ended by their deadlines, never answered twice."""
 
-from ottla.broker.waiting import STALE_TO_KEEP, WaitingFetch, WaitingRoom
+from ottla.base.timers import STALE_TO_KEEP
+from ottla.broker.waiting import WaitingFetch, WaitingRoom
 
 Room = WaitingRoom[str, int]
 Fetch = WaitingFetch[str, int]
@@ -96,5 +97,5 @@ def test_ended_fetches_do_not_pile_up_behind_a_distant_deadline() -> None:
     room = Room()
     for _ in range(1000):
         room.end(waiting(room, "a-0", deadline_ms=30_000))
-    assert len(room._deadlines) <= STALE_TO_KEEP + 2
+    assert len(room._deadlines._heap) <= STALE_TO_KEEP + 2
     assert room._by_key == {}

@@ -8,28 +8,29 @@ on threads.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 
 Work = Callable[[Timestamps], bool | None]
 """Returns whether there is more to do at once."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Job:
-    """Work that is due every `interval_ms()`; `due_ms` is `None` until the clock is first seen."""
+    """Work that is due every `interval_ms()`."""
 
     interval_ms: Callable[[], int]
     initial_ms: Callable[[], int]
     run: Work
-    due_ms: float | None = None
 
 
 class Jobs:
     """All jobs. Intervals are asked for anew at each run, since settings change."""
 
     def __init__(self) -> None:
-        self._jobs: list[Job] = []
-        self._next_ms: float | None = None
+        self._new: list[Job] = []
+        """Jobs that were added since the clock was last seen."""
+        self._due: Timers[Job] = Timers()
 
     def add(
         self,
@@ -40,27 +41,24 @@ class Jobs:
     ) -> None:
         """A job whose first run is `initial_ms` (an interval by default) after the clock is first
         seen."""
-        self._jobs.append(Job(interval_ms, initial_ms or interval_ms, run))
-        self._next_ms = None
+        self._new.append(Job(interval_ms, initial_ms or interval_ms, run))
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `advance` next has work, on the monotonic clock; `None` before it has seen that."""
-        return self._next_ms
+        return None if self._new else self._due.next_deadline_ms
 
     def advance(self, at: Timestamps) -> None:
         """Runs what is due."""
-        if self._next_ms is not None and at.monotonic_ms < self._next_ms:
-            return
-        for job in self._jobs:
-            if job.due_ms is None:
-                job.due_ms = at.monotonic_ms + _at_least_one(job.initial_ms())
-            elif job.due_ms <= at.monotonic_ms:
-                has_more = job.run(at)
-                wait_ms = 0 if has_more else _at_least_one(job.interval_ms())
-                job.due_ms = at.monotonic_ms + wait_ms
-        known = [job.due_ms for job in self._jobs if job.due_ms is not None]
-        self._next_ms = min(known, default=None)
+        for job in self._new:
+            self._due.set(job, at.monotonic_ms + _at_least_one(job.initial_ms()))
+        self._new.clear()
+        due = self._due.take_all_due(at.monotonic_ms)
+        for job in due:  # all of them first: one that raises must not end the others
+            self._due.set(job, at.monotonic_ms + _at_least_one(job.interval_ms()))
+        for job in due:
+            if job.run(at):
+                self._due.set(job, at.monotonic_ms)
 
 
 def _at_least_one(interval_ms: int) -> int:

@@ -3,41 +3,33 @@
 Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
 """
 
-from heapq import heappop, heappush
-from itertools import count
-
+from ottla.base.timers import Timers
 from ottla.broker.waiting import Waiting
 
 
 class ThrottledClient(Waiting[None]):
-    """One client held back until a time on the monotonic clock."""
-
-    __slots__ = ("until_ms",)
-
-    def __init__(self, until_ms: float) -> None:
-        super().__init__()
-        self.until_ms = until_ms
+    """One client, until its time is over."""
 
 
 class ThrottledClients:
-    """All of them; `heap` is empty while nobody is held back."""
+    """All of them, those included that have gone in the meantime."""
 
     def __init__(self) -> None:
-        self.heap: list[tuple[float, int, ThrottledClient]] = []
-        self._numbers = count()
+        self._until: Timers[ThrottledClient] = Timers()
+
+    def __len__(self) -> int:
+        return len(self._until)
 
     def add(self, until_ms: float) -> ThrottledClient:
-        client = ThrottledClient(until_ms)
-        heappush(self.heap, (until_ms, next(self._numbers), client))
+        """Holds a client back until a time on the monotonic clock."""
+        client = ThrottledClient()
+        self._until.set(client, until_ms)
         return client
 
     @property
     def next_deadline_ms(self) -> float | None:
-        return self.heap[0][0] if self.heap else None
+        return self._until.next_deadline_ms
 
     def take_over(self, monotonic_ms: float) -> list[ThrottledClient]:
-        """Those that are over; of clients that have gone, too."""
-        over = []
-        while self.heap and self.heap[0][0] <= monotonic_ms:
-            over.append(heappop(self.heap)[2])
-        return over
+        """Those whose time is over."""
+        return self._until.take_all_due(monotonic_ms)

@@ -9,13 +9,13 @@ that the recovery of its log removes.
 Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
 
-import itertools
 from collections import deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from ottla.base.errors import StorageError
+from ottla.base.timers import Timers
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
@@ -100,25 +100,24 @@ class SegmentRemovals:
     """Segments by when their wait ends; each topic has a delay of its own."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, LogDirectory, DeletedSegment]] = []
-        self._numbers = itertools.count()
+        self._due: Timers[tuple[LogDirectory, DeletedSegment]] = Timers()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._due)
 
     def add(self, directory: LogDirectory, segment: DeletedSegment, due_ms: float) -> None:
-        heappush(self._waiting, (due_ms, next(self._numbers), directory, segment))
+        self._due.set((directory, segment), due_ms)
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `run` has something to do."""
-        return self._waiting[0][0] if self._waiting else None
+        return self._due.next_deadline_ms
 
     def run(self, monotonic_ms: float) -> None:
         """Removes some files of what has waited enough."""
         left = FILES_PER_RUN
-        while self._waiting and self._waiting[0][0] <= monotonic_ms and left > 0:
-            *_, directory, segment = heappop(self._waiting)
+        while left > 0 and (due := self._due.take_due(monotonic_ms)) is not None:
+            directory, segment = due
             left -= len(segment.paths)
             try:
                 with directory.health.guarding():
@@ -128,5 +127,5 @@ class SegmentRemovals:
 
     def close(self) -> None:
         """Lets go of the files, which the next start removes."""
-        while self._waiting:
-            self._waiting.pop()[-1].close()
+        for _, segment in self._due.take_all_due(inf):
+            segment.close()

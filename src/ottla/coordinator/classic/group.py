@@ -13,12 +13,12 @@ from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
-from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla.coordinator.classic.member import Member
 from ottla.coordinator.classic.requests import GroupDescription, JoinedMember, MemberDescription
 from ottla.coordinator.classic.state import GroupState, may_follow
+from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.offsets.records import GroupMetadataKey, GroupMetadataValue

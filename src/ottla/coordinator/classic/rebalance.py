@@ -12,7 +12,6 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.base.timers import Due, TimerKey
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup, select_protocol
 from ottla.coordinator.classic.member import Member
@@ -24,6 +23,7 @@ from ottla.coordinator.classic.requests import (
     SyncRequest,
 )
 from ottla.coordinator.classic.state import GroupState
+from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.records import GroupMetadataKey
 from ottla.coordinator.plan import Plan

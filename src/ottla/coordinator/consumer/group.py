@@ -11,7 +11,6 @@ from enum import Enum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.timers import Due, TimerKey
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
 from ottla.coordinator.consumer.member import Member
@@ -22,6 +21,7 @@ from ottla.coordinator.consumer.partitions import (
     from_records,
 )
 from ottla.coordinator.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
+from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.offsets.records import (

@@ -7,7 +7,6 @@ timers there.
 import logging
 from dataclasses import replace
 
-from ottla.base.timers import Due, TimerKey
 from ottla.coordinator.consumer.group import ConsumerGroup
 from ottla.coordinator.consumer.member import LEAVE_STATIC_EPOCH, Member, MemberState
 from ottla.coordinator.consumer.partitions import NOTHING
@@ -20,6 +19,7 @@ from ottla.coordinator.consumer.requests import (
 )
 from ottla.coordinator.consumer.subscriptions import refresh
 from ottla.coordinator.consumer.validation import check_instance
+from ottla.coordinator.deadlines import Due, TimerKey
 
 logger = logging.getLogger(__name__)
 

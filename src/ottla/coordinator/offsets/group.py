@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Protocol, Self
 
-from ottla.base.timers import TimerKey
 from ottla.codec.schema import Message
+from ottla.coordinator.deadlines import TimerKey
 from ottla.coordinator.decision import Draft
 from ottla.coordinator.offsets.committed_offsets import Expiry
 from ottla.coordinator.requests import GroupListing, MemberClaim

@@ -1,5 +1,7 @@
 """Periodic work on a clock that is handed in."""
 
+import pytest
+
 from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.jobs import Jobs
 
@@ -52,3 +54,14 @@ def test_an_interval_that_is_changed_holds_from_the_next_run() -> None:
     interval[0] = 7
     jobs.advance(at(100))
     assert jobs.next_deadline_ms == 107
+
+
+def test_a_job_that_raises_is_due_again_and_so_are_the_others() -> None:
+    jobs, runs = Jobs(), []
+    jobs.add(lambda: 100, lambda moment: 1 // 0 > 0)
+    jobs.add(lambda: 100, lambda moment: runs.append(moment.monotonic_ms))
+    jobs.advance(at(0))
+    for now in (100, 200):
+        with pytest.raises(ZeroDivisionError):
+            jobs.advance(at(now))
+    assert jobs.next_deadline_ms == 300

@@ -12,4 +12,4 @@ def test_pauses_are_over_when_their_time_has_come() -> None:
     assert clients.next_deadline_ms == 30.0
     assert clients.take_over(50.0) == [late]
     assert clients.next_deadline_ms is None
-    assert not clients.heap
+    assert not clients
