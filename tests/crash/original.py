@@ -174,7 +174,7 @@ def build(path: Path, stop: Stop) -> Original:
     broker = open_broker(OsFileSystem(), str(open_path), **_underscored(SETTINGS))
     writer.broker = broker
     for directory in broker.directories:
-        directory.checkpoint()
+        directory.checkpoints.write()
     _go_on(writer)
     for topic in broker.topics:
         for index, partition in topic.partitions.items():

@@ -111,7 +111,7 @@ def _compacted() -> tuple[FakeFileSystem, LogDirectory]:
     _write(log, "abc", epoch=1)
     _abort(log, "y")
     log.writer.flush()
-    directory.checkpoint()
+    directory.checkpoints.write()
     _write(log, "ab", epoch=1)
     return disk, directory
 

@@ -68,7 +68,7 @@ class GrowingSource:
     @staticmethod
     def _as_it_is(source: SourceLog) -> FakeFileSystem:
         for directory in source.broker.directories:
-            directory.checkpoint()
+            directory.checkpoints.write()
         copy = FakeFileSystem()
         copy._disk = source.files._disk.copy()
         return copy

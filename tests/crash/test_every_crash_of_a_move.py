@@ -144,8 +144,8 @@ def write_checkpoints(file_system: FileSystem, promises: list[Said]) -> None:
         flush(broker, told)
         log = broker.topics.partition("t", 0).log
         log.maintenance.delete_records_before(2 * number)
-        broker.directories[0].move_cleaned(("t", 0), number or None)
-        broker.directories[0].checkpoint()
+        broker.directories[0].checkpoints.move_cleaned(("t", 0), number or None)
+        broker.directories[0].checkpoints.write()
         told.tell(start=2 * number)
 
 

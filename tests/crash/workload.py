@@ -91,7 +91,7 @@ class Writer:
         self.log.writer.roll(NOW_MS)
 
     def checkpoint(self) -> None:
-        self.directory.checkpoint()
+        self.directory.checkpoints.write()
         self._note(Act.START_KEPT)
 
     def truncate(self, offset: int) -> None:
@@ -125,7 +125,7 @@ class Writer:
         assert plan.going, "a workload that retains nothing proves nothing"
         self._note(Act.DELETING, plan.start_offset)
         begin_retention(self.log, plan, now_ms)
-        self.directory.checkpoint_log_starts()
+        self.directory.checkpoints.write_log_starts()
         self._note(Act.START_KEPT)
         slices = [1] * (len(plan.going) - 1) if in_slices else []
         retired = []
@@ -133,7 +133,7 @@ class Writer:
             retired += self.log.maintenance.delete_segments_below_start(
                 max_count=count, durably=False
             )
-            self.directory.checkpoint_log_starts()
+            self.directory.checkpoints.write_log_starts()
         last = len(plan.going) - len(slices)
         retired += self.log.maintenance.delete_segments_below_start(max_count=last)
         # Half of them wait, as those do whose delay is not over when the power fails.

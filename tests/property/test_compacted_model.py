@@ -124,16 +124,16 @@ class Model:
         self.log.writer.write_out()
 
     def clean(self) -> None:
-        cleaned = self.directory.cleaned.get(KEY)
+        cleaned = self.directory.checkpoints.cleaned.get(KEY)
         result = clean(self.log, self.disk, now_ms=self.now_ms, cleaned_until=cleaned)
         if result is not None:
-            self.directory.move_cleaned(KEY, result.end_offset)
+            self.directory.checkpoints.move_cleaned(KEY, result.end_offset)
 
     def delete_before(self, offset: int) -> None:
         if offset <= self.log.log_start_offset:
             return
         self.start = self.log.maintenance.delete_records_before(offset)
-        self.directory.checkpoint_log_starts()
+        self.directory.checkpoints.write_log_starts()
         for retired in self.log.maintenance.delete_segments_below_start():
             retired.remove()
 

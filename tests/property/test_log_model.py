@@ -104,7 +104,7 @@ class LogMachine(RuleBasedStateMachine):
         offset = self.start + round(at * (self.end - self.start))
         self.log.maintenance.truncate_to(offset, now_ms=NOW_MS)
         self.take_end(self.log.log_end_offset, at_most=offset)
-        self.directory.checkpoint()
+        self.directory.checkpoints.write()
 
     def take_end(self, end: int, *, at_most: int) -> None:
         """A cut takes whole batches: it may end before the offset asked for, never behind it."""
@@ -124,7 +124,7 @@ class LogMachine(RuleBasedStateMachine):
         self.entries = [one for one in self.entries if one[0] >= self.start]
         self.log.writer.flush()
         self.safe_end = self.end
-        self.directory.checkpoint()
+        self.directory.checkpoints.write()
         self.log.maintenance.delete_segments_below_start()
 
     @rule(at=st.floats(0, 1.2), share=st.sampled_from([None, 0.0, 0.5, 0.9]), some=st.booleans())
@@ -139,7 +139,7 @@ class LogMachine(RuleBasedStateMachine):
         plan = plan_retention(facts_of(self.log), now_ms, 2 if some else 1000)
         if plan.going:
             begin_retention(self.log, plan, now_ms)
-            self.directory.checkpoint_log_starts()
+            self.directory.checkpoints.write_log_starts()
             for segment in self.log.maintenance.delete_segments_below_start(
                 max_count=len(plan.going)
             ):

@@ -30,7 +30,7 @@ OPTIONS = MirrorOptions()
 def write_down(source: SourceLog, directory: Path) -> Path:
     """Puts a source that is on a disk in memory onto a real one, as it is now."""
     for one in source.broker.directories:
-        one.checkpoint()
+        one.checkpoints.write()
     copy_files(source, SOURCE, directory)
     return directory
 

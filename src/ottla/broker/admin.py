@@ -170,7 +170,7 @@ class Admin:
                 directories[directory.path] = directory
         for directory in directories.values():
             try:
-                directory.checkpoint()
+                directory.checkpoints.write()
             except StorageError as error:
                 refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
                 results.update((key, refusal) for key in offsets if key in directory.logs)

@@ -603,13 +603,13 @@ class Broker:
         for directory in self.directories:
             if not directory.is_offline:
                 with suppress(StorageError):  # logged where the directory went offline
-                    directory.checkpoint()
+                    directory.checkpoints.write()
 
     def _write_log_starts(self, _: Timestamps) -> None:
         for directory in self.directories:
             if not directory.is_offline:
                 with suppress(StorageError):
-                    directory.checkpoint_log_starts()
+                    directory.checkpoints.write_log_starts()
 
     def _expire_producers(self, at: Timestamps) -> None:
         for directory in self.directories:

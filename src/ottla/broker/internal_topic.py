@@ -124,7 +124,7 @@ class InternalTopic:
                 continue
             log = partition.log
             try:
-                cleaned_until = partition.directory.cleaned.get(
+                cleaned_until = partition.directory.checkpoints.cleaned.get(
                     TopicPartition(topic.name, index), 0
                 )
                 known = log.witness.known.gapless_from, log.seams.recorded, cleaned_until

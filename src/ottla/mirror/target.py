@@ -143,7 +143,7 @@ class Target:
             return
         log.maintenance.delete_records_before(wanted)
         # On the disk before any file goes, or a crash would bring back a start without a file.
-        self.broker.topics.partition(topic, partition).directory.checkpoint_log_starts()
+        self.broker.topics.partition(topic, partition).directory.checkpoints.write_log_starts()
         for deleted in log.maintenance.delete_segments_below_start():
             with log.health.guarding(changes_files=True):
                 deleted.remove()
@@ -181,7 +181,7 @@ class Target:
     def checkpoint(self) -> None:
         """Writes down how much of the logs is safe, for the next start."""
         for directory in self.broker.directories:
-            directory.checkpoint()
+            directory.checkpoints.write()
 
 
 def split(records: memoryview, max_size: int) -> Iterator[memoryview]:

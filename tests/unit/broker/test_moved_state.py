@@ -44,7 +44,7 @@ def test_the_start_of_a_log_moves_though_it_lies_within_a_batch(
     broker.write_out()
     log = partition_of(broker).log
     log.maintenance.delete_records_before(13)
-    broker.directories[0].checkpoint()
+    broker.directories[0].checkpoints.write()
     log.maintenance.delete_segments_below_start()
     move(broker)
     for _ in range(2):
@@ -139,12 +139,12 @@ def test_an_open_transaction_moves_and_can_be_ended(broker: Broker) -> None:
 def test_what_the_cleaner_knows_moves(broker: Broker) -> None:
     produce(broker, *numbered(20))
     key = ("t", 0)
-    broker.directories[0].move_cleaned(key, 7)
+    broker.directories[0].checkpoints.move_cleaned(key, 7)
     move(broker)
-    assert [one.cleaned.get(key) for one in broker.directories] == [None, 7, None]
+    assert [one.checkpoints.cleaned.get(key) for one in broker.directories] == [None, 7, None]
     broker.moves.request("t", 0, "/f")
     broker.moves.request("t", 0, "/e")
-    assert [one.cleaned.get(key) for one in broker.directories] == [None, 7, None]
+    assert [one.checkpoints.cleaned.get(key) for one in broker.directories] == [None, 7, None]
 
 
 def test_offsets_that_compaction_has_taken_from_the_end_stay_taken(broker: Broker) -> None:

@@ -162,7 +162,7 @@ def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a
         broker.create_topic(NewTopic(name=name, partition_count=1))
         broker.append(broker.topics.partition(name, 0), batch(), now_ms=1)
         broker.write_out()
-        broker.directories[0].checkpoint()
+        broker.directories[0].checkpoints.write()
 
     with with_others_in_between(another):
         broker.create_topics(named(5, partition_count=3))

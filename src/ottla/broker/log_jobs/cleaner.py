@@ -184,7 +184,7 @@ class Cleaner:
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
     ) -> Cleanable:
         """What of a log could be compacted now."""
-        return cleanable(view_log(log, directory.cleaned.get(key)), log.config, now_ms)
+        return cleanable(view_log(log, directory.checkpoints.cleaned.get(key)), log.config, now_ms)
 
     def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
         return self.trouble_of(key).retry_ms(self.backoff_ms, now_ms) is not None
@@ -221,7 +221,7 @@ class Cleaner:
     ) -> set[int]:
         """Segments that were set aside; one that has changed since gets another chance."""
         trouble = self.trouble_of(key)
-        paths = {one.base_offset: one.log.path for one in log.segments.values}
+        paths = log.segment_paths
         still = tuple(
             one
             for one in trouble.damaged
@@ -256,7 +256,7 @@ class Cleaner:
         due_ms = at.monotonic_ms + log.config.file_delete_delay_ms
         for retired in replace_segments(log, result.groups, self._file_system, at.now_ms):
             self._removals.add(directory, retired, due_ms)
-        directory.move_cleaned(task.key, result.end_offset)
+        directory.checkpoints.move_cleaned(task.key, result.end_offset)
         trouble = self.trouble_of(task.key)
         self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
         stats = result.stats

@@ -148,7 +148,7 @@ class Moves:
         with at_once():  # or another request might begin the same move meanwhile
             future = target.create_future(*key, topic_id, start_of_copy(partition.log))
         # As of now: what the cleaner does meanwhile it will have to do again in the copy.
-        target.move_cleaned(key, partition.directory.cleaned.get(key))
+        target.checkpoints.move_cleaned(key, partition.directory.checkpoints.cleaned.get(key))
         self._add(Move(partition, topic_id, target, LogCopy(partition.log, future)))
         logger.info("%s-%d moves to %s", *key, target.path)
 
@@ -264,7 +264,7 @@ class Moves:
         assert name is not None
         assert name.unique_id is not None
         # Its start and recovery point, before it is found under its own name.
-        target.checkpoint()
+        target.checkpoints.write()
         path = left.delete_log(*key, bytes.fromhex(name.unique_id))
         partition.log, partition.directory = future, target
         try:
@@ -275,7 +275,7 @@ class Moves:
             raise
         self._removals.add(left, path, source)
         with suppress(StorageError):
-            left.checkpoint()
+            left.checkpoints.write()
         logger.info("%s-%d has moved from %s to %s", *key, left.path, target.path)
 
     def _give_up(self, move: Move, error: Exception) -> None:

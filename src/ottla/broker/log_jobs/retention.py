@@ -138,7 +138,7 @@ class Retention:
         kept: list[_Leaving] = []
         for directory in {one.directory.path: one.directory for one in begun}.values():
             with suppress(StorageError):  # logged where the directory went offline
-                directory.checkpoint_log_starts()
+                directory.checkpoints.write_log_starts()
                 kept += [one for one in begun if one.directory is directory]
         return kept
 

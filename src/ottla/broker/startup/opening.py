@@ -245,7 +245,7 @@ class _Opener:
             for (topic, index), reason in refused.items():
                 logger.error("%s-%d is refused: %s", topic, index, reason)
             for directory in directories:
-                directory.refuse(refused)
+                directory.checkpoints.refuse(refused)
         except BaseException:
             for directory in directories:
                 directory.abandon()
@@ -312,7 +312,7 @@ def _why_lost(
         held |= {one.key for some in found for one in some if one.name.state in put_away}
     reasons = {}
     for directory in directories:
-        for key in find_lost(known, directory.checkpointed.keys(), held):
+        for key in find_lost(known, directory.checkpoints.recovery_points.keys(), held):
             name = partition_directory_name(*key)
             reasons[key] = (
                 f"{join(directory.path, name)} is not there, though {CHECKPOINT_RECOVERY_POINT} "
@@ -412,7 +412,9 @@ def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> Non
 
     A directory that has the name of a partition by mistake makes no topic of that name.
     """
-    lost = {key for directory in opened.directories for key in directory.checkpointed}
+    lost = {
+        key for directory in opened.directories for key in directory.checkpoints.recovery_points
+    }
     for topic, index in opened.refused:
         entry = found.get(topic) or opened.entries.get(topic)
         if entry is None and (topic, index) in lost:

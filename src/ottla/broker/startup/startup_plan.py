@@ -69,7 +69,7 @@ def find_lost(
     """The partitions that were there when a checkpoint was written, and are in no directory now.
 
     A checkpoint names a partition only once it is made, and none of a topic that is to be made
-    (`LogDirectory.forget`): so what a crash left half made is not among them. Of a deleted topic
+    (`LogCheckpoints.forget`): so what a crash left half made is not among them. Of a deleted topic
     the topic file says so, or has no entry. Without a topic file checkpoints are all there is.
     """
     if not known.is_found:

@@ -454,7 +454,7 @@ class TopicStore:
         keys = [TopicPartition(name, index) for index in indexes]
         for directory in self._directories:
             if keys and not directory.is_offline:
-                directory.forget(keys)
+                directory.checkpoints.forget(keys)
 
     def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
         """Removes what was made; what a failing disk keeps of it, the next start deals with."""

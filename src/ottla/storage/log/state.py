@@ -89,6 +89,11 @@ class LogState:
         """Bytes in all segments."""
         return sum(segment.log.size for segment in self.segments.values)
 
+    @property
+    def segment_paths(self) -> dict[int, str]:
+        """The paths of the segments' logs by base offset."""
+        return {segment.base_offset: segment.log.path for segment in self.segments.values}
+
     def open_segment(self, base_offset: int, now_ms: int, *, create: bool = False) -> Segment:
         """A segment of this directory; the caller adds it to the log."""
         return Segment(

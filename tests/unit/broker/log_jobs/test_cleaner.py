@@ -266,7 +266,7 @@ def test_a_segment_that_begins_with_nonsense_is_set_aside_like_any_other() -> No
     file.close()
     clean_until_done(broker, file_system)
     assert [one.base_offset for one in broker.cleaner.trouble_of(("t", 0)).damaged] == [0]
-    assert broker.directories[0].cleaned.keys() == {("t", 0), ("u", 0)}
+    assert broker.directories[0].checkpoints.cleaned.keys() == {("t", 0), ("u", 0)}
 
 
 def test_a_log_that_cannot_be_planned_for_keeps_no_other_from_the_cleaner(
@@ -314,10 +314,10 @@ def test_a_checkpoint_behind_the_logs_end_is_forgotten_at_the_next_start() -> No
     """What comes in below it was never compacted, and its tombstones must not go first."""
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    broker.directories[0].move_cleaned(("t", 0), 1000)
+    broker.directories[0].checkpoints.move_cleaned(("t", 0), 1000)
     broker.close()
     again = open_broker(file_system, "/d")
-    assert again.directories[0].cleaned == {}
+    assert again.directories[0].checkpoints.cleaned == {}
     points = OffsetCheckpoint(file_system, join("/d", "cleaner-offset-checkpoint"))
     assert points.read() == {}
 

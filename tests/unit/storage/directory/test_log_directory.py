@@ -69,7 +69,7 @@ def test_a_log_made_anew_knows_nothing_of_the_one_before_it() -> None:
     directory = directory_with_log(file_system)
     directory.logs["t", 0].maintenance.delete_records_before(15)
     directory.logs["t", 0].writer.flush()
-    directory.checkpoint()
+    directory.checkpoints.write()
     directory.delete_log("t", 0)
     append(directory.create_log("t", 0, TOPIC_ID), b"new")
     log = open_directory(file_system.crash(CrashMode.KEEP)).logs["t", 0]

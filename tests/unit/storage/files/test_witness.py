@@ -193,7 +193,7 @@ def with_start(start: int) -> FakeFileSystem:
     fill(log, 5)
     log.writer.flush()
     log.maintenance.delete_records_before(start)
-    directory.checkpoint()
+    directory.checkpoints.write()
     return kill(disk)
 
 

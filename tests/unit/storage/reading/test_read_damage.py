@@ -45,7 +45,7 @@ def killed(*, flushed_batches: int) -> FakeFileSystem:
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, flushed_batches)
     log.writer.flush()
-    broker.checkpoint()
+    broker.checkpoints.write()
     fill(log, BATCHES - flushed_batches)
     return disk
 
@@ -254,7 +254,7 @@ def test_what_is_left_of_a_log_is_lost_too_where_retention_had_taken_the_rest() 
     fill(log, BATCHES)
     bases = [one.base_offset for one in reading(disk).segments]
     log.maintenance.delete_records_before(bases[1] + 1)
-    broker.checkpoint()
+    broker.checkpoints.write()
     log.maintenance.delete_segments_below_start()
     broker.close()
     assert offsets_of(reading(disk)) == OFFSETS[bases[1] + 1 :]
@@ -268,14 +268,14 @@ def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, BATCHES)
     log.writer.flush()
-    broker.checkpoint()
+    broker.checkpoints.write()
     disk.open(join(DIRECTORY, "t-0", WITNESS)).sync()
     log.sync_directory()
     bases = [one.base_offset for one in reading(disk).segments]
     for offset in (bases[1], bases[3] + 1, bases[-1]):
         log.maintenance.delete_records_before(offset)
         yield
-        broker.checkpoint_log_starts()
+        broker.checkpoints.write_log_starts()
         yield
         for one in log.maintenance.delete_segments_below_start(durably=False):
             yield
@@ -284,7 +284,7 @@ def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
                 yield
         log.sync_directory()
         log.offsets.is_front_unsynced = False
-        broker.checkpoint()
+        broker.checkpoints.write()
         yield
 
 
@@ -428,7 +428,7 @@ def test_a_log_that_is_cut_on_purpose_is_no_damage() -> None:
     log = broker.create_log("t", 0, TOPIC_ID)
     fill(log, BATCHES)
     log.writer.flush()
-    broker.checkpoint()
+    broker.checkpoints.write()
     log.maintenance.truncate_to(8, now_ms=NOW_MS)
     assert offsets_of(reading(disk)) == OFFSETS[:8]
     append(log, b"8")

@@ -221,7 +221,7 @@ def test_after_a_clean_stop_everything_is_replicated(
 ) -> None:
     assert not open_for_reading(DIRECTORY, disk).was_stopped_cleanly
     assert reading(disk).high_watermark == 0
-    broker.checkpoint()
+    broker.checkpoints.write()
     append(log, b"20")
     assert reading(disk).high_watermark == 20
     broker.close()

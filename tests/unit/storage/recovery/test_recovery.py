@@ -201,7 +201,7 @@ def test_a_roll_behind_the_last_flush_costs_no_time_that_can_be_searched_for(see
     append(log, b"late", timestamp_ms=NOW_MS + 9)
     log.writer.flush()
     log.writer.roll(NOW_MS)
-    directory.checkpoint()
+    directory.checkpoints.write()
     again = open_log(file_system.crash(CrashMode.RANDOM, seed))
     found = again.reader.find_timestamp(NOW_MS + 1)
     assert found is not None
@@ -216,11 +216,11 @@ def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
     log = directory.create_log("t", 0, TOPIC_ID)
     fill(log, 3)
     log.maintenance.delete_records_before(6)
-    directory.checkpoint()
+    directory.checkpoints.write()
     file_system = file_system.crash(CrashMode.STRICT)
     directory = open_directory(file_system)
     assert directory.logs["t", 0].log_start_offset == 6
-    directory.checkpoint()
+    directory.checkpoints.write()
     assert open_log(file_system.crash(CrashMode.STRICT)).log_start_offset == 6
 
 
@@ -232,7 +232,7 @@ def test_indexes_that_a_start_made_anew_outlive_the_next_power_failure() -> None
     for _ in range(4):
         append(log, b"value" * 5)
     log.writer.flush()
-    directory.checkpoint()
+    directory.checkpoints.write()
     killed = file_system.crash(CrashMode.KEEP)
     log = open_directory(killed).logs["t", 0]
     assert log.segments.active.base_offset == 0

@@ -340,6 +340,6 @@ def test_a_start_stays_in_the_checkpoint_until_the_files_are_gone_for_good() -> 
     plan = plan_retention(facts_of(log), NOW_MS + HOUR + 1, 1000)
     begin_retention(log, plan, NOW_MS)
     log.maintenance.delete_segments_below_start(durably=False)
-    directory.checkpoint_log_starts()
+    directory.checkpoints.write_log_starts()
     again = open_directory(file_system.crash(CrashMode.STRICT), log.config).logs["t", 0]
     assert (again.log_start_offset, values(again)) == (40, [])

@@ -1,0 +1,165 @@
+"""What a log directory's checkpoint files say of its logs: how far each is flushed, and so on.
+
+Recovery points, log starts and high watermarks are written together, at intervals and when the
+directory is closed; log starts also on their own, before retention removes files; the cleaner's
+offsets when a pass ends. Format page: docs/format/checkpoints.md. A crash leaves each file as it
+was or as it is to be. Kafka's counterparts: the checkpoints of `LogManager` and
+`LogCleanerManager`.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from ottla.base.files import FileSystem, join
+from ottla.base.partitions import TopicPartition
+from ottla.storage.directory.found_logs import FoundLog
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
+from ottla.storage.files.filenames import (
+    CHECKPOINT_CLEANER,
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_RECOVERY_POINT,
+)
+from ottla.storage.files.log_starts import LogStarts
+from ottla.storage.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+Logs = Mapping[TopicPartition, PartitionLog]
+
+
+class LogCheckpoints:
+    """`logs` are the directory's own, `futures` the copies that grow in it."""
+
+    def __init__(
+        self, file_system: FileSystem, health: DirectoryHealth, logs: Logs, futures: Logs
+    ) -> None:
+        self.health = health
+        self._logs = logs
+        self._futures = futures
+        path = health.directory
+        self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
+        self._log_starts = LogStarts(file_system, path)
+        self._high_watermarks = OffsetCheckpoint(file_system, join(path, CHECKPOINT_HIGH_WATERMARK))
+        self._cleaner_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
+        self.recovery_points: Mapping[TopicPartition, int] = {}
+        """As the start found them: of each log that was here by then."""
+        self.high_watermarks: Mapping[TopicPartition, int] = {}
+        """As the start found them."""
+        self.cleaned: dict[TopicPartition, int] = {}
+        """Up to where each compacted log has been compacted; `move_cleaned` changes it."""
+        self._strangers: set[TopicPartition] = set()
+        """Logs that are gone but may be in the files, where a new one of the name must not find the
+        recovery point and the start of the old one."""
+        self._refused: dict[TopicPartition, tuple[int, int]] = {}
+        """Recovery points and starts of logs that should be here and are not."""
+
+    # At the start
+
+    def read(self) -> None:
+        """Raises `OSError`; what is damaged is named, and counts as empty."""
+        self.recovery_points = self._recovery_points.read_if_whole()
+        self._log_starts.read()
+        self.high_watermarks = self._high_watermarks.read_if_whole()
+        self.cleaned = self._cleaner_points.read_if_whole()
+
+    def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
+        """Where the logs start that are about to be loaded; raises `OSError`."""
+        starts = {
+            key: self._log_starts.start_of(key, is_witnessed=one.witness is not None)
+            for key, one in found.items()
+        }
+        self._log_starts.keep(starts)
+        return starts
+
+    def loaded(self) -> None:
+        """Compares what was read with the logs, which are all there now."""
+        for key, log in self._logs.items():
+            # What is appended below an offset after the log's end was never compacted. Were it
+            # taken for compacted, its tombstones could go before the values that they delete.
+            if self.cleaned.get(key, 0) > log.log_end_offset:
+                logger.warning("%s-%d ends before it was compacted: it will be again", *key)
+                self.move_cleaned(key, None)
+        known = self.recovery_points.keys() | self._log_starts.known
+        self._strangers = known - self._logs.keys() - self._futures.keys()
+
+    def refuse(self, keys: Collection[TopicPartition]) -> None:
+        """Keeps what the files say of partitions that are not served, for the next start."""
+        starts = self._log_starts.checkpointed
+        self._refused = {
+            key: (point, starts.get(key, 0))
+            for key, point in self.recovery_points.items()
+            if key in keys and key not in self._logs
+        }
+
+    # As logs come and go
+
+    def before_creation(self, key: TopicPartition) -> None:
+        """Has a new log not be taken for an older one of its name; raises `StorageError`."""
+        if key in self._strangers:
+            self.write()
+        self.move_cleaned(key, None)
+
+    def deleted(self, keys: Collection[TopicPartition]) -> None:
+        """Takes note of logs that left the directory; raises `StorageError`."""
+        self._strangers.update(keys)
+        for key in keys:
+            self.move_cleaned(key, None)
+
+    @touches_disk
+    def forget(self, keys: Collection[TopicPartition]) -> None:
+        """Takes partitions that are gone out of the files.
+
+        They would otherwise be taken for lost if a crash comes before new ones of their names are
+        created.
+        """
+        is_refused = [self._refused.pop(key, None) is not None for key in keys]
+        if any(is_refused) or not self._strangers.isdisjoint(keys):
+            self.write()
+
+    def log_was_cut(self, key: TopicPartition) -> None:
+        """Takes note that a log was cut at its end, and goes on with what is not compacted."""
+        self.write()
+        log = self._logs.get(key)
+        if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:
+            self.move_cleaned(key, log.segments.active.base_offset)
+
+    # Written
+
+    @touches_disk
+    def write(self) -> None:
+        """Records recovery points, log starts and high watermarks for the next start."""
+        # The starts first: a recovery point is at least the start, whatever is flushed, and would
+        # keep a crash in between from recovering what the older start still shows.
+        self.write_log_starts()
+        logs = {**self._futures, **self._logs}.items()
+        points = {key: log.offsets.recovery_point for key, log in logs}
+        points.update((key, point) for key, (point, _) in self._refused.items())
+        self._recovery_points.write(points)
+        self._high_watermarks.write({key: log.high_watermark for key, log in logs})
+        self._strangers.clear()
+
+    @touches_disk
+    def write_log_starts(self) -> None:
+        """Records where logs start that do not start with their first segment."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in {**self._futures, **self._logs}.items()
+            if log.offsets.is_front_unsynced
+            or log.log_start_offset > log.segments.first.base_offset
+        }
+        starts.update((key, start) for key, (_, start) in self._refused.items() if start)
+        self._log_starts.write(starts)
+
+    @touches_disk
+    def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
+        """Records up to where a log is compacted; `None` forgets it."""
+        if self.cleaned.get(key) == offset:
+            return
+        if offset is None:
+            del self.cleaned[key]
+        else:
+            self.cleaned[key] = offset
+        # Logs that are gone are left out, or a new one of the name would find their offsets.
+        known = self._logs.keys() | self._futures.keys()
+        self._cleaner_points.write({one: at for one, at in self.cleaned.items() if one in known})

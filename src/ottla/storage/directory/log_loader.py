@@ -1,0 +1,208 @@
+"""Opens the logs of a directory: at its start all that are there, later each that is created.
+
+Kafka's counterpart: `LogManager.loadLogs` and `getOrCreateLog`, as far as they concern one
+directory.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ottla.base.errors import StorageError
+from ottla.base.files import FileSystem, base_name, join, make_durable_directory
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import aside
+from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction
+from ottla.storage.directory.log_checkpoints import LogCheckpoints
+from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.files.directory_health import DirectoryHealth
+from ottla.storage.files.filenames import (
+    PARTITION_METADATA,
+    DirectoryState,
+    delete_directory_name,
+    parse_directory_name,
+    partition_directory_name,
+    stray_directory_name,
+)
+from ottla.storage.files.partition_metadata import write_topic_id
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.recovery.recovery import LoadRequest, recover
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class StartedDirectory:
+    """Where logs and copies lie after the startup actions, in the order in which they were found.
+
+    `unnamed` are partitions that are not served, since it is not known which topic's they are.
+    """
+
+    found: dict[TopicPartition, FoundLog] = field(default_factory=dict)
+    log_paths: dict[TopicPartition, str] = field(default_factory=dict)
+    future_paths: dict[TopicPartition, str] = field(default_factory=dict)
+    topic_ids: dict[str, Uuid] = field(default_factory=dict)
+    unnamed: dict[TopicPartition, StorageError] = field(default_factory=dict)
+    deleted_paths: list[str] = field(default_factory=list)
+
+
+class LogLoader:
+    """All methods raise `OSError` as it comes."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        health: DirectoryHealth,
+        checkpoints: LogCheckpoints,
+        options: OpenOptions,
+    ) -> None:
+        self._file_system = file_system
+        self._path = health.directory
+        self._health = health
+        self._checkpoints = checkpoints
+        self._options = options
+
+    # At the start
+
+    def start(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> StartedDirectory:
+        """Renames what is to have another name."""
+        started = StartedDirectory()
+        for one, action in found:
+            key = one.key
+            if action in LOADED:
+                started.found[key] = one
+            match action:
+                case StartupAction.LOAD | StartupAction.PROMOTE:
+                    started.log_paths[key] = self.rename(one.path, partition_directory_name(*key))
+                    if one.topic_id is not None:
+                        started.topic_ids[key.topic] = one.topic_id
+                    elif one.damage is not None:
+                        logger.error("%s; the partition is not served", one.damage)
+                        started.unnamed[key] = StorageError(self._path, str(one.damage))
+                case StartupAction.COPY:
+                    started.future_paths[key] = one.path
+                case StartupAction.STRAY:
+                    name = stray_directory_name(*key, self._options.new_id())
+                    path = self.rename(one.path, name)
+                    logger.warning("%s belongs to no topic here; it is kept as %s", one.path, path)
+                case StartupAction.REMOVE:
+                    path = one.path
+                    if one.name.state is not DirectoryState.DELETE:
+                        path = self.rename(
+                            path, delete_directory_name(*key, self._options.new_id())
+                        )
+                    started.deleted_paths.append(path)
+                case StartupAction.KEEP:
+                    logger.warning("%s is left as it is", one.path)
+        return started
+
+    def load(
+        self,
+        started: StartedDirectory,
+        logs: dict[TopicPartition, PartitionLog],
+        futures: dict[TopicPartition, PartitionLog],
+        *,
+        was_clean_stop: bool,
+    ) -> None:
+        """Loads what is a log into `logs`, and the copies into `futures`."""
+        starts = self._checkpoints.starts_of(started.found)
+        left = count = len(started.log_paths) + len(started.future_paths)
+
+        def on_progress(step: str) -> None:
+            self._options.on_progress(f"recovering {step}; {left} of {count} logs left")
+
+        def load(key: TopicPartition, path: str, into: dict[TopicPartition, PartitionLog]) -> None:
+            nonlocal left
+            request = replace(
+                self._checkpointed(key, path),
+                was_clean_stop=was_clean_stop,
+                log_start_offset=starts[key],
+                topic_id=started.found[key].topic_id,
+                witness=started.found[key].witness,
+                on_progress=on_progress,
+            )
+            into[key] = self._open(request, key, started.unnamed.get(key))
+            left -= 1
+            self._options.on_progress(f"loading {self._path}: {left} of {count} logs left")
+
+        tasks = [partial(load, key, path, logs) for key, path in started.log_paths.items()]
+        tasks += [partial(load, key, path, futures) for key, path in started.future_paths.items()]
+        self._options.run_all(tasks)
+        # Whichever was ready first: everything that goes through the logs does so in one order.
+        _put_in_order(logs, started.log_paths)
+        _put_in_order(futures, started.future_paths)
+        self._checkpoints.loaded()
+
+    def _checkpointed(self, key: TopicPartition, path: str) -> LoadRequest:
+        checkpoints = self._checkpoints
+        return replace(
+            self._new_request(path),
+            recovery_point=checkpoints.recovery_points.get(key, 0),
+            high_watermark=checkpoints.high_watermarks.get(key),
+            cleaned_until=checkpoints.cleaned.get(key, 0),
+        )
+
+    # Later
+
+    def create(
+        self, path: str, key: TopicPartition, topic_id: Uuid, start_offset: int
+    ) -> PartitionLog:
+        """Makes a partition's directory, if need be, and its empty log."""
+        self._checkpoints.before_creation(key)
+        make_durable_directory(self._file_system, path)
+        if topic_id != ZERO_UUID:
+            file_name = join(path, PARTITION_METADATA)
+            aside(lambda: write_topic_id(self._file_system, file_name, topic_id))
+        request = replace(
+            self._new_request(path),
+            log_start_offset=start_offset,
+            topic_id=None if topic_id == ZERO_UUID else topic_id,
+        )
+        return self._open(request, key)
+
+    def rename(self, path: str, name: str) -> str:
+        """Gives a partition's directory another name, durably; returns its path then."""
+        target = join(self._path, name)
+        if target != path:
+            self._file_system.rename(path, target)
+            self._file_system.sync_directory(self._path)
+        return target
+
+    def _new_request(self, path: str) -> LoadRequest:
+        """Of a log of which nothing is known but where it is."""
+        name = parse_directory_name(base_name(path))
+        assert name is not None
+        return LoadRequest(
+            file_system=self._file_system,
+            directory=path,
+            config=self._options.topic_config(name.topic),
+            now_ms=self._options.now_ms,
+            was_clean_stop=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+
+    def _open(
+        self, request: LoadRequest, key: TopicPartition, refusal: StorageError | None = None
+    ) -> PartitionLog:
+        """`refusal`: why the log is not served, though it is there."""
+        log = PartitionLog(
+            recover(request),
+            health=self._health,
+            random_below=self._options.random_below,
+            on_cut=partial(self._checkpoints.log_was_cut, key),
+        )
+        log.maintenance.let_go_of_files()  # 10,000 partitions nobody uses need no descriptor
+        if refusal is not None:
+            log.health = DirectoryHealth(self._path)
+            log.health.failure = refusal
+        return log
+
+
+def _put_in_order(
+    logs: dict[TopicPartition, PartitionLog], order: Mapping[TopicPartition, str]
+) -> None:
+    for key in order:
+        logs[key] = logs.pop(key)
