@@ -1,7 +1,8 @@
 """The client's half of SCRAM: a password proven without being said (RFC 5802, RFC 7677; KIP-84).
 
 Three texts: the client's first, the server's challenge with the client's proof, and the server's
-own proof. Kafka's counterparts: `ScramSaslClient`, `ScramFormatter`.
+own proof. Kafka's counterparts: `ScramSaslClient`, `ScramFormatter`, which takes a password's bytes
+as they are: the RFC's normalization (SASLprep), which libraries do, would have some refused.
 """
 
 import base64

@@ -29,6 +29,12 @@ def test_the_example_of_the_rfc_is_answered_as_there() -> None:
     ours.check(SERVERS)
 
 
+def test_a_password_is_not_normalized_since_kafka_stores_it_as_it_is() -> None:
+    clients = [ScramClient("SCRAM-SHA-256", "user", one, NONCE) for one in ("Ⅸ", "IX")]
+    proofs = [one.prove(CHALLENGE) for one in clients]
+    assert proofs[0] != proofs[1]
+
+
 @pytest.mark.parametrize(
     ("challenge", "words"),
     [
