@@ -22,7 +22,7 @@ broker_config_option = click.option(
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The broker's server.properties, which a directory does not hold.",
+    help="The broker's server.properties, which is not in its directories.",
 )
 
 

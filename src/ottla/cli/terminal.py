@@ -36,6 +36,11 @@ def print_json(fields: dict[str, Any]) -> None:
     click.echo(json.dumps(fields))
 
 
+def report_skipped(damage: object) -> None:
+    """Says on standard error what `--skip-damaged` passes over."""
+    click.echo(f"skipped: {damage}", err=True)
+
+
 def new_console(*, stderr: bool = False) -> "Console":
     """A screen for text as it is: nothing in it is markup, and no line is wrapped."""
     from rich.console import Console

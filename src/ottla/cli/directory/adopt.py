@@ -28,11 +28,15 @@ EXIT_UNCONFIRMED = 1
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Settings of topics: JSON, or what kafka-configs --describe prints.",
+    help="Topic settings: JSON, or the output of kafka-configs --describe.",
 )
-@click.option("--zookeeper", metavar="HOST:PORT", help="Ask the cluster's ZooKeeper for them.")
-@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
-@click.option("--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults unasked.")
+@click.option(
+    "--zookeeper", metavar="HOST:PORT", help="ZooKeeper of the cluster, to read the settings from."
+)
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
+@click.option(
+    "--yes", "-y", "is_confirmed", is_flag=True, help="Confirm the defaults without a question."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def adopt_command(
     directories: tuple[str, ...],
@@ -42,11 +46,11 @@ def adopt_command(
     is_confirmed: bool,
     as_json: bool,
 ) -> None:
-    """Say what those topics in the log directories DIR are to keep whose settings nobody knows.
+    """Confirm the settings of topics in the log directories DIR whose settings are unknown.
 
-    Nothing of them is deleted or compacted before. Without --config and --zookeeper it shows what
-    the defaults would delete, and asks. The broker must be stopped. Exits with 1 when a topic is
-    left as it is.
+    Until then nothing of these topics is deleted or compacted. Without --config and --zookeeper the
+    command shows what the defaults would delete, and asks. The broker must be stopped. Exits with 1
+    when a topic stays unconfirmed.
     """
     if config_file is not None and zookeeper is not None:
         raise UserError("--config and --zookeeper exclude each other")

@@ -30,13 +30,13 @@ start Apache Kafka with a server.properties that says
 
 @click.command("handover")
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:
     """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
 
-    A metadata log with topics, settings, quotas and leader epochs, or the changes since Kafka wrote
-    the one that is there. Name all directories of the broker, the one for the metadata log first.
-    The broker must have been stopped in order. Nothing is changed when everything is there already.
+    The command writes a metadata log with topics, settings, quotas and leader epochs, or appends
+    the changes to the one that Kafka wrote. Name all directories of the broker, the one for the
+    metadata log first. The broker must have been stopped cleanly.
     """
     files = OsFileSystem()
     options = HandoverOptions(now_ms=time.time_ns() // 1_000_000, new_id=new_id)

@@ -36,9 +36,11 @@ EXIT_COMPLAINTS = 1
 
 @click.command("doctor")
 @click.argument("directories", nargs=-1, metavar="[DIR]...")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories.")
+@click.option(
+    "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
+)
 @broker_config_option
-@click.option("--deep", is_flag=True, help="Read every batch too, as ottla log check does.")
+@click.option("--deep", is_flag=True, help="Also read every batch, as ottla log check does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def doctor_command(
     directories: tuple[str, ...],

@@ -37,7 +37,7 @@ ROWS_SHOWN = 12
 @click.argument("topic", metavar="TOPIC")
 @explain_options
 def compaction_command(topic: str, **options: object) -> None:
-    """Say how far TOPIC is compacted, what the cleaner would do now, and what would change that.
+    """Explain how far TOPIC is compacted, what the cleaner would do now, and how to change that.
 
     Reads the log directories DIR, also those of a running broker, and writes nothing. With
     --bootstrap the directories are the broker's, which must run on this machine.

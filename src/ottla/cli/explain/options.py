@@ -17,24 +17,22 @@ from ottla.storage.reading.reader import ReadOnlyLog
 
 OPTIONS = (
     click.option(
-        "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="A log directory."
+        "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="Log directory; repeatable."
     ),
     click.option(
-        "--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories."
+        "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
     ),
-    click.option("--partition", "-p", type=int, help="Only this partition; all by default."),
+    click.option("--partition", "-p", type=int, help="Partition to read; all by default."),
     broker_config_option,
     click.option(
         "-o",
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="As if the topic had this setting.",
+        help="Assume this setting of the topic.",
     ),
-    click.option(
-        "--at", "at_text", metavar="TIME", help="As if it were then: UTC, or milliseconds."
-    ),
-    click.option("--all", "show_all", is_flag=True, help="Every segment, however many there are."),
+    click.option("--at", "at_text", metavar="TIME", help="Assume this time: UTC, or milliseconds."),
+    click.option("--all", "show_all", is_flag=True, help="Show every segment."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
 )
 

@@ -41,8 +41,7 @@ ROWS_SHOWN = 12
 @click.argument("topic", metavar="TOPIC")
 @explain_options
 def retention_command(topic: str, **options: object) -> None:
-    """Say when each segment of TOPIC is deleted by retention, what keeps it, and what would change
-    that.
+    """Explain when retention deletes each segment of TOPIC, what keeps it, and how to change that.
 
     Reads the log directories DIR, also those of a running broker, and writes nothing. With
     --bootstrap the directories are the broker's, if it runs on this machine.

@@ -30,15 +30,18 @@ if TYPE_CHECKING:
 
 @click.command("stuck")
 @click.argument("topic", metavar="TOPIC")
-@click.option("--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="A log directory.")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", help="A broker, instead of directories.")
-@click.option("--partition", "-p", type=int, help="Only this partition; all by default.")
+@click.option(
+    "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="Log directory; repeatable."
+)
+@click.option(
+    "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
+)
+@click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def stuck_command(
     topic: str, paths: tuple[str, ...], bootstrap: str | None, partition: int | None, as_json: bool
 ) -> None:
-    """Say which open transaction keeps read_committed consumers of TOPIC waiting, since when, and
-    what ends it.
+    """Find the open transaction that read_committed consumers of TOPIC wait for, and what ends it.
 
     Reads the log directories DIR, also those of a running broker, and writes nothing; or asks a
     broker.

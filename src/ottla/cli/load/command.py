@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
 @with_load_options
 def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
-    """Load what is new in topics into Parquet, each record exactly once.
+    """Load new records of topics into Parquet, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
-    again to load what has come since, or let it --follow; a load that was killed leaves the table
-    as it was.
+    again to load what was appended since, or use --follow; a load that is killed leaves the table
+    unchanged.
 
-    With --rerun, what is loaded already is read again, all of it or a range. Readers see the old
-    rows or the new ones, never both.
+    With --rerun, records that were loaded before are read again, all of them or a range. Readers
+    see the old rows or the new ones, never both.
     """
     from ottla.base.errors import TaskError
     from ottla.loading.load import LoadPlace, Sessions

@@ -22,58 +22,56 @@ OPTIONS = (
         "topics",
         multiple=True,
         required=True,
-        help="What to load. Given several times, each topic has a table of its own, PATH/TOPIC.",
+        help="Topic to load; repeatable. Of several, each has its own table, PATH/TOPIC.",
     ),
     click.option(
         "--into",
         required=True,
         type=click.Path(file_okay=False),
         metavar="PATH",
-        help="The table's directory, made when it is not there, or an address: s3://BUCKET/TABLE.",
+        help="Table directory, created if missing, or an object store: s3://BUCKET/TABLE.",
     ),
     click.option(
         "--from",
         "start",
         metavar="PLACE",
-        help="Where a table's first load begins, or a rerun: earliest (default), latest, offset, "
+        help="Start of a table's first load, or of a rerun: earliest (default), latest, offset, "
         "PARTITION:OFFSET,..., @MILLISECONDS, or a time like 2026-01-31T13:00 (UTC).",
     ),
-    click.option(
-        "--to", "end", metavar="PLACE", help="Where the load ends, the offset itself left out."
-    ),
+    click.option("--to", "end", metavar="PLACE", help="End of the load, exclusive."),
     click.option(
         "--rerun",
         is_flag=True,
-        help="Read again what the table has, between --from and --to, into its rows' place.",
+        help="Read the range from --from to --to again, and replace its rows.",
     ),
     click.option(
-        "--follow", is_flag=True, help="Go on loading what comes, until SIGTERM or Ctrl-C."
+        "--follow", is_flag=True, help="Continue to load new records until SIGTERM or Ctrl-C."
     ),
     click.option(
         "--interval",
         default="1s",
         show_default=True,
         metavar="TIME",
-        help="With --follow: how often to look.",
+        help="Polling interval of --follow.",
     ),
     click.option(
         "--max-age",
         default="60s",
         show_default=True,
         metavar="TIME",
-        help="With --follow: how long a record waits for its commit at the most.",
+        help="Longest time that a record waits for its commit with --follow.",
     ),
     click.option(
         "--target-size",
         default="128Mi",
         show_default=True,
         metavar="SIZE",
-        help="What a Parquet file should come near to; enough for a commit with --follow.",
+        help="Target size of a Parquet file; with --follow also the size that triggers a commit.",
     ),
     click.option(
         "--decode",
         type=click.Choice(["raw", "json", "avro"]),
-        help="What values are; raw (bytes) by default. Pinned by the first load.",
+        help="Format of values; raw (bytes) by default. Pinned by the first load.",
     ),
     click.option(
         "--schema",
@@ -81,18 +79,16 @@ OPTIONS = (
         help="JSON: 'id bigint, at timestamp' (inferred and pinned by the first load, if left "
         "out). Avro: a file with the schema. May grow later.",
     ),
+    click.option("--confluent", is_flag=True, help="Expect a schema registry's five-byte prefix."),
     click.option(
-        "--confluent", is_flag=True, help="Values begin with a schema registry's five bytes."
-    ),
-    click.option(
-        "--schema-id", type=int, metavar="ID", help="With --confluent: the only id expected."
+        "--schema-id", type=int, metavar="ID", help="Only schema id to accept, with --confluent."
     ),
     click.option(
         "--on-error",
         type=click.Choice(["fail", "quarantine", "skip"]),
         default="fail",
         show_default=True,
-        help="What to do with a value that cannot be decoded: stop, keep it beside the table with "
+        help="Treatment of a value that cannot be decoded: stop, keep it beside the table with "
         "the reason, or keep only its place and the reason.",
     ),
     click.option(
@@ -108,15 +104,15 @@ OPTIONS = (
     click.option(
         "--allow-gaps",
         is_flag=True,
-        help="Load on although retention removed records unread; the table's manifest names them.",
+        help="Continue although retention removed records unread; the manifest names them.",
     ),
     click.option(
         "--skip-damaged",
         is_flag=True,
-        help="Load what lies after damage in a directory's files too; what is skipped is logged.",
+        help="Continue after damage in a directory's files; skipped offsets are logged.",
     ),
     click.option(
-        "--min-partitions", type=click.IntRange(min=1), help="At least so many Spark tasks."
+        "--min-partitions", type=click.IntRange(min=1), help="Least number of Spark tasks."
     ),
 )
 

@@ -16,7 +16,7 @@ EXIT_FINDINGS = 1
 
 @click.command("check")
 @click.argument("directory", metavar="DIR")
-@click.option("--deep", is_flag=True, help="Unpack every batch and read its records too.")
+@click.option("--deep", is_flag=True, help="Decompress every batch and read its records.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def check_command(directory: str, deep: bool, as_json: bool) -> None:
     """Check the log directory or partition's directory DIR.

@@ -22,7 +22,7 @@ ROWS_PER_TABLE = 500
 
 @click.command("dump")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--deep", is_flag=True, help="Print the records inside the batches too.")
+@click.option("--deep", is_flag=True, help="Also print the records of each batch.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def dump_command(paths: tuple[str, ...], deep: bool, as_json: bool) -> None:
     """Print what each PATH holds: a file, a partition's directory or a log directory.

@@ -38,18 +38,18 @@ STEPS = {
 
 @click.command("repair")
 @click.argument("directory", metavar="DIR")
-@click.option("--in-place", is_flag=True, help="Carry the plan out on DIR.")
-@click.option("--copy-to", metavar="NEWDIR", help="Copy DIR first; carry it out on the copy.")
-@click.option("--deep", is_flag=True, help="Unpack every batch to find damage.")
-@click.option("--discard", is_flag=True, help="Do not keep what is taken out.")
+@click.option("--in-place", is_flag=True, help="Repair DIR itself.")
+@click.option("--copy-to", metavar="NEWDIR", help="Copy DIR to NEWDIR, and repair the copy.")
+@click.option("--deep", is_flag=True, help="Decompress every batch to find damage.")
+@click.option("--discard", is_flag=True, help="Do not keep the bytes that are cut out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def repair_command(
     directory: str, in_place: bool, copy_to: str | None, deep: bool, discard: bool, as_json: bool
 ) -> None:
-    """Show what would mend the log directory or partition's directory DIR, and do it if told.
+    """Plan the repair of the log directory or partition's directory DIR, and carry it out.
 
     Without --in-place or --copy-to nothing is written. Exits with 0 when DIR is sound, or is so
-    afterwards, and else with 1. What is taken out of a log is kept beside it, in NAME.cut-POSITION.
+    afterwards, and with 1 otherwise. Bytes cut out of a log are kept in NAME.cut-POSITION.
     """
     if in_place and copy_to is not None:
         raise UserError("--in-place and --copy-to exclude each other")

@@ -10,7 +10,14 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import client_config_option, read_security
-from ottla.cli.terminal import ProgressLine, StopAskedError, Stopping, new_console, parse_size
+from ottla.cli.terminal import (
+    ProgressLine,
+    StopAskedError,
+    Stopping,
+    new_console,
+    parse_size,
+    report_skipped,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,8 +74,6 @@ class CopyOptions:
     @property
     def on_damage(self) -> "Callable[[Damage], None] | None":
         """What becomes of damage in a source that is a directory; `None` raises it."""
-        from ottla.cli.topic.records import report_skipped
-
         return report_skipped if self.skip_damaged else None
 
 
@@ -76,56 +81,59 @@ class CopyOptions:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @click.option(
-    "--topics", multiple=True, metavar="PATTERN", help="Only these; * and ? stand for any."
+    "--topics",
+    multiple=True,
+    metavar="PATTERN",
+    help="Topics to include; * and ? are wildcards; repeatable.",
 )
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these, of those.")
-@click.option("--follow", is_flag=True, help="Go on until told to stop (Ctrl-C or SIGTERM).")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Topics to exclude; repeatable.")
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C or SIGTERM.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.01),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --follow: how long to wait before looking again.",
+    help="Polling interval of --follow.",
 )
 @click.option(
     "--throttle",
     callback=byte_rate,
     metavar="BYTES/S",
-    help="At most so much; 10M is ten megabytes a second.",
+    help="Limit of bytes per second, such as 10M.",
 )
 @click.option(
     "--allow-gaps",
     is_flag=True,
-    help="Go on although the source deleted records before they were copied; each gap is told.",
+    help="Continue although the source deleted records before they were copied; gaps are reported.",
 )
 @click.option(
     "--skip-damaged",
     is_flag=True,
-    help="Copy what lies after damage in SOURCE's files too; what is skipped goes to stderr.",
+    help="Continue after damage in SOURCE's files; skipped offsets go to stderr.",
 )
 @click.option(
-    "--groups/--no-groups", default=True, help="Copy what consumer groups have committed."
+    "--groups/--no-groups", default=True, help="Copy the committed offsets of consumer groups."
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="spark copies with one Spark task per partition.",
+    help="Where to copy; spark runs one task per partition.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["exact", "reproduce"]),
     default="exact",
     show_default=True,
-    help="reproduce sends the records to any Kafka cluster anew; offsets change.",
+    help="reproduce sends the records to any Kafka cluster again; offsets change.",
 )
 @click.option(
     "--name",
     default="ottla-mirror",
     show_default=True,
-    help="With --mode reproduce: the group that keeps the place, and the transactional id.",
+    help="Consumer group and transactional id of --mode reproduce.",
 )
 @client_config_option("source")
 @client_config_option("target")
@@ -134,8 +142,8 @@ def mirror_command(source: str, target: str, **options: Any) -> None:
 
     SOURCE is a data directory, Kafka's or Ottla's, also while its broker runs, or several of one
     broker with commas between them, or HOST:PORT of any Kafka broker. TARGET is a data directory,
-    which no broker may be using; serve it afterwards with `ottla serve`. Run it again to copy what
-    has come since, also after it was killed.
+    which no broker may use; serve it afterwards with `ottla serve`. Run the command again to copy
+    what was appended since, also after it was killed.
 
     `ottla mirror verify SOURCE TARGET` compares the two, batch by batch.
     """

@@ -22,13 +22,20 @@ EXIT_DIFFERENT = 1
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @click.option(
-    "--topics", multiple=True, metavar="PATTERN", help="Only these; * and ? stand for any."
+    "--topics",
+    multiple=True,
+    metavar="PATTERN",
+    help="Topics to include; * and ? are wildcards; repeatable.",
 )
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these, of those.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Topics to exclude; repeatable.")
 @click.option(
-    "--allow-lag", is_flag=True, help="The target may be behind: a source that is written to."
+    "--allow-lag",
+    is_flag=True,
+    help="Accept a target that lags behind a source that is written to.",
 )
-@click.option("--groups/--no-groups", default=True, help="Compare what groups have committed.")
+@click.option(
+    "--groups/--no-groups", default=True, help="Compare the committed offsets of consumer groups."
+)
 @client_config_option("source")
 @client_config_option("target")
 def verify_command(
@@ -36,8 +43,8 @@ def verify_command(
 ) -> None:
     """Compare TARGET with SOURCE: offsets, leader epochs and the checksum of every batch.
 
-    Either is a data directory (or several, with commas between them) or HOST:PORT, running or not.
-    Leaves with 1 when they differ, with the first difference of each partition.
+    Each is a data directory (or several, separated by commas) or HOST:PORT, running or not. Exits
+    with 1 and the first difference of each partition when they differ.
     """
     from ottla.mirror.source import Selection
     from ottla.mirror.verify import Verification, VerifyOptions

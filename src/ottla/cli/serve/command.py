@@ -40,7 +40,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     "data_dirs",
     multiple=True,
     metavar="DIR",
-    help="Kafka's log.dirs; made if missing. May be given several times.",
+    help="A log directory (Kafka's log.dirs), created if missing; repeatable.",
 )
 @click.option(
     "--config",
@@ -48,14 +48,14 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     "config_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A server.properties as Kafka takes it; the other options count before it.",
+    help="Kafka's server.properties; other options override it.",
 )
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help="Where to listen; else the file's listeners, or 127.0.0.1:9092.",
+    help="Address to listen on; by default the file's listeners, or 127.0.0.1:9092.",
 )
-@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the broker.")
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option("--metrics", metavar="HOST:PORT", help="Address for Prometheus to read metrics from.")
 @click.option("--verbose", "-v", is_flag=True, help="Log at INFO level.")
 def serve_command(

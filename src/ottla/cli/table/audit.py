@@ -18,25 +18,29 @@ DIFFERENCES_SHOWN = 20
 
 @click.command("audit")
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
-@click.option("--topic", "-t", required=True, help="What was loaded.")
+@click.option("--topic", "-t", required=True, help="Topic that was loaded.")
 @click.option(
-    "--table", required=True, type=click.Path(file_okay=False), metavar="PATH", help="Where to."
+    "--table",
+    required=True,
+    type=click.Path(file_okay=False),
+    metavar="PATH",
+    help="Table to compare.",
 )
 @click.option(
-    "--all", "compare_all", is_flag=True, help="Compare every row, not a sample of files."
+    "--all", "compare_all", is_flag=True, help="Compare every row instead of a sample of files."
 )
-@click.option("--seed", default=0, show_default=True, help="Which files are the sample.")
+@click.option("--seed", default=0, show_default=True, help="Seed that chooses the sample of files.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--skip-damaged", is_flag=True, help="Compare what a load with --skip-damaged has read."
+    "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged reads."
 )
 def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     """Prove that a table equals its log, or name the first difference.
 
-    The offsets of all commits must follow each other without gap or overlap, the files be those of
-    the manifest, the log have as many records and the same batches as when they were loaded, and
-    rows be equal to records: those of some files, or with --all of every one. Exits with 0 when all
-    is equal, with 1 when not, or when the log is damaged. Reads only.
+    The audit checks that commits follow each other without gap or overlap, that the files are those
+    of the manifest, that the log has the same records and batches as when they were loaded, and
+    that rows equal records, in a sample of files or with --all in every file. Exits with 0 when all
+    is equal, and with 1 when something differs or the log is damaged. Nothing is written.
     """
     from ottla.loading.auditing.audit import audit
     from ottla.sources.log_source import open_log, source_options

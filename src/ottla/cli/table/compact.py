@@ -21,13 +21,13 @@ MEGABYTE = 1024 * 1024
     type=click.IntRange(min=1),
     default=128,
     show_default=True,
-    help="How large files may become.",
+    help="Target size of the merged files, in MiB.",
 )
 def compact_command(path: str, target_mb: int) -> None:
-    """Put the small files of a table together. Rows stay as they are, offsets and all.
+    """Merge the small files of a table. Rows and their offsets do not change.
 
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
-    table as it was. The old files leave with: ottla table vacuum.
+    table unchanged. Remove the old files with: ottla table vacuum.
     """
     from ottla.base.errors import TaskError
     from ottla.loading.compaction import CompactOptions, compact

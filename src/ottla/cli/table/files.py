@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 
 @click.command("files")
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
-@click.option("--quarantine", is_flag=True, help="Those with records that could not be decoded.")
-@click.option("--long", "-l", "is_long", is_flag=True, help="A line for people of each.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--quarantine", is_flag=True, help="List the files of records that could not be decoded."
+)
+@click.option(
+    "--long", "-l", "is_long", is_flag=True, help="Print a table with offsets, rows and sizes."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> None:
-    """Print the paths of the files that are the table now, one a line.
+    """Print the paths of the table's current files, one per line.
 
-    What else lies in the directory is of commits that were killed, or was replaced: a reader that
-    takes all of data/ can see rows twice. To DuckDB, for one: read_parquet([these paths]).
+    Other files in the directory belong to killed commits, or were replaced: a reader that takes all
+    of data/ can see rows twice. In DuckDB, use read_parquet([these paths]).
     """
     import ottla.table
     from ottla.tables.manifest import FileRole

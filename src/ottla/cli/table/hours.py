@@ -21,11 +21,13 @@ HOURS_SHOWN = 24
 @click.option(
     "--hour", metavar="2026-07-20T13", help="Exit with 0 if this hour (UTC) is complete, else 1."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for every hour.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for every hour."
+)
 def hours_command(path: str, hour: str | None, as_json: bool) -> None:
-    """Say for which hours the table is complete: all that was appended in them is there.
+    """List the hours for which the table has every record that was appended.
 
-    Each such hour has a file in _ottla/hours, too, for programs that wait for one.
+    Each complete hour also has a file in _ottla/hours, for programs that wait for it.
     """
     import ottla.table
 

@@ -9,10 +9,10 @@ from ottla.base.errors import CorruptionError
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.argument("url")
 def publish_command(path: str, url: str) -> None:
-    """Copy what is new of TABLE to URL, such as s3://bucket/tables/orders.
+    """Copy new commits of TABLE to URL, such as s3://bucket/tables/orders.
 
-    Commits appear there whole, and each of them is put on the condition that nobody else has put
-    it. Run it again after each load; one that was killed is carried on. Needs fsspec and its
+    Each commit appears whole, by a conditional put. Run the command again after each load; it
+    continues a copy that was killed. Needs fsspec and its
     package for the store: s3fs, gcsfs, adlfs.
     """
     from rich.filesize import decimal

@@ -21,12 +21,17 @@ COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
 @click.option(
     "--columns",
     metavar="A,B,...",
-    help=f"Which ones; on a screen {', '.join(COLUMNS_SHOWN)}, with --json all of them.",
+    help=f"Columns to print; by default {', '.join(COLUMNS_SHOWN)}, with --json all.",
 )
 @click.option(
-    "--limit", "-n", type=click.IntRange(min=1), help=f"How many rows; {ROWS_SHOWN} on a screen."
+    "--limit",
+    "-n",
+    type=click.IntRange(min=1),
+    help=f"Number of rows; by default {ROWS_SHOWN}, with --json all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; bytes in base64.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, bytes in base64."
+)
 def read_command(path: str, columns: str | None, limit: int | None, as_json: bool) -> None:
     """Print rows of a table, by partition and offset as its files have them.
 

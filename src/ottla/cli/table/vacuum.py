@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=24.0,
     show_default=True,
-    help="Leave what was replaced since: somebody may be reading it.",
+    help="Keep files that were replaced in the last HOURS: readers may still use them.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="List the files, and remove nothing.")
 def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
-    """Remove the files that reruns and compactions have replaced, and what killed commits left.
+    """Remove files that reruns and compactions replaced, and files that killed commits left.
 
-    Never a file that is the table's now, and none that ottla did not write.
+    Current files of the table stay, and so do files that ottla did not write.
     """
     from ottla.base.clock import SystemClock
     from ottla.tables.vacuum import HOUR_MS, vacuum

@@ -24,18 +24,18 @@ from ottla.runtime.cleaning import Engine
     "data_dirs",
     multiple=True,
     metavar="DIR",
-    help="A log directory that no broker serves; all of one broker, if it has several.",
+    help="Log directory that no broker serves; name all of a broker's directories.",
 )
-@click.option("--topic", "-t", required=True, help="What to compact.")
+@click.option("--topic", "-t", required=True, help="Topic to compact.")
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="Who does it; the bytes are the same. Spark's memory for keys is the cluster's.",
+    help="Where to compact; the result has the same bytes. Spark spreads the keys over a cluster.",
 )
 @broker_config_option
-@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="A broker's setting.")
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per partition.")
 def compact_command(
     data_dirs: tuple[str, ...],
@@ -45,10 +45,11 @@ def compact_command(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Compact a topic now: of each key the last record stays.
+    """Compact a topic now: keep the last record of each key.
 
-    Whether it is due is not asked; the active segment and what min.compaction.lag.ms protects stay
-    as they are. A broker compacts by itself: `ottla explain compaction` says when.
+    The command does not wait until compaction is due. The active segment and what
+    min.compaction.lag.ms protects stay unchanged. A broker compacts automatically:
+    `ottla explain compaction` says when.
     """
     values = given_settings(config_file, settings)
     paths = data_dirs or log_directories(broker_config(values))

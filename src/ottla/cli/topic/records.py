@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import click
 
 from ottla.base.errors import ApiError
+from ottla.cli.terminal import report_skipped
 from ottla.record.record import Record
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.reader import ReadOnlyLogDirectory, open_for_reading
 
 ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
@@ -19,12 +19,14 @@ ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 
 @click.command("records")
 @click.argument("directory", metavar="DIR")
-@click.option("--topic", "-t", required=True, help="Whose records.")
-@click.option("--partition", "-p", type=int, help="Only this partition; all by default.")
+@click.option("--topic", "-t", required=True, help="Topic to read.")
+@click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
 @click.option("--from", "from_offset", type=int, default=0, metavar="OFFSET", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; bytes in base64.")
 @click.option(
-    "--skip-damaged", is_flag=True, help="Read on after damage; what is skipped goes to stderr."
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, bytes in base64."
+)
+@click.option(
+    "--skip-damaged", is_flag=True, help="Continue after damage; skipped offsets go to stderr."
 )
 def records_command(
     directory: str,
@@ -75,11 +77,6 @@ def read_on(
             )
             offset = log.log_start_offset
             until = max(until, log.log_end_offset)
-
-
-def report_skipped(damage: Damage) -> None:
-    """Says on standard error what `--skip-damaged` passes over."""
-    click.echo(f"skipped: {damage}", err=True)
 
 
 def json_line(topic: str, partition: int, record: Record) -> str:

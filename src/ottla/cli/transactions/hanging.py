@@ -20,13 +20,13 @@ EXIT_FOUND = 1
 
 
 @click.command("find-hanging")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
-@click.option("--topic", "-t", help="Only this topic; all by default.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.option("--topic", "-t", help="Topic to search; all by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def find_hanging_command(bootstrap: str, topic: str | None, as_json: bool) -> None:
-    """Find transactions that are open in a partition, and that no coordinator will ever end.
+    """Find transactions that are open in a partition, and that no coordinator will end.
 
-    Exit code 1 when there are any.
+    Exits with 1 when there are any.
     """
     with Connection(*parse_address(bootstrap)) as connection:
         found = find_hanging(AdminClient(connection), None if topic is None else [topic])
@@ -65,11 +65,13 @@ def _text(one: Judged) -> str:
 
 
 @click.command("abort")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
-@click.option("--transactional-id", metavar="ID", help="Of which all is aborted.")
-@click.option("--topic", "-t", help="Where a transaction hangs.")
-@click.option("--partition", "-p", type=int, help="Where a transaction hangs.")
-@click.option("--start-offset", type=int, help="Its first offset there.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.option(
+    "--transactional-id", metavar="ID", help="Transaction to abort in all its partitions."
+)
+@click.option("--topic", "-t", help="Topic of a hanging transaction.")
+@click.option("--partition", "-p", type=int, help="Partition of a hanging transaction.")
+@click.option("--start-offset", type=int, help="First offset of the transaction there.")
 def abort_command(
     bootstrap: str,
     transactional_id: str | None,
@@ -77,7 +79,7 @@ def abort_command(
     partition: int | None,
     start_offset: int | None,
 ) -> None:
-    """End a transaction, as an abort.
+    """Abort a transaction.
 
     With --transactional-id the coordinator aborts it in all partitions, and fences its producer.
     With --topic, --partition and --start-offset the marker is written to that partition only: for

@@ -15,9 +15,17 @@ from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
 
 @click.command("list")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
-@click.option("--state", "states", multiple=True, help="Only these, such as Ongoing.")
-@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of these.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.option(
+    "--state", "states", multiple=True, help="State to list, such as Ongoing; repeatable."
+)
+@click.option(
+    "--producer-id",
+    "producer_ids",
+    type=int,
+    multiple=True,
+    help="Producer id to list; repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_command(
     bootstrap: str, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
@@ -40,10 +48,10 @@ def list_command(
 
 @click.command("describe")
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="The broker.")
+@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def describe_command(transactional_ids: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Say how transactional ids stand: since when, until when, and in which partitions."""
+    """Describe transactional ids: state, begin, timeout and partitions."""
     with Connection(*parse_address(bootstrap)) as connection:
         described = AdminClient(connection).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
