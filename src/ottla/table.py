@@ -16,12 +16,21 @@ from ottla.tables.completeness import CompleteHour
 from ottla.tables.completeness import complete_hours as _complete_hours
 from ottla.tables.data_files import read_columns
 from ottla.tables.manifest import DataFile, FileRole
+from ottla.tables.object_table import ObjectTable
 from ottla.tables.table_directory import TableDirectory
 
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset", "files"]
+__all__ = [
+    "CompleteHour",
+    "DataFile",
+    "ObjectTable",
+    "complete_hours",
+    "data_files",
+    "dataset",
+    "files",
+]
 
 
 def files(path: str) -> list[str]:

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla.base.clock import SystemClock
-from ottla.loading.load import Step, load
+from ottla.loading.job import Step
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum

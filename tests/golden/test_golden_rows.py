@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_files import LogFiles
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from ottla.sources.topic_choice import TopicChoice
 from tests.golden.directories import GOLDEN
 from tests.golden.test_golden_reader import GoldenPartition, decoded, every_partition
@@ -25,7 +25,7 @@ def test_rows_are_the_records_that_a_consumer_read_committed(golden: GoldenParti
         from_offset=offered.start_offset,
         until_offset=min(offered.end_offset, golden.end_of_told),
     )
-    splits = files.splits({place: wanted}, TaskWishes(min_count=3))
+    splits = files.splits({place: wanted}, SplitOptions(min_count=3))
     rows = [
         row for one in splits for batch in files.read(one, COLUMNS) for row in batch.to_pylist()
     ]

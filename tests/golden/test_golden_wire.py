@@ -10,7 +10,8 @@ pytest.importorskip("pyspark")
 import ottla
 from ottla.base.partitions import OffsetRange
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogSource, open_log, source_options
+from ottla.sources.log_source import LogSource
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from tests.golden.directories import CASES, copy_of
 

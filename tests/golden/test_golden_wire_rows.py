@@ -9,9 +9,10 @@ import pytest
 import ottla
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogPartition, LogSource, open_log, source_options
+from ottla.sources.log_source import LogPartition, LogSource
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from tests.golden.directories import CASES, copy_of
 from tests.golden.test_golden_reader import manifest
 
@@ -31,7 +32,7 @@ def rows(log: LogSource) -> Rows:
         for one in log.partitions()
     }
     found: Rows = {place: [] for place in ranges}
-    for split in log.splits(ranges, TaskWishes(min_count=2 * len(ranges))):
+    for split in log.splits(ranges, SplitOptions(min_count=2 * len(ranges))):
         for batch in log.read(split, COLUMNS):
             found[split.place] += batch.to_pylist()
     return found

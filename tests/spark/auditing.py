@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
-from ottla.sources.log_source import open_log, source_options
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.tables.table_directory import TableDirectory
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import MarkDecorator
 
-from ottla.loading.load import LoadOptions, load
+from ottla.loading.job import LoadOptions
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from tests.spark.topics import append
 from tests.support.ports import free_port

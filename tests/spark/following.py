@@ -6,18 +6,19 @@ from typing import Any
 
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
-from ottla.loading.load import LoadOptions, LoadPlace, Progress, Sessions, TableLoad, ignore
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, Progress, ignore
+from ottla.loading.load import load_job
 from ottla.loading.task import OnError
-from ottla.sources.log_source import open_log, source_options
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.spark.session import SessionSettings
-from ottla.tables.layout import LayoutWishes
+from ottla.spark.tasks import SparkTasks
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
 EAGER = FollowRule(interval_s=0.001, max_age_s=0.001)
 DECODED = LoadOptions(
-    layout=LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint")),
+    layout=LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint")),
     on_error=OnError.QUARANTINE,
     min_partitions=4,
 )
@@ -45,9 +46,9 @@ def table_load(
     progress: Callable[[Progress], None] = ignore,
     options: LoadOptions = DECODED,
     source: str | None = None,
-) -> TableLoad:
+) -> LoadJob:
     place = LoadPlace(source or str(path / "log"), "orders", str(path / "table"))
-    return TableLoad(place, Sessions(spark, SessionSettings()), progress, options)
+    return load_job(place, SparkTasks(spark), progress, options)
 
 
 def audited(path: Path) -> AuditReport:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from ottla.loading.follow import follow
-from ottla.loading.load import Progress, Step
+from ottla.loading.job import Progress, Step
 from ottla.spark.session import LocalSession, SessionSettings
 from tests.spark.following import EAGER, StopAfter, some_orders, table_load
 from tests.spark.test_decoded_load import append_values

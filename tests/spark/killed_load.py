@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 
-from ottla.loading.load import LoadOptions, Progress, Step, load
+from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 
 

@@ -11,9 +11,9 @@ import pytest
 import ottla
 from ottla.cli.main import main
 from ottla.loading.auditing.audit import audit
-from ottla.loading.load import load
-from ottla.sources.log_source import open_log, source_options
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.tables.table_directory import TableDirectory

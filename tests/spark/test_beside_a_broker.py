@@ -8,8 +8,10 @@ import pytest
 
 import ottla
 from ottla.base.errors import TaskError
-from ottla.loading.load import LoadOptions, LoadReport, load
+from ottla.loading.job import LoadOptions
+from ottla.loading.load import LoadReport
 from ottla.sources.log_source import OffsetsGoneError
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from tests.spark.auditing import audited
 from tests.spark.topics import table_rows

@@ -11,14 +11,16 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.load import LoadOptions, LoadReport, load
+from ottla.loading.job import LoadOptions
+from ottla.loading.load import LoadReport
 from ottla.loading.task import OnError
 from ottla.record.builder import RecordBatchBuilder
-from ottla.sources.log_source import open_log, source_options
+from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
-from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.manifest import FileRole
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -42,9 +44,9 @@ def append_values(path: Path, values: list[bytes | None], *, step_ms: int = 1) -
 
 
 def load_into(
-    path: Path, session: LocalSession, layout: LayoutWishes | None = None, **options: Any
+    path: Path, session: LocalSession, layout: LayoutOptions | None = None, **options: Any
 ) -> LoadReport:
-    wishes = layout or LayoutWishes()
+    wishes = layout or LayoutOptions()
     return load(
         str(path / "log"),
         "orders",
@@ -91,7 +93,7 @@ def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
         "id bigint, small int, price double, exact decimal(5,2), name string, ok boolean, "
         "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
     )
-    wishes = LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
+    wishes = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
     report = load_into(
         tmp_path, local_session, wishes, on_error=OnError.QUARANTINE, min_partitions=5
     )
@@ -111,7 +113,7 @@ def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", [*orders(30), b'{"id": "x"}', *orders(10)])
-    wishes = LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
+    wishes = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
     with pytest.raises(UserError, match=r"orders-0, offset 30: .*value.id is \"x\".*--on-error"):
         load_into(tmp_path, local_session, wishes)
     assert rows(tmp_path, local_session) == []
@@ -127,7 +129,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", orders(5))
-    load_into(tmp_path, local_session, LayoutWishes(decoding=INFERRED))
+    load_into(tmp_path, local_session, LayoutOptions(decoding=INFERRED))
     layout = TableDirectory(str(tmp_path / "table")).layout()
     assert layout.decoding is not None
     assert layout.decoding.schema == "id bigint, at string"
@@ -136,7 +138,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
     assert rows(tmp_path, local_session)[-1]["value"] == {"id": 7, "at": None}
     append_values(tmp_path / "log", [b'{"id": 8, "new": "n"}'])
     grown = Decoding(format=ValueFormat.JSON, schema="id bigint, at string, new string")
-    load_into(tmp_path, local_session, LayoutWishes(decoding=grown))
+    load_into(tmp_path, local_session, LayoutOptions(decoding=grown))
     found = [row["value"] for row in rows(tmp_path, local_session)]
     assert found[-1] == {"id": 8, "at": None, "new": "n"}
     assert found[-2] == {"id": 7, "at": None, "new": None}
@@ -144,10 +146,13 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
         one.since_commit for one in TableDirectory(str(tmp_path / "table")).layout().decodings
     ] == [0, 2]
     for wishes, words in (
-        (LayoutWishes(decoding=Decoding(format=ValueFormat.JSON, schema="id int")), "value.id was"),
-        (LayoutWishes(is_raw=True), "decoded as json; load raw ones into another"),
         (
-            LayoutWishes(partitioning=Partitioning(unit=PartitionUnit.DAY)),
+            LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id int")),
+            "value.id was",
+        ),
+        (LayoutOptions(is_raw=True), "decoded as json; load raw ones into another"),
+        (
+            LayoutOptions(partitioning=Partitioning(unit=PartitionUnit.DAY)),
             "parted into no directories by time",
         ),
     ):
@@ -175,7 +180,7 @@ def test_avro_values_with_a_registrys_prefix_become_columns(
         format=ValueFormat.AVRO, schema=json.dumps(schema), confluent=True, schema_id=7
     )
     report = load_into(
-        tmp_path, local_session, LayoutWishes(decoding=decoding), on_error=OnError.QUARANTINE
+        tmp_path, local_session, LayoutOptions(decoding=decoding), on_error=OnError.QUARANTINE
     )
     assert (report.row_count, report.quarantined_count) == (2, 1)
     first, tombstone = rows(tmp_path, local_session)
@@ -190,7 +195,7 @@ def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own
     tmp_path: Path, local_session: LocalSession, unit: PartitionUnit
 ) -> None:
     append_values(tmp_path / "log", orders(100), step_ms=HOUR_MS)
-    wishes = LayoutWishes(partitioning=Partitioning(unit=unit))
+    wishes = LayoutOptions(partitioning=Partitioning(unit=unit))
     load_into(tmp_path, local_session, wishes, min_partitions=3)
     append_values(tmp_path / "log", orders(2), step_ms=HOUR_MS)
     late = load_into(tmp_path, local_session)
@@ -214,8 +219,8 @@ def test_files_can_lie_by_a_time_that_the_value_tells(
     by = Partitioning(unit=PartitionUnit.HOUR, column="value.at")
     typed = Decoding(format=ValueFormat.JSON, schema="id bigint, at timestamp")
     with pytest.raises(UserError, match=r"value\.at: that is no timestamp of the rows"):
-        load_into(tmp_path, local_session, LayoutWishes(decoding=INFERRED, partitioning=by))
-    report = load_into(tmp_path, local_session, LayoutWishes(decoding=typed, partitioning=by))
+        load_into(tmp_path, local_session, LayoutOptions(decoding=INFERRED, partitioning=by))
+    report = load_into(tmp_path, local_session, LayoutOptions(decoding=typed, partitioning=by))
     hours = {(file.values["day"], file.values["hour"]) for file in report.files}
     unknown = ("__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__")
     assert hours == {unknown, *(("2024-01-01", f"{hour:02}") for hour in range(24))}

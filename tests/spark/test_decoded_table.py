@@ -6,13 +6,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ottla.table
-from ottla.loading.compaction import compact
-from ottla.loading.load import LoadOptions, LoadPlace
-from ottla.loading.rerun import rerun
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.rerun_plan import RerunRange
 from ottla.loading.task import OnError
+from ottla.spark.load import compact, rerun
 from ottla.spark.session import LocalSession
-from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.manifest import FileRole
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -20,7 +19,7 @@ from tests.spark.auditing import audited
 from tests.spark.test_decoded_load import HOUR_MS, append_values, load_into, rows
 
 SCHEMA = "id bigint, tags struct<n: string>"
-HOURLY = LayoutWishes(
+HOURLY = LayoutOptions(
     decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMA),
     partitioning=Partitioning(unit=PartitionUnit.HOUR),
 )
@@ -74,7 +73,7 @@ def test_the_dataset_has_the_columns_that_directories_are_named_by(
     load_into(tmp_path, local_session, HOURLY, on_error=OnError.QUARANTINE)
     append_values(tmp_path / "log", [b'{"id": 1, "more": 5}'])
     grown = Decoding(format=ValueFormat.JSON, schema=f"{SCHEMA}, more bigint")
-    load_into(tmp_path, local_session, LayoutWishes(decoding=grown), on_error=OnError.QUARANTINE)
+    load_into(tmp_path, local_session, LayoutOptions(decoding=grown), on_error=OnError.QUARANTINE)
     found = ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset").to_pylist()
     assert {row["day"] for row in found} == {"2023-11-14", "2023-11-15"}
     assert len({row["hour"] for row in found}) == 3
@@ -87,7 +86,7 @@ def test_a_quarantined_record_that_is_a_row_too_is_found(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", values(20))
-    wishes = LayoutWishes(decoding=HOURLY.decoding)
+    wishes = LayoutOptions(decoding=HOURLY.decoding)
     load_into(tmp_path, local_session, wishes, on_error=OnError.QUARANTINE)
     table = TableDirectory(str(tmp_path / "table"))
     (aside,) = [file for file in table.current_files() if file.role is FileRole.QUARANTINE]

@@ -12,11 +12,12 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.loading.bounds import parse_place
 from ottla.loading.follow import FollowRule, follow
-from ottla.loading.load import LoadOptions, Progress, Step
+from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.loading.load import claimed, load
 from ottla.loading.task import OnError
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
-from ottla.tables.layout import LayoutWishes
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.spark.following import DECODED, EAGER, StopAfter, audited, some_orders, table_load
@@ -145,12 +146,11 @@ def test_a_first_load_begins_where_it_is_told_and_later_ones_may_not(
 ) -> None:
     append_values(tmp_path / "log", some_orders(60, 0), step_ms=1000)
     begin = LoadOptions(starting=parse_place("--from", "0:20,1:0", "orders"))
-    load = table_load(tmp_path, local_session.spark, options=begin)
-    with load.claimed():
-        report = load.load_new()
+    job = table_load(tmp_path, local_session.spark, options=begin)
+    report = load(job)
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [(20, 60), (0, 0)]
     again = table_load(tmp_path, local_session.spark, options=begin)
-    with pytest.raises(UserError, match="--from is for a table's first load"), again.claimed():
+    with pytest.raises(UserError, match="--from is for a table's first load"), claimed(again):
         pass
     assert audited(tmp_path).differences == []
 
@@ -160,19 +160,17 @@ def test_a_first_load_from_the_latest_remembers_where_that_was(
 ) -> None:
     append_values(tmp_path / "log", some_orders(5, 0))
     begin = parse_place("--from", "latest", "orders")
-    inferred = LayoutWishes(decoding=INFERRED)
-    load = table_load(
+    inferred = LayoutOptions(decoding=INFERRED)
+    job = table_load(
         tmp_path, local_session.spark, options=LoadOptions(starting=begin, layout=inferred)
     )
-    with load.claimed(), pytest.raises(UserError, match="no record yet to infer"):
-        load.load_new()
-    load = table_load(tmp_path, local_session.spark, options=replace(DECODED, starting=begin))
-    with load.claimed():
-        assert load.load_new().row_count == 0
+    with pytest.raises(UserError, match="no record yet to infer"):
+        load(job)
+    job = table_load(tmp_path, local_session.spark, options=replace(DECODED, starting=begin))
+    assert load(job).row_count == 0
     append_values(tmp_path / "log", some_orders(7, 5))
-    load = table_load(tmp_path, local_session.spark)
-    with load.claimed():
-        assert [one.from_offset for one in load.load_new().partitions] == [5, 0]
+    job = table_load(tmp_path, local_session.spark)
+    assert [one.from_offset for one in load(job).partitions] == [5, 0]
 
 
 def test_a_load_ends_where_it_is_told_and_the_next_goes_on(
@@ -181,14 +179,13 @@ def test_a_load_ends_where_it_is_told_and_the_next_goes_on(
     append_values(tmp_path / "log", some_orders(60, 0), step_ms=1000)
     found = []
     for text in ("2023-11-14T22:00:30", "@1700000000000", "0:61,1:0", "0:30,1:0", "latest"):
-        load = table_load(
+        job = table_load(
             tmp_path,
             local_session.spark,
             options=LoadOptions(ending=parse_place("--to", text, "orders")),
         )
         try:
-            with load.claimed():
-                found.append(load.load_new().partitions[0].until_offset)
+            found.append(load(job).partitions[0].until_offset)
         except UserError as error:
             found.append(str(error).partition(":")[0])
     assert found == [30, 60, "orders-0", "orders-0", 60]
@@ -236,8 +233,8 @@ def test_a_log_under_a_broker_that_appends_rolls_and_deletes_is_loaded_as_it_is(
 
         feed(-1)
         options = LoadOptions(layout=DECODED.layout, on_error=OnError.QUARANTINE, allow_gaps=True)
-        load = table_load(tmp_path, local_session.spark, options=options)
-        reports = list(follow([load], EAGER, StopAfter(rounds, feed)))
+        job = table_load(tmp_path, local_session.spark, options=options)
+        reports = list(follow([job], EAGER, StopAfter(rounds, feed)))
     report = audited(tmp_path)
     assert report.differences == []
     assert len(reports) > rounds / 3

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.loading.load import Step, load
+from ottla.loading.job import Step
 from ottla.spark.java import find_java
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import table_files
 from tests.spark.topics import append, log_rows, table_rows

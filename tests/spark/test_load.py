@@ -7,7 +7,9 @@ import pytest
 import ottla
 from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
-from ottla.loading.load import LoadOptions, LoadReport, Progress, Step, load
+from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.loading.load import LoadReport
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from tests.golden.directories import GOLDEN

@@ -8,22 +8,16 @@ import pytest
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.compaction import CompactReport, compact
-from ottla.loading.load import (
-    LoadOptions,
-    LoadPlace,
-    LoadReport,
-    Progress,
-    Sessions,
-    Step,
-    TableLoad,
-    load,
-)
-from ottla.loading.rerun import rerun
+from ottla.loading.compaction import CompactReport
+from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.load import LoadReport, claimed, load_job
+from ottla.loading.load import load_new as load_new_records
 from ottla.loading.rerun_plan import RerunRange
 from ottla.loading.task import OnError
-from ottla.spark.session import LocalSession, SessionSettings
-from ottla.tables.layout import LayoutWishes, Partitioning, PartitionUnit
+from ottla.spark.load import compact, load, rerun
+from ottla.spark.session import LocalSession
+from ottla.spark.tasks import SparkTasks
+from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.table_directory import CommitTakenError, TableDirectory
 from ottla.tables.vacuum import HOUR_MS, vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -119,7 +113,7 @@ def test_decoded_values_quarantine_and_directories_by_time_are_the_same_there(
         for number in range(50):
             value = b"broken" if number % 10 == 3 else b'{"id": %d}' % number
             log.append("orders", value, timestamp_ms=1_700_000_000_000 + number * HOUR_MS // 10)
-    wishes = LayoutWishes(
+    wishes = LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"),
         partitioning=Partitioning(unit=PartitionUnit.HOUR),
     )
@@ -135,7 +129,7 @@ def test_decoded_values_quarantine_and_directories_by_time_are_the_same_there(
             tmp_path,
             table,
             local_session,
-            options=LoadOptions(layout=LayoutWishes(is_raw=True)),
+            options=LoadOptions(layout=LayoutOptions(is_raw=True)),
         )
 
 
@@ -176,13 +170,16 @@ def test_two_that_follow_one_topic_into_one_table_take_turns(
 ) -> None:
     place = LoadPlace(str(tmp_path / "log"), "orders", table)
     append(tmp_path / "log", {0: 10})
-    sessions = Sessions(local_session.spark, SessionSettings())
-    one, other = (TableLoad(place, sessions, lambda _: None, LoadOptions()) for _ in range(2))
-    with one.claimed(), other.claimed():
-        for count, turn in ((20, one), (30, other), (5, one)):
-            append(tmp_path / "log", {1: count})
-            assert not turn.load_new().nothing_new
-        assert other.load_new().nothing_new
+    one, other = (load_job(place, SparkTasks(local_session.spark)) for _ in range(2))
+    with claimed(one) as of_one, claimed(other) as of_other:
+        append(tmp_path / "log", {1: 20})
+        report, of_one = load_new_records(one, of_one)
+        append(tmp_path / "log", {1: 30})
+        second, of_other = load_new_records(other, of_other)
+        append(tmp_path / "log", {1: 5})
+        third, _ = load_new_records(one, of_one)
+        assert not any(one.nothing_new for one in (report, second, third))
+        assert load_new_records(other, of_other).report.nothing_new
     assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
     report = audited(tmp_path, table=table)
     assert (report.differences, report.loads) == ([], 3)

@@ -9,9 +9,10 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.load import LoadPlace, LoadReport, Progress, Step, load
-from ottla.loading.rerun import rerun
+from ottla.loading.job import LoadPlace, Progress, Step
+from ottla.loading.load import LoadReport
 from ottla.loading.rerun_plan import AtTime, RerunRange
+from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.tables.manifest import Action

@@ -7,11 +7,11 @@ import pytest
 
 from ottla.base.errors import TaskError, UserError
 from ottla.cli.main import main
-from ottla.loading.compaction import CompactOptions, CompactReport, compact
-from ottla.loading.load import LoadPlace, Progress, Step, load
-from ottla.loading.merge_job import MergeJob
-from ottla.loading.rerun import rerun
+from ottla.loading.compaction import CompactOptions, CompactReport
+from ottla.loading.job import LoadPlace, Progress, Step
+from ottla.loading.merging import MergeJob
 from ottla.loading.rerun_plan import RerunRange
+from ottla.spark.load import compact, load, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
 from ottla.tables.table_directory import TableDirectory

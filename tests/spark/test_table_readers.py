@@ -9,9 +9,9 @@ import pytest
 
 import ottla.table
 from ottla.cli.main import main
-from ottla.loading.load import LoadPlace, load
-from ottla.loading.rerun import rerun
+from ottla.loading.job import LoadPlace
 from ottla.loading.rerun_plan import RerunRange
+from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
 from tests.spark.topics import append, log_rows, table_rows
 

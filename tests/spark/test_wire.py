@@ -13,20 +13,14 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.groups import committed_by
 from ottla.loading.auditing.audit import audit
-from ottla.loading.load import load
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import (
-    LogPartition,
-    LogSource,
-    OffsetsGoneError,
-    open_log,
-    source_options,
-)
+from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError
+from ottla.sources.opening import open_client, open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Position
-from ottla.sources.wire.wire_client import open_client
+from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.tables.manifest import entry_path
 from ottla.tables.table_directory import TableDirectory
@@ -54,7 +48,7 @@ def opened(source: str, topic: str = "orders", **options: str) -> LogSource:
 
 def rows(log: LogSource, partition: int, wanted: OffsetRange) -> list[dict[str, Any]]:
     place = TopicPartition("orders", partition)
-    splits = log.splits({place: wanted}, TaskWishes(min_count=3))
+    splits = log.splits({place: wanted}, SplitOptions(min_count=3))
     return [row for one in splits for batch in log.read(one, COLUMNS) for row in batch.to_pylist()]
 
 

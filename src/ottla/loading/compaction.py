@@ -1,28 +1,25 @@
 """Small files of a table made into large ones: the same rows, partition and offset beside each.
 
 Files that follow each other are put together until they come to the target's size; none is mixed
-with files of another partition, directory or schema. Spark reads and writes them, all rows are
-hashed before and after, and one manifest entry takes the old files out and brings the new ones in.
+with files of another partition, directory or schema. Tasks write the new files, others compare all
+rows with the old ones, and one manifest entry takes the old files out and brings the new ones in.
 Killed anywhere before that, the table is as it was. Old files stay on the disk for readers that are
 at them, until `ottla table vacuum`. (A log's own compaction is `ottla.storage.compaction`.)
 """
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ottla.base.clock import Clock, SystemClock
-from ottla.loading.load import Progress, Sessions, Step, ignore
-from ottla.loading.merge_job import MergeJob, columns_of, inner_place
+from ottla.loading.job import OnProgress, Progress, Step, ignore
+from ottla.loading.merging import MergeJob
 from ottla.loading.sizing import TARGET_SIZE
-from ottla.spark.session import SessionSettings
-from ottla.tables.manifest import Action, DataFile, ManifestEntry
+from ottla.loading.tasks import TaskRunner
+from ottla.tables.data_files import read_columns
+from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place
 from ottla.tables.table_directory import CommitTakenError, TableDirectory
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SHORT_SIZE = 64 * 1024 * 1024
 """Bytes that are put together before Java's second compiler would have paid for itself."""
@@ -34,7 +31,6 @@ class CompactOptions:
 
     target_size: int = TARGET_SIZE
     compression: str = "zstd"
-    session: SessionSettings = field(default_factory=SessionSettings)
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -51,9 +47,8 @@ class CompactReport:
 
 def compact(
     path: str,
-    *,
-    spark: "SparkSession | None" = None,
-    progress: Callable[[Progress], None] = ignore,
+    tasks: TaskRunner,
+    progress: OnProgress = ignore,
     options: CompactOptions | None = None,
 ) -> CompactReport:
     """Puts small files together.
@@ -65,7 +60,7 @@ def compact(
     started = time.monotonic()
     table = TableDirectory(path)
     table.entries()  # Before anything is claimed: where there is no table, none is made.
-    with table.claim(), Sessions(spark, options.session) as sessions:
+    with table.claim():
         entries = table.entries()
         table.remove_leftovers(entries)
         progress(Progress(step=Step.CLAIMED))
@@ -75,7 +70,7 @@ def compact(
         progress(Progress(step=Step.PLANNED, offset_count=sum(file.row_count for file in old)))
         new: tuple[DataFile, ...] = ()
         if groups:
-            new = _merged(table, groups, sessions, progress, options)
+            new = _merged(table, groups, tasks, progress, options)
             progress(Progress(step=Step.VERIFIED))
             table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
@@ -112,15 +107,15 @@ def plan_compaction(
 
 
 def _key(table: TableDirectory, file: DataFile) -> tuple[str, ...]:
-    """Partition, place below the commit's directory, and columns."""
-    return f"{file.partition:010d}", inner_place(file), columns_of(table.store, file)
+    """Partition, place below the commit's directory, and columns; raises `CorruptionError`."""
+    return f"{file.partition:010d}", inner_place(file), str(read_columns(table.store, file))
 
 
 def _merged(
     table: TableDirectory,
     groups: Sequence[Sequence[DataFile]],
-    sessions: Sessions,
-    progress: Callable[[Progress], None],
+    tasks: TaskRunner,
+    progress: OnProgress,
     options: CompactOptions,
 ) -> tuple[DataFile, ...]:
     size = sum(file.size for group in groups for file in group)
@@ -133,15 +128,14 @@ def _merged(
         compression=options.compression,
     )
     row_count = sum(file.row_count for group in groups for file in group)
-    progress(Progress(step=Step.WRITING, offset_count=row_count))
+    writing = Progress(step=Step.WRITING, offset_count=row_count)
+    progress(writing)
+    tasks.start(is_short=size < SHORT_SIZE)
     files = job.run(
-        sessions.get(is_short=size < SHORT_SIZE),
-        lambda done, count: progress(
-            Progress(step=Step.WRITING, offset_count=row_count, tasks_done=done, task_count=count)
-        ),
+        tasks, lambda done, count: progress(replace(writing, tasks_done=done, task_count=count))
     )
-    progress(Progress(step=Step.WRITTEN, offset_count=row_count))
-    job.check(sessions.get(is_short=True), files)
+    progress(replace(writing, step=Step.WRITTEN))
+    job.check(tasks, files)
     return files
 
 

@@ -1,8 +1,8 @@
 """Loads without an end: each table gets what is new when that is enough, or old enough.
 
 Small commits make small files, rare ones late rows: so a commit waits until it would fill a file
-of the target's size, or until the oldest record seen has waited `max_age_s`. Whoever stops it gets
-a last commit of all that is there.
+of the target's size, or until the oldest record seen has waited `max_age_s`. When it is
+stopped, a last commit takes all that is there.
 """
 
 import time
@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from ottla.loading.load import LoadReport, TableLoad
-from ottla.loading.plan import PlannedRange
-from ottla.loading.sizing import TARGET_SIZE, offset_count
+from ottla.loading.job import LoadJob, LoadPlan, TableState
+from ottla.loading.load import LoadReport, claimed, load_planned, plan_new
+from ottla.loading.sizing import TARGET_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,26 +40,34 @@ class Stop(Protocol):
 
 @dataclass(slots=True)
 class _Followed:
-    """A table, and since when records have waited for it (by the monotonic clock)."""
+    """A table that is claimed, and since when records have waited for it (monotonic clock)."""
 
-    load: TableLoad
+    job: LoadJob
+    state: TableState
     waiting_since: float | None = None
 
-    def due(self, rule: FollowRule, now: float) -> tuple[PlannedRange, ...] | None:
+    def due(self, rule: FollowRule, now: float) -> LoadPlan | None:
         """What to load now, if it is time."""
-        plan = self.load.plan()
-        if not offset_count(plan):
+        plan = plan_new(self.job, self.state)
+        if not plan.offset_count:
             self.waiting_since = None
             # Nothing new may still be news: a gap that is allowed, an hour that is over.
             return plan
         if self.waiting_since is None:
             self.waiting_since = now
         waited_s = now - self.waiting_since
-        return plan if rule.is_due(self.load.size_of(plan), waited_s) else None
+        return plan if rule.is_due(plan.expected_size, waited_s) else None
+
+    def load(self, plan: LoadPlan) -> Iterator[LoadReport]:
+        """Gives the commit that came of it, if any did."""
+        report, self.state = load_planned(self.job, plan)
+        if not report.nothing_new:
+            yield report
+        self.waiting_since = None
 
 
 def follow(
-    loads: Sequence[TableLoad],
+    jobs: Sequence[LoadJob],
     rule: FollowRule,
     stop: Stop,
     clock: Callable[[], float] = time.monotonic,
@@ -69,27 +77,17 @@ def follow(
     What is there at the beginning is loaded at once. Raises as `load` does.
     """
     with ExitStack() as stack:
-        followed = []
-        for one in loads:
-            stack.enter_context(one.claimed())
-            followed.append(_Followed(one))
+        followed = [_Followed(one, stack.enter_context(claimed(one))) for one in jobs]
         yield from _load_all(followed)
         while not stop.is_set():
             stop.wait(rule.interval_s)
             for table in followed:
                 plan = table.due(rule, clock())
                 if plan is not None:
-                    yield from _committed(table.load.load_plan(plan))
-                    table.waiting_since = None
+                    yield from table.load(plan)
         yield from _load_all(followed)
 
 
 def _load_all(followed: Sequence[_Followed]) -> Iterator[LoadReport]:
     for table in followed:
-        yield from _committed(table.load.load_new())
-        table.waiting_since = None
-
-
-def _committed(report: LoadReport) -> Iterator[LoadReport]:
-    if not report.nothing_new:
-        yield report
+        yield from table.load(plan_new(table.job, table.state))

@@ -1,18 +1,94 @@
-"""Several files of a table into one: the same rows in order of offset, then held against them."""
+"""Groups of a table's files into one file each, a task for each: the same rows in order of offset.
 
+Other tasks then compare the rows written with those read.
+"""
+
+import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import TaskError
+from ottla.base.files import join
+from ottla.loading.tasks import OnTasks, TaskRunner
+from ottla.loading.writing import written_files
 from ottla.tables.data_files import interleaved, read_columns, read_offsets
-from ottla.tables.manifest import DataFile
+from ottla.tables.manifest import DataFile, inner_place
 from ottla.tables.parquet_files import ParquetOutput, open_parquet
-from ottla.tables.store import TableStore
+from ottla.tables.store import TableStore, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """One group of files, which may be merged, or compared with the file they were merged into."""
+
+    table: str
+    directory: str
+    group: Sequence[DataFile]
+    compression: str
+
+    def write(self) -> list[str]:
+        """Returns the path of the new file."""
+        target = self._target()
+        merge(open_store(self.table), self.group, target, self.compression)
+        return [target]
+
+    def check(self, written: str) -> list[str]:
+        """Returns what is wrong, if anything is."""
+        offset = first_unlike(open_store(self.table), self.group, written)
+        return [] if offset is None else [f"{written}, offset {offset}"]
+
+    def _target(self) -> str:
+        first = min(file.first_offset for file in self.group)
+        name = f"part-{self.group[0].partition}-{first}-{secrets.token_hex(4)}.parquet"
+        inner = inner_place(self.group[0])
+        return join(self.directory, *([inner] if inner else []), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJob:
+    """`groups` of files with one schema and place each; `directory` is relative to the table."""
+
+    store: TableStore
+    directory: str
+    groups: Sequence[Sequence[DataFile]]
+    compression: str
+
+    def run(self, tasks: TaskRunner, on_tasks: OnTasks) -> tuple[DataFile, ...]:
+        """Writes the files; returns them by their footers, in the order of the groups."""
+        work = [one.write for one in self._mergings()]
+        return written_files(self.store, tasks.run(work, on_tasks))
+
+    def check(self, tasks: TaskRunner, files: Sequence[DataFile]) -> None:
+        """Raises `TaskError` unless all rows, and no others, are in the new files."""
+        wrong = [self.directory]
+        if len(files) == len(self.groups):
+            pairs = zip(self._mergings(), files, strict=True)
+            work = [partial(one.check, file.path) for one, file in pairs]
+            wrong = tasks.run(work, lambda *_: None)
+        if wrong:
+            raise TaskError(
+                f"{wrong[0]}: the rows written are not those read; the table is as it was, run it "
+                f"again"
+            )
+
+    def _mergings(self) -> list[Merging]:
+        return [
+            Merging(
+                table=self.store.address,
+                directory=self.directory,
+                group=group,
+                compression=self.compression,
+            )
+            for group in self.groups
+        ]
 
 
 def merge(store: TableStore, files: Sequence[DataFile], target: str, compression: str) -> None:

@@ -31,8 +31,16 @@ class PlannedRange:
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
+
+    @property
     def is_empty(self) -> bool:
         return self.from_offset == self.until_offset
+
+
+def offset_count(plan: Sequence[PlannedRange]) -> int:
+    return sum(one.offsets.count for one in plan)
 
 
 def plan_load(

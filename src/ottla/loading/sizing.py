@@ -4,20 +4,13 @@ A task writes one file (or one to each directory by time), so its rows are chose
 """
 
 import math
-from collections.abc import Sequence
 from os import cpu_count
-
-from ottla.loading.plan import PlannedRange
 
 TARGET_SIZE = 128 * 1024 * 1024
 """Bytes of Parquet in a file: what engines read in one go."""
 
 LEAST_ROWS = 20_000
 """Rows below which a task of its own costs more than it saves."""
-
-
-def offset_count(plan: Sequence[PlannedRange]) -> int:
-    return sum(one.until_offset - one.from_offset for one in plan)
 
 
 def rows_per_task(count: int, row_size: float, target_size: int, min_tasks: int | None) -> int:

@@ -12,10 +12,10 @@ from ottla.base.files import join
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.task import LoadTask, OnError
 from ottla.loading.task_files import TaskFiles
-from ottla.sources.log_source import LogSource, Split, open_log
-from ottla.sources.options import parse_options
+from ottla.sources.log_source import LogSource, Split
+from ottla.sources.opening import open_log
 from ottla.sources.rows import RowMaker, decoded_columns
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions, even_pieces
 from ottla.tables.columns import aside_columns, row_columns
 from ottla.tables.manifest import QUARANTINE_DIRECTORY
 from ottla.tables.store import open_store
@@ -30,7 +30,7 @@ _SOURCE_NAMES = {"timestamp_type": "timestampType"}
 
 def write_split(task: LoadTask, split: Split) -> list[str]:
     """Returns the paths of the files, relative to the table."""
-    log = open_log(parse_options(task.read_options))
+    log = open_log(task.read)
     store = open_store(task.table)
     name = f"{split.place.partition}-{split.from_offset}-{split.until_offset}"
     quarantine = join(task.directory, QUARANTINE_DIRECTORY)
@@ -124,7 +124,7 @@ def task_splits(
 
     The log's own splits are by what is best to read, these by what is best to write.
     """
-    given = log.splits(ranges, TaskWishes(min_count=1))
+    given = log.splits(ranges, SplitOptions(min_count=1))
     return [
         split
         for place in ranges
@@ -134,22 +134,18 @@ def task_splits(
 
 
 def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
-    """Splits of one partition, each beginning where the one before it ends, cut anew."""
+    """Splits of one partition, each beginning where the one before it ends, cut evenly."""
     aborted = tuple(dict.fromkeys(one for split in given for one in split.aborted))
-    first_offset = given[0].from_offset
-    span = given[-1].until_offset - first_offset
-    count = -(-span // rows_per_task)
-    for number in range(count):
-        from_offset = first_offset + span * number // count
-        until_offset = first_offset + span * (number + 1) // count
+    whole = OffsetRange(from_offset=given[0].from_offset, until_offset=given[-1].until_offset)
+    for piece in even_pieces(whole, rows_per_task):
         yield replace(
             given[0],
-            from_offset=from_offset,
-            until_offset=until_offset,
+            from_offset=piece.from_offset,
+            until_offset=piece.until_offset,
             aborted=tuple(
                 one
                 for one in aborted
-                if one.first_offset < until_offset and one.last_offset >= from_offset
+                if one.first_offset < piece.until_offset and one.last_offset >= piece.from_offset
             ),
         )
 

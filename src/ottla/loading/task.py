@@ -1,9 +1,9 @@
-"""What each of Spark's processes must know of a load."""
+"""What each task of a load must know of it, in whatever process it runs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from ottla.sources.options import ReadOptions
 from ottla.tables.layout import Partitioning
 from ottla.tables.values.decoder import Decoding
 
@@ -23,7 +23,7 @@ class OnError(Enum):
 class LoadTask:
     """`table` is a directory or an address, `directory` below it the place of the load's files."""
 
-    read_options: Mapping[str, str]
+    read: ReadOptions
     topic: str
     table: str
     directory: str

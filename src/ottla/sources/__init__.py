@@ -1,1 +1,1 @@
-"""Where records come from: files, brokers, and which offsets of them. Start at `log_source.py`."""
+"""Where records come from: files and brokers, and which offsets. Start at `log_source.py`."""

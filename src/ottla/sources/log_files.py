@@ -20,7 +20,7 @@ from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
 from ottla.record.columns import iter_columns, scan_limits
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
-from ottla.sources.splits import Stretch, TaskWishes, split_ranges
+from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.index_marks import index_marks
@@ -46,10 +46,10 @@ MAX_TASK_SIZE = 128 * 1024 * 1024
 """Bytes of the log that a task reads at the most, about, and so what goes into a Parquet file."""
 
 MIN_MARKED_SIZE = 64 * 1024
-"""A smaller segment is one stretch: it is never shared out."""
+"""A smaller segment is one span: it is never shared out."""
 
 MARK_COUNT = 64
-"""Into how many stretches a segment is seen, so that tasks are cut by bytes and not by offsets."""
+"""Into how many spans a segment is seen, so that tasks are cut by bytes and not by offsets."""
 
 
 class LogFiles:
@@ -118,11 +118,11 @@ class LogFiles:
         return found[1] if found is not None and found[1] < position else None
 
     def splits(
-        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+        self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
     ) -> list[Split]:
-        rule = wishes.rule(min_size=MIN_TASK_SIZE, max_size=MAX_TASK_SIZE)
+        rule = options.rule(min_size=MIN_TASK_SIZE, max_size=MAX_TASK_SIZE)
         logs = {place: self._reaching(place, ranges[place]) for place in ranges}
-        stretches = {place: _stretches(logs[place], ranges[place]) for place in ranges}
+        spans = {place: _spans(logs[place], ranges[place]) for place in ranges}
         return [
             Split(
                 place=place,
@@ -131,7 +131,7 @@ class LogFiles:
                 topic_id=logs[place].topic_id,
                 aborted=tuple(self._aborted(logs[place], part)),
             )
-            for place, part in split_ranges(stretches, rule)
+            for place, part in split_ranges(spans, rule)
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
@@ -287,7 +287,7 @@ def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:
         )
 
 
-def _stretches(log: ReadOnlyLog, wanted: OffsetRange) -> list[Stretch]:
+def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
     """The parts of a range with their bytes. Its ends are kept, whatever the files hold.
 
     So what was deleted since the range was planned is a task's too, which says that it is gone.
@@ -295,33 +295,33 @@ def _stretches(log: ReadOnlyLog, wanted: OffsetRange) -> list[Stretch]:
     segments = log.segments
     bounds = [*(segment.base_offset for segment in segments), log.log_end_offset]
     whole = [
-        stretch
+        span
         for number, segment in enumerate(segments)
         if bounds[number + 1] > wanted.from_offset and bounds[number] < wanted.until_offset
-        for stretch in _segment_stretches(log, segment, bounds[number + 1])
+        for span in _segment_spans(log, segment, bounds[number + 1])
     ]
-    parts = [part for stretch in whole if (part := stretch.within(wanted)) is not None]
+    parts = [part for span in whole if (part := span.within(wanted)) is not None]
     gone_until = parts[0].from_offset if parts else wanted.until_offset
     if wanted.from_offset < gone_until:
-        gone = Stretch(from_offset=wanted.from_offset, until_offset=gone_until, size=1)
+        gone = OffsetSpan(from_offset=wanted.from_offset, until_offset=gone_until, size=1)
         return [gone, *parts]
     return parts
 
 
-def _segment_stretches(
+def _segment_spans(
     log: ReadOnlyLog, segment: "SegmentFiles", until_offset: int
-) -> Iterator[Stretch]:
-    """A segment in stretches, of which the offset index knows where they begin."""
+) -> Iterator[OffsetSpan]:
+    """A segment in spans, of which the offset index knows where they begin."""
     offset, position = segment.base_offset, 0
     is_short = segment.size < MIN_MARKED_SIZE
     marks = [] if is_short else index_marks(log.directory.file_system, segment, MARK_COUNT)
     for next_offset, next_position in [*marks, (until_offset, segment.size)]:
         if offset < next_offset <= until_offset and next_position > position:
             size = next_position - position
-            yield Stretch(from_offset=offset, until_offset=next_offset, size=size)
+            yield OffsetSpan(from_offset=offset, until_offset=next_offset, size=size)
             offset, position = next_offset, next_position
     if offset < until_offset:
-        yield Stretch(from_offset=offset, until_offset=until_offset, size=1)
+        yield OffsetSpan(from_offset=offset, until_offset=until_offset, size=1)
 
 
 def _decoded(

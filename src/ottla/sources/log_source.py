@@ -4,8 +4,6 @@ A `LogSource` is made twice: where a read is planned, and again in each task. So
 task needs to know stands in its `Split`.
 """
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -14,17 +12,13 @@ from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.record.batch_roll_up import BatchRollUp
-from ottla.sources.client_options import BOOTSTRAP_OPTION
-from ottla.sources.options import ReadOptions
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
-
-ANY_TASKS = TaskWishes()
+ANY_TASKS = SplitOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +89,7 @@ class LogSource(Protocol):
         """
 
     def splits(
-        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+        self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
     ) -> list[Split]:
         """Tasks for these ranges."""
 
@@ -114,29 +108,3 @@ class LogSource(Protocol):
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         """What the batches of a range come to; `None` where no batches can be seen."""
-
-
-def open_log(options: ReadOptions) -> LogSource:
-    """The source that the options name."""
-    if options.paths:
-        from ottla.sources.log_files import LogFiles
-
-        return LogFiles(
-            options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
-        )
-    from ottla.sources.wire.wire_client import open_client
-    from ottla.sources.wire.wire_source import BrokerLog
-
-    return BrokerLog(open_client(options), options.choice, options.isolation)
-
-
-def source_options(source: str) -> dict[str, str]:
-    """The data source's option for a data directory or a broker's address, as a person writes it.
-
-    A directory that is there is one, whatever it is called. Raises `UserError` for anything else.
-    """
-    if os.path.isdir(source):
-        return {"path": os.path.abspath(source)}
-    if all(_ADDRESS.fullmatch(address) for address in source.split(",")):
-        return {BOOTSTRAP_OPTION: source}
-    raise UserError(f"{source} is neither a directory that exists nor HOST:PORT of a broker")

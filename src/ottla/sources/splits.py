@@ -1,7 +1,7 @@
 """How a read is shared out among tasks: by bytes, so that no task is left with most of the work.
 
-A range of one partition is known as stretches (for files: its segments) of which each has offsets
-and a size. Cuts inside a stretch are by proportion: they need not fall between two batches, since
+A range of one partition is known as spans (for files: its segments) of which each has offsets
+and a size. Cuts inside a span are by proportion: they need not fall between two batches, since
 a task takes only the offsets of its own range out of the batches that it shares with a neighbour.
 """
 
@@ -21,7 +21,7 @@ Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWishes:
+class SplitOptions:
     """What a user may ask of the tasks: how many at least, and offsets in each at the most."""
 
     min_count: int | None = None
@@ -38,22 +38,19 @@ class TaskWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class OffsetSpan(OffsetRange):
     """Offsets of one partition, and how much there is to read of them (in any one unit)."""
 
-    from_offset: int
-    until_offset: int
     size: int
 
-    def within(self, wanted: OffsetRange) -> "Stretch | None":
+    def within(self, wanted: OffsetRange) -> "OffsetSpan | None":
         """The part that is wanted, with its share of the size."""
         from_offset = max(self.from_offset, wanted.from_offset)
         until_offset = min(self.until_offset, wanted.until_offset)
         if from_offset >= until_offset:
             return None
-        span = self.until_offset - self.from_offset
-        share = self.size * (until_offset - from_offset) // span
-        return Stretch(from_offset=from_offset, until_offset=until_offset, size=max(1, share))
+        share = self.size * (until_offset - from_offset) // self.count
+        return OffsetSpan(from_offset=from_offset, until_offset=until_offset, size=max(1, share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,45 +65,44 @@ class SplitRule:
 
 
 def split_ranges(
-    partitions: Mapping[Place, Sequence[Stretch]], rule: SplitRule
+    partitions: Mapping[Place, Sequence[OffsetSpan]], rule: SplitRule
 ) -> list[tuple[Place, OffsetRange]]:
-    """The partition and offsets of each task; together they are the stretches, gaps included."""
-    sizes = {place: _size(stretches) for place, stretches in partitions.items()}
+    """The partition and offsets of each task; together they are the spans, gaps included."""
+    sizes = {place: _size(spans) for place, spans in partitions.items()}
     fair_size = sum(sizes.values()) // rule.min_count
     task_size = max(1, rule.min_size, min(rule.max_size, fair_size))
     return [
         (place, piece)
-        for place, stretches in partitions.items()
-        if stretches
-        for part in _cut(stretches, _task_count(sizes[place], task_size))
-        for piece in _pieces(part, rule.max_offsets)
+        for place, spans in partitions.items()
+        if spans
+        for part in _cut(spans, _task_count(sizes[place], task_size))
+        for piece in even_pieces(part, rule.max_offsets)
     ]
 
 
-def _pieces(part: OffsetRange, max_offsets: int | None) -> Iterator[OffsetRange]:
-    """A part in pieces of about the same count of offsets, none above the limit."""
-    span = part.until_offset - part.from_offset
-    count = 1 if max_offsets is None else max(1, math.ceil(span / max_offsets))
-    edges = [part.from_offset + span * number // count for number in range(count + 1)]
+def even_pieces(whole: OffsetRange, max_offsets: int | None) -> Iterator[OffsetRange]:
+    """A range in pieces of about the same count of offsets, none above the limit."""
+    count = 1 if max_offsets is None else max(1, -(-whole.count // max_offsets))
+    edges = [whole.from_offset + whole.count * number // count for number in range(count + 1)]
     for from_offset, until_offset in pairwise(edges):
         yield OffsetRange(from_offset=from_offset, until_offset=until_offset)
 
 
-def _size(stretches: Sequence[Stretch]) -> int:
-    return sum(stretch.size for stretch in stretches)
+def _size(spans: Sequence[OffsetSpan]) -> int:
+    return sum(span.size for span in spans)
 
 
-def _cut(stretches: Sequence[Stretch], count: int) -> list[OffsetRange]:
+def _cut(spans: Sequence[OffsetSpan], count: int) -> list[OffsetRange]:
     """About `count` parts of the same size, none of them empty."""
-    ends = list(accumulate(stretch.size for stretch in stretches))
+    ends = list(accumulate(span.size for span in spans))
     total = ends[-1]
-    cuts = {stretches[0].from_offset, stretches[-1].until_offset}
+    cuts = {spans[0].from_offset, spans[-1].until_offset}
     for number in range(1, count):
         place = total * number // count
-        stretch = stretches[bisect_right(ends, place)]
-        before = ends[bisect_right(ends, place)] - stretch.size
-        span = stretch.until_offset - stretch.from_offset
-        cuts.add(stretch.from_offset + span * (place - before) // stretch.size)
+        index = bisect_right(ends, place)
+        span = spans[index]
+        before = ends[index] - span.size
+        cuts.add(span.from_offset + span.count * (place - before) // span.size)
     return [
         OffsetRange(from_offset=from_offset, until_offset=until_offset)
         for from_offset, until_offset in pairwise(sorted(cuts))

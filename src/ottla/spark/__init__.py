@@ -1,5 +1,5 @@
-"""A pipeline on Spark: a data source without jars, and loads into Parquet exactly once.
+"""Ottla on Spark: a data source without jars, a stream, a sink, and jobs on executors.
 
-The only place that imports pyspark; may import everything but the command line. Start at `load.py`
-(what one load does, step by step), then `source.py` (how Spark's tasks read a log).
+The only room that imports pyspark. `source.py`: how Spark reads a log; `load.py`: how one is loaded
+into a table with a session's tasks.
 """

@@ -1,7 +1,74 @@
-"""Loads a log's new records into a table, on Spark."""
+"""Loads, reruns and table compactions on Spark: `ottla.loading`, with its tasks in a session."""
 
-from ottla.loading.load import LoadOptions as LoadOptions
-from ottla.loading.load import LoadReport as LoadReport
-from ottla.loading.load import Progress as Progress
-from ottla.loading.load import Step as Step
-from ottla.loading.load import load as load
+from typing import TYPE_CHECKING
+
+from ottla.loading import compaction
+from ottla.loading import load as loading
+from ottla.loading import rerun as rerunning
+from ottla.loading.compaction import CompactOptions, CompactReport
+from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, Progress, Step, ignore
+from ottla.loading.load import LoadReport, load_job
+from ottla.loading.rerun_plan import RerunRange
+from ottla.spark.session import SessionSettings
+from ottla.spark.tasks import SparkTasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "CompactOptions",
+    "CompactReport",
+    "LoadOptions",
+    "LoadPlace",
+    "LoadReport",
+    "Progress",
+    "SessionSettings",
+    "Step",
+    "compact",
+    "load",
+    "rerun",
+]
+
+
+def load(
+    source: str,
+    topic: str,
+    into: str,
+    *,
+    spark: "SparkSession | None" = None,
+    progress: OnProgress = ignore,
+    options: LoadOptions | None = None,
+) -> LoadReport:
+    """Loads what is new in a topic; `source` is a data directory, or `HOST:PORT` of a broker.
+
+    Without `spark` the process's session is used, or one is started for the load alone. Raises as
+    `ottla.loading.load.load` does; the table is unchanged then.
+    """
+    with SparkTasks(spark) as tasks:
+        return loading.load(load_job(LoadPlace(source, topic, into), tasks, progress, options))
+
+
+def rerun(
+    place: LoadPlace,
+    wanted: RerunRange,
+    *,
+    spark: "SparkSession | None" = None,
+    progress: OnProgress = ignore,
+    options: LoadOptions | None = None,
+) -> LoadReport:
+    """Reads a range of a table's topic again; arguments and errors as in `load`, and as
+    `ottla.loading.rerun.rerun` raises them."""
+    with SparkTasks(spark) as tasks:
+        return rerunning.rerun(load_job(place, tasks, progress, options), wanted)
+
+
+def compact(
+    path: str,
+    *,
+    spark: "SparkSession | None" = None,
+    progress: OnProgress = ignore,
+    options: CompactOptions | None = None,
+) -> CompactReport:
+    """Puts a table's small files together; raises as `ottla.loading.compaction.compact` does."""
+    with SparkTasks(spark) as tasks:
+        return compaction.compact(path, tasks, progress, options)

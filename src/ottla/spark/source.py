@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ottla.sources.log_source import open_log
+from ottla.sources.opening import open_log
 from ottla.sources.options import ReadOptions, parse_options
 from ottla.sources.pruning import Condition, prune, read_filters
 from ottla.sources.ranges import resolve_ranges
-from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, task_wishes
+from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ class OttlaReader(DataSourceReader):  # type: ignore[misc]
         log = open_log(options)
         ranges = resolve_ranges(options, log, log.partitions())
         kept = prune(ranges, self.conditions, log)
-        return [SplitPartition(split) for split in log.splits(kept, task_wishes(options))]
+        return [SplitPartition(split) for split in log.splits(kept, split_options(options))]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         yield from read_partition(self._options, partition, self._spark_schema)

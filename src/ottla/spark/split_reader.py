@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from ottla.base.errors import UserError
-from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
+from ottla.sources.log_source import LogSource, OffsetsGoneError, Split
+from ottla.sources.opening import open_log
 from ottla.sources.options import COLUMN_TYPES, ReadOptions
 from ottla.sources.rows import RowMaker, decoded_columns
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Loss, LossKind, report
 from ottla.spark.worker import exempt_imports
 
@@ -27,8 +28,8 @@ class SplitPartition(InputPartition):  # type: ignore[misc]
         self.split = split
 
 
-def task_wishes(options: ReadOptions) -> TaskWishes:
-    return TaskWishes(min_count=options.min_partitions, max_offsets=options.max_records)
+def split_options(options: ReadOptions) -> SplitOptions:
+    return SplitOptions(min_count=options.min_partitions, max_offsets=options.max_records)
 
 
 def read_partition(

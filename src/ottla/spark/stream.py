@@ -27,14 +27,15 @@ from pyspark.sql.streaming.datasource import (
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.sources.log_source import LogPartition, LogSource, open_log
+from ottla.sources.log_source import LogPartition, LogSource
+from ottla.sources.opening import open_client, open_log
 from ottla.sources.options import ReadOptions
 from ottla.sources.ranges import resolve_bound
 from ottla.sources.stream.continuity import Continuation, Position, report
 from ottla.sources.stream.stream_offset import INITIAL, Positions, StreamOffset, parse_stream_offset
 from ottla.sources.stream.stream_plan import ends_of, go_on, is_due, plan_batch
-from ottla.sources.wire.wire_client import WireClient, open_client
-from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, task_wishes
+from ottla.sources.wire.wire_client import WireClient
+from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         plan = plan_batch(known, until, self._there(until.positions), log)
         report(plan.losses, fail=self._options.fail_on_data_loss)
         return [
-            SplitPartition(split) for split in log.splits(plan.ranges, task_wishes(self._options))
+            SplitPartition(split) for split in log.splits(plan.ranges, split_options(self._options))
         ]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

@@ -89,7 +89,7 @@ RAW = TableLayout()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutWishes:
+class LayoutOptions:
     """What a load asks for; `None`: what the table has, or for a new table nothing."""
 
     is_raw: bool = False
@@ -98,34 +98,34 @@ class LayoutWishes:
     partitioning: Partitioning | None = None
 
 
-def first_layout(wishes: LayoutWishes) -> TableLayout:
+def first_layout(asked: LayoutOptions) -> TableLayout:
     """The layout of a new table; raises `UserError` when it cannot be had."""
     decodings: tuple[PinnedDecoding, ...] = ()
-    if wishes.decoding is not None:
-        decodings = (PinnedDecoding(since_commit=0, decoding=wishes.decoding),)
-    layout = TableLayout(decodings=decodings, partitioning=wishes.partitioning)
+    if asked.decoding is not None:
+        decodings = (PinnedDecoding(since_commit=0, decoding=asked.decoding),)
+    layout = TableLayout(decodings=decodings, partitioning=asked.partitioning)
     if not layout.is_inferred:
         check_partitioning(layout)
     return layout
 
 
-def next_layout(pinned: TableLayout, wishes: LayoutWishes, commit_id: int) -> TableLayout:
+def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
     """The layout that a table has from a commit on; raises `UserError` when it may not."""
-    if wishes.partitioning not in (None, pinned.partitioning):
+    if asked.partitioning not in (None, pinned.partitioning):
         raise UserError(
             f"the table's files are parted {_partitioning_text(pinned.partitioning)}; that stays "
             f"as the first load had it (leave --partition-by out, or load into another directory)"
         )
-    if wishes.is_raw and pinned.decoding is not None:
+    if asked.is_raw and pinned.decoding is not None:
         raise UserError(
             f"the table's values are decoded as {pinned.decoding.format.value}; "
             f"load raw ones into another directory"
         )
-    wanted = wishes.decoding
+    wanted = asked.decoding
     if wanted is None or wanted == pinned.decoding:
         return pinned
     if not wanted.schema and pinned.decoding is not None:
-        return next_layout(pinned, replace(wishes, decoding=_named(wanted, pinned)), commit_id)
+        return next_layout(pinned, replace(asked, decoding=_named(wanted, pinned)), commit_id)
     if pinned.decoding is None or pinned.decoding.format is not wanted.format:
         has = "raw" if pinned.decoding is None else f"decoded as {pinned.decoding.format.value}"
         raise UserError(

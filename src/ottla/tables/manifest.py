@@ -87,6 +87,10 @@ class LoadedPartition:
     """Offsets that retention removed before any load read them, and the caller let go."""
 
     @property
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
+
+    @property
     def record_count(self) -> int:
         """The log's committed records in the range."""
         return self.row_count + self.quarantined_count
@@ -119,6 +123,11 @@ class ManifestEntry:
     @property
     def row_count(self) -> int:
         return sum(partition.row_count for partition in self.partitions)
+
+
+def inner_place(file: DataFile) -> str:
+    """Where a file lies below its commit's directory: `day=2026-01-31`, or nothing."""
+    return "/".join(file.path.split("/")[2:-1])
 
 
 def entry_file_name(commit_id: int) -> str:

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
-from ottla.loading.compaction import compact
-from ottla.loading.load import LoadOptions, LoadPlace, Progress, load
-from ottla.loading.rerun import rerun
+from ottla.loading.job import LoadOptions, LoadPlace, Progress
 from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
 from ottla.mirror.mirror import Mirror, MirrorOptions
@@ -18,6 +16,7 @@ from ottla.mirror.places import open_source
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
+from ottla.spark.load import compact, load, rerun
 from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.source import OttlaSource
 from ottla.spark.writer import OttlaStreamWriter

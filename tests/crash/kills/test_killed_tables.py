@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import ottla.table
-from ottla.loading.load import Step
+from ottla.loading.job import Step
 from ottla.tables.table_directory import TableDirectory
 from tests.crash.kills.feeding import feed, feed_broker, values_of
 from tests.crash.kills.jobs import REMOVING, TOPIC

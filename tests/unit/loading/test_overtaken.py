@@ -1,8 +1,9 @@
 """Loads, streams, audits and `ottla records` that retention overtakes between any two calls."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,10 +11,13 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.cli.topic.records import read_on
 from ottla.loading.bounds import bounded, parse_place
+from ottla.loading.job import LoadPlace
+from ottla.loading.load import load, load_job
 from ottla.loading.plan import PlannedRange
+from ottla.loading.tasks import LocalTasks
 from ottla.sources.log_files import LogFiles
-from ottla.sources.log_source import OffsetsGoneError
-from ottla.sources.splits import TaskWishes
+from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, Split
+from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Loss, Position
 from ottla.sources.stream.stream_offset import StreamOffset
 from ottla.sources.stream.stream_plan import ends_of, go_on, plan_batch
@@ -61,7 +65,7 @@ def _offsets(log: LogFiles, split: Any) -> Iterator[int]:
 def test_what_is_planned_and_read_is_all_there_or_named_as_lost(
     disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from ottla.sources import task
+    from ottla.spark import split_reader as task
 
     whole = committed(disk)
     losses: list[Loss] = []
@@ -79,7 +83,7 @@ def test_what_is_planned_and_read_is_all_there_or_named_as_lost(
         losses.extend(plan.losses)
         seen = [
             row
-            for split in log.splits(plan.ranges, TaskWishes(min_count=3))
+            for split in log.splits(plan.ranges, SplitOptions(min_count=3))
             for batch in task.read_rows(log, split, SCHEMA, fail_on_data_loss=False)
             for row in batch.column(0).to_pylist()
         ]
@@ -154,37 +158,45 @@ def planned(from_offset: int, until_offset: int, lost_from: int | None = None) -
     )
 
 
-class OvertakenLoad:
-    """`TableLoad.load_plan` with a log that starts later each time, and reads that never end."""
+class OvertakenLog:
+    """A log that starts later each time it is asked, and whose records are gone by then."""
 
     def __init__(self, starts: Sequence[int]) -> None:
-        from ottla.loading.load import TableLoad
-
         self._starts = list(starts)
         self.attempts: list[int] = []
-        self.load_plan = lambda plan: TableLoad.load_plan(self, plan)  # type: ignore[arg-type]
 
-    def plan(self) -> tuple[PlannedRange, ...]:
-        return (planned(self._starts.pop(0), 100),)
+    def partitions(self) -> list[LogPartition]:
+        start = self._starts.pop(0)
+        return [
+            LogPartition(topic="t", topic_id=None, partition=0, start_offset=start, end_offset=100)
+        ]
 
-    def _carry_out(self, plan: Sequence[PlannedRange]) -> str:
-        self.attempts.append(plan[0].from_offset)
+    def splits(self, ranges: Mapping[TopicPartition, OffsetRange], *_: object) -> list[Split]:
+        begin = ranges[PLACE].from_offset
+        self.attempts.append(begin)
         if not self._starts:
-            return "done"
-        raise OffsetsGoneError(PLACE, plan[0].from_offset, plan[0].from_offset + 1)
+            raise UserError("it is read")
+        raise OffsetsGoneError(PLACE, begin, begin + 1)
 
 
-def test_a_load_goes_on_from_what_is_there_however_often_it_is_overtaken() -> None:
-    load = OvertakenLoad(range(1, 20))
-    assert load.load_plan((planned(0, 100),)) == "done"
-    assert load.attempts == list(range(20))
+def overtaken_load(path: Path, starts: Sequence[int]) -> list[int]:
+    """Where the attempts of a load began."""
+    (path / "log").mkdir()
+    place = LoadPlace(str(path / "log"), "t", str(path / "table"))
+    log = OvertakenLog(starts)
+    job = replace(load_job(place, LocalTasks()), log=cast(LogSource, log))
+    with pytest.raises(UserError, match="it is read" if len(starts) > 6 else "were removed"):
+        load(job)
+    return log.attempts
 
 
-def test_a_load_that_gets_no_further_ends() -> None:
-    load = OvertakenLoad([0, 3, 3, 3, 3])
-    with pytest.raises(OffsetsGoneError):
-        load.load_plan((planned(0, 100),))
-    assert load.attempts == [0, 0, 3, 3]
+def test_a_load_goes_on_from_what_is_there_however_often_it_is_overtaken(tmp_path: Path) -> None:
+    # Asked for the first time before the table is claimed.
+    assert overtaken_load(tmp_path, range(20)) == list(range(1, 20))
+
+
+def test_a_load_that_gets_no_further_ends(tmp_path: Path) -> None:
+    assert overtaken_load(tmp_path, [0, 0, 0, 3, 3, 3]) == [0, 0, 3, 3]
 
 
 def test_an_end_that_retention_has_passed_by_leaves_nothing_to_load() -> None:

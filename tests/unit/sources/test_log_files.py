@@ -13,9 +13,9 @@ from ottla.record.batch_roll_up import roll_up
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.sources.log_files import LogFiles
-from ottla.sources.log_source import source_options
+from ottla.sources.opening import source_options
 from ottla.sources.options import Isolation
-from ottla.sources.splits import TaskWishes
+from ottla.sources.splits import SplitOptions
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.log.producer_state import AppendOrigin
 
@@ -73,7 +73,7 @@ def with_transactions(path: Path) -> LogFiles:
 def offsets_read(log: LogFiles, wanted: OffsetRange, min_count: int | None = None) -> list[int]:
     return [
         offset
-        for split in log.splits({PLACE: wanted}, TaskWishes(min_count=min_count))
+        for split in log.splits({PLACE: wanted}, SplitOptions(min_count=min_count))
         for batch in log.read(split, ["offset"])
         for offset in batch.column(0).to_pylist()
     ]
@@ -107,7 +107,7 @@ def test_splits_read_every_offset_once(
 def test_as_many_tasks_as_asked_for(tmp_path: Path) -> None:
     log = filled(tmp_path, partitions=2)
     other = TopicPartition("orders", 1)
-    splits = log.splits(dict.fromkeys([PLACE, other], span(0, 200)), TaskWishes(min_count=8))
+    splits = log.splits(dict.fromkeys([PLACE, other], span(0, 200)), SplitOptions(min_count=8))
     assert [split.place for split in splits] == [PLACE] * 4 + [other] * 4
 
 
@@ -174,7 +174,7 @@ def test_uncommitted_reads_go_up_to_the_logs_end(tmp_path: Path) -> None:
 
 
 def test_a_task_takes_no_more_offsets_than_allowed(tmp_path: Path) -> None:
-    splits = filled(tmp_path).splits({PLACE: span(5, 200)}, TaskWishes(max_offsets=60))
+    splits = filled(tmp_path).splits({PLACE: span(5, 200)}, SplitOptions(max_offsets=60))
     assert [one.until_offset - one.from_offset for one in splits] == [48, 49, 49, 49]
 
 
@@ -185,7 +185,7 @@ def test_tasks_are_cut_by_the_bytes_that_the_offset_index_tells(tmp_path: Path) 
             heavy = RecordBatchBuilder()
             heavy.append(None, b"v" * (10_000 if number < 10 else 10), number)
             log.append_batch("orders", 0, heavy)
-    splits = opened(tmp_path).splits({PLACE: span(0, 20)}, TaskWishes(min_count=2))
+    splits = opened(tmp_path).splits({PLACE: span(0, 20)}, SplitOptions(min_count=2))
     assert [(one.from_offset, one.until_offset) for one in splits] == [(0, 5), (5, 20)]
 
 

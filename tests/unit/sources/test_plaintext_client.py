@@ -12,7 +12,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.protocol.messages.fetch import PartitionData
-from ottla.sources.log_source import LogSource, OffsetsGoneError, Split, open_log
+from ottla.sources.log_source import LogSource, OffsetsGoneError, Split
+from ottla.sources.opening import open_log
 from ottla.sources.options import parse_options
 from tests.support.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
 from tests.unit.client.test_fetching import batch, log

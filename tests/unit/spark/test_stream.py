@@ -12,7 +12,7 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.broker.topics.topics import TopicGrowth
 from ottla.record.builder import RecordBatchBuilder
-from ottla.sources.log_source import source_options
+from ottla.sources.opening import source_options
 from ottla.sources.options import parse_options
 from ottla.testing.clock import FakeClock
 

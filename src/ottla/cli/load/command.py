@@ -1,12 +1,11 @@
 """`ottla load`: what is new in topics, into directories of Parquet files, with Spark."""
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.errors import ApiError, CorruptionError, TaskError
 from ottla.cli.load.options import (
     check_load_options,
     follow_rule,
@@ -19,7 +18,8 @@ from ottla.cli.terminal import ProgressLine, Stopping, new_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.load import LoadPlace, Progress, Sessions, TableLoad
+    from ottla.loading.job import LoadJob, OnProgress, Progress
+    from ottla.loading.tasks import TaskRunner
 
 
 @click.command("load")
@@ -35,16 +35,17 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     With --rerun, records that were loaded before are read again, all of them or a range. Readers
     see the old rows or the new ones, never both.
     """
-    from ottla.base.errors import TaskError
-    from ottla.loading.load import LoadPlace, Sessions
+    from ottla.spark.session import SessionSettings
+    from ottla.spark.tasks import SparkTasks
 
     check_load_options(topics, given)
     console = new_console()
+    # What goes wrong in a task is reported in one line, by us.
+    session = SessionSettings(log_level="OFF")
     try:
-        session = load_options(given, topics[0]).session
         with (
             ProgressLine(console, f"looking at {', '.join(topics)}") as line,
-            Sessions(None, session) as sessions,
+            SparkTasks(None, session) as tasks,
         ):
 
             def show(progress: "Progress") -> None:
@@ -52,63 +53,55 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
                 if words is not None:
                     line.say(words, progress.tasks_done, progress.task_count)
 
-            if given["rerun"]:
-                (topic,) = topics
-                _rerun(console, LoadPlace(source, topic, given["into"]), sessions, show, given)
-                return
-            loads = [
-                table_load(source, topic, topics, sessions, show, given)
+            jobs = [
+                topic_job(source, topic, topics, tasks, show, given)
                 for topic in dict.fromkeys(topics)
             ]
-            if given["follow"]:
-                _follow(console, loads, given)
+            if given["rerun"]:
+                _rerun(console, jobs[0], given)
+            elif given["follow"]:
+                _follow(console, jobs, given)
             else:
-                _load(console, loads)
+                _load(console, jobs)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def table_load(
+def topic_job(
     source: str,
     topic: str,
     topics: tuple[str, ...],
-    sessions: "Sessions",
-    show: Callable[["Progress"], None],
+    tasks: "TaskRunner",
+    show: "OnProgress",
     given: dict[str, Any],
-) -> "TableLoad":
+) -> "LoadJob":
     """The load of one topic: of several, each has a directory of its own."""
-    from ottla.loading.load import LoadPlace, TableLoad
+    from ottla.loading.job import LoadPlace
+    from ottla.loading.load import load_job
 
     into = given["into"] if len(set(topics)) == 1 else os.path.join(given["into"], topic)
-    return TableLoad(LoadPlace(source, topic, into), sessions, show, load_options(given, topic))
+    return load_job(LoadPlace(source, topic, into), tasks, show, load_options(given, topic))
 
 
-def _rerun(
-    console: "Console",
-    place: "LoadPlace",
-    sessions: "Sessions",
-    show: Callable[["Progress"], None],
-    given: dict[str, Any],
-) -> None:
+def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
     from ottla.cli.load.rerun import rerun_range, show_rerun
-    from ottla.loading.rerun import Rerun
+    from ottla.loading.rerun import rerun
 
-    wanted = rerun_range(given["start"], given["end"])
-    again = Rerun(place, sessions, show, load_options(given, place.topic))
-    show_rerun(console, again.run_range(wanted))
+    show_rerun(console, rerun(job, rerun_range(given["start"], given["end"])))
 
 
-def _load(console: "Console", loads: list["TableLoad"]) -> None:
-    for one in loads:
-        with one.claimed():
-            show_report(console, one.load_new())
+def _load(console: "Console", jobs: list["LoadJob"]) -> None:
+    from ottla.loading.load import load
+
+    for job in jobs:
+        show_report(console, load(job))
 
 
-def _follow(console: "Console", loads: list["TableLoad"], given: dict[str, Any]) -> None:
+def _follow(console: "Console", jobs: list["LoadJob"], given: dict[str, Any]) -> None:
     from ottla.loading.follow import follow
 
     rule = follow_rule(given)
     with Stopping() as stop:
-        for report in follow(loads, rule, stop):
+        for report in follow(jobs, rule, stop):
             console.print(commit_line(report))
     console.print("stopped: everything appended so far is loaded")

@@ -11,8 +11,8 @@ from ottla.cli.terminal import parse_seconds, parse_size
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
-    from ottla.loading.load import LoadOptions
-    from ottla.tables.layout import LayoutWishes
+    from ottla.loading.job import LoadOptions
+    from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding
 
 OPTIONS = (
@@ -147,9 +147,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     """The options for one topic's load; raises `UserError`."""
     from ottla.loading.bounds import parse_place
-    from ottla.loading.load import LoadOptions
+    from ottla.loading.job import LoadOptions
     from ottla.loading.task import OnError
-    from ottla.spark.session import SessionSettings
 
     # A rerun has its own understanding of the two.
     start, end = (None, None) if given["rerun"] else (given["start"], given["end"])
@@ -163,8 +162,6 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
         target_size=parse_size("--target-size", given["target_size"]),
         min_partitions=given["min_partitions"],
         is_long=given["follow"],
-        # What goes wrong in a task is told in one line, by us.
-        session=SessionSettings(log_level="OFF"),
     )
 
 
@@ -178,10 +175,10 @@ def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
     )
 
 
-def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
+def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
     from ottla.tables.layout import (
         TIMESTAMP_COLUMN,
-        LayoutWishes,
+        LayoutOptions,
         Partitioning,
         PartitionUnit,
     )
@@ -192,7 +189,7 @@ def _layout(given: Mapping[str, Any]) -> "LayoutWishes":
             unit=PartitionUnit(given["partition_by"]),
             column=given["partition_field"] or TIMESTAMP_COLUMN,
         )
-    return LayoutWishes(
+    return LayoutOptions(
         is_raw=given["decode"] == "raw", decoding=_decoding(given), partitioning=partitioning
     )
 

@@ -7,12 +7,13 @@ from ottla.cli.terminal import counted, new_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.load import LoadReport, Progress
+    from ottla.loading.job import Progress
+    from ottla.loading.load import LoadReport
 
 
 def progress_words(progress: "Progress") -> str | None:
     """What a load is doing; `None` for what is not worth a line."""
-    from ottla.loading.load import Step
+    from ottla.loading.job import Step
 
     match progress.step:
         case Step.PLANNED if progress.offset_count:

@@ -43,12 +43,10 @@ def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     is equal, and with 1 when something differs or the log is damaged. Nothing is written.
     """
     from ottla.loading.auditing.audit import audit
-    from ottla.sources.log_source import open_log, source_options
-    from ottla.sources.options import parse_options
+    from ottla.sources.opening import open_log, topic_options
     from ottla.tables.table_directory import TableDirectory
 
-    skip = {"skipDamaged": "true"} if given["skip_damaged"] else {}
-    options = parse_options({**source_options(source), **skip, "subscribe": topic})
+    options = topic_options(source, topic, skip_damaged=given["skip_damaged"])
     try:
         report = audit(
             TableDirectory(table),

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.errors import ApiError, CorruptionError, TaskError
 from ottla.cli.terminal import ProgressLine, new_console
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
-    from ottla.loading.load import Progress
+    from ottla.loading.job import Progress
 
 MEGABYTE = 1024 * 1024
 
@@ -29,28 +29,30 @@ def compact_command(path: str, target_mb: int) -> None:
     Readers see the old files or the new ones, never both; a compaction that is killed leaves the
     table unchanged. Remove the old files with: ottla table vacuum.
     """
-    from ottla.base.errors import TaskError
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.spark.session import SessionSettings
+    from ottla.spark.tasks import SparkTasks
 
     console = new_console()
-    options = CompactOptions(
-        target_size=target_mb * MEGABYTE, session=SessionSettings(log_level="OFF")
-    )
+    options = CompactOptions(target_size=target_mb * MEGABYTE)
+    session = SessionSettings(log_level="OFF")
     try:
-        with ProgressLine(console, "looking at the table's files") as line:
+        with (
+            ProgressLine(console, "looking at the table's files") as line,
+            SparkTasks(None, session) as tasks,
+        ):
 
             def show(progress: "Progress") -> None:
                 line.say(_words(progress), progress.tasks_done, progress.task_count)
 
-            report = compact(path, progress=show, options=options)
+            report = compact(path, tasks, show, options)
     except (ApiError, CorruptionError, TaskError) as error:
         raise click.ClickException(str(error)) from error
     console.print(_text(report))
 
 
 def _words(progress: "Progress") -> str:
-    from ottla.loading.load import Step
+    from ottla.loading.job import Step
 
     match progress.step:
         case Step.CLAIMED:

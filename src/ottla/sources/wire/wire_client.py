@@ -12,9 +12,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.reading import ListedOffset
 from ottla.record.batch import Batch
 from ottla.sources.log_source import Split
-from ottla.sources.options import Isolation, ReadOptions
+from ottla.sources.options import Isolation
 from ottla.sources.stream.continuity import Position
-from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,17 +67,3 @@ class WireClient(Protocol):
         every Kafka tool shows how far it is. Kafka: `Admin.alterConsumerGroupOffsets`. Raises
         `GroupHasMembersError`.
         """
-
-
-def open_client(options: ReadOptions) -> WireClient:
-    """The client that the options ask for."""
-    foreign = foreign_setting(options.client)
-    if foreign is not None:
-        from ottla.sources.wire.librdkafka_client import LibrdkafkaClient
-
-        return LibrdkafkaClient(options.client, options.isolation, options.silence_ms, foreign)
-    from ottla.sources.wire.plaintext_client import PlaintextClient
-
-    settings = parse_wire_settings(options.client)
-    address = options.client["bootstrap.servers"]
-    return PlaintextClient(address, settings, options.isolation, options.silence_ms)

@@ -5,6 +5,7 @@ asked otherwise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
@@ -15,7 +16,7 @@ from ottla.client.refusals import RefusedError
 from ottla.record.batch_roll_up import BatchRollUp, Survey, survey
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
-from ottla.sources.splits import Stretch, TaskWishes, split_ranges
+from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
 from ottla.sources.wire.wire_client import WireClient
 
@@ -71,10 +72,13 @@ class BrokerLog:
         return self._client.parting_offset(place, epoch, position)
 
     def splits(
-        self, ranges: Mapping[TopicPartition, OffsetRange], wishes: TaskWishes = ANY_TASKS
+        self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
     ) -> list[Split]:
-        rule = wishes.rule(min_size=MIN_TASK_OFFSETS, max_size=MAX_TASK_OFFSETS)
-        stretches = {place: _stretches(wanted) for place, wanted in ranges.items()}
+        rule = options.rule(min_size=MIN_TASK_OFFSETS, max_size=MAX_TASK_OFFSETS)
+        spans = {
+            place: [OffsetSpan(**asdict(wanted), size=wanted.count)] if wanted.count else []
+            for place, wanted in ranges.items()
+        }
         ids = self._client.partitions_of({place.topic for place in ranges})
         return [
             Split(
@@ -83,7 +87,7 @@ class BrokerLog:
                 until_offset=part.until_offset,
                 topic_id=ids.get(place),
             )
-            for place, part in split_ranges(stretches, rule)
+            for place, part in split_ranges(spans, rule)
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
@@ -139,10 +143,3 @@ class BrokerLog:
             if place not in found and not may_lack:
                 raise UserError(f"{address} has no partition {place}")
         return found
-
-
-def _stretches(wanted: OffsetRange) -> list[Stretch]:
-    count = wanted.until_offset - wanted.from_offset
-    if not count:
-        return []
-    return [Stretch(from_offset=wanted.from_offset, until_offset=wanted.until_offset, size=count)]

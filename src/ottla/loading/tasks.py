@@ -1,0 +1,34 @@
+"""The seam between a load and what carries out its tasks: Spark's executors, or this process."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+Work = Callable[[], Sequence[str]]
+"""One task. It can be pickled; it returns texts, as a rule the paths of files written."""
+
+OnTasks = Callable[[int, int], None]
+"""Is called with how many tasks are done, and of how many."""
+
+
+class TaskRunner(Protocol):
+    """Carries out tasks, each in whatever process there is for it."""
+
+    def start(self, *, is_short: bool) -> None:
+        """Gets ready, if that is still to be done; `is_short` says that there is little to do."""
+
+    def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
+        """All that the tasks return; raises `UserError` or `TaskError` when one fails."""
+
+
+class LocalTasks:
+    """Carries out tasks one after another in this process."""
+
+    def start(self, *, is_short: bool) -> None:
+        """There is nothing to start."""
+
+    def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
+        found: list[str] = []
+        for number, task in enumerate(tasks, 1):
+            found += task()
+            on_tasks(number, len(tasks))
+        return found

@@ -1,0 +1,116 @@
+"""The files of a load: written by tasks, where no reader sees them yet.
+
+No task mixes partitions, so a file's footer says which rows it has by partition and offset, and
+nothing need be read again to know what was written. No engine writes files of its own: so a table
+may lie where Spark has no jar to write to, and no row crosses over to Java.
+"""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ottla.base.errors import TaskError, UserError
+from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
+from ottla.loading.sampling import parquet_row_size, sample_of, with_inferred_schema
+from ottla.loading.sizing import rows_per_task
+from ottla.loading.split_writer import task_splits, write_split
+from ottla.loading.task import LoadTask
+from ottla.sources.log_source import Split
+from ottla.tables.layout import TableLayout
+from ottla.tables.manifest import DataFile
+from ottla.tables.parquet_files import read_footer
+from ottla.tables.store import TableStore
+
+SHORT_LOAD = 1_000_000
+"""Records that Spark writes before Java's second compiler would have paid for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """What tasks have written. `directory` is relative to the table."""
+
+    layout: TableLayout
+    directory: str = ""
+    files: tuple[DataFile, ...] = ()
+    seconds: float = 0.0
+
+
+def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
+    """Pins the layout and has the files written; raises `UserError` or `TaskError`."""
+    if not plan.offset_count:
+        if plan.begins_table:
+            _pin_without_records(job, plan.state.layout)
+        return WrittenFiles(layout=plan.state.layout)
+    layout, row_size = _settled(job, plan)
+    job.table.pin(layout)
+    is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
+    job.tasks.start(is_short=is_short)
+    started = time.monotonic()
+    directory = job.table.load_directory(plan.state.commit_id, secrets.token_bytes(4), plan.action)
+    writing = Progress(step=Step.WRITING, offset_count=plan.offset_count)
+    job.progress(writing)
+    task = _task(job, plan, layout, directory)
+    paths = job.tasks.run(
+        [partial(write_split, task, split) for split in _splits(job, plan, row_size)],
+        lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),
+    )
+    files = written_files(job.table.store, paths)
+    job.progress(replace(writing, step=Step.WRITTEN))
+    seconds = time.monotonic() - started
+    return WrittenFiles(layout=layout, directory=directory, files=files, seconds=seconds)
+
+
+def written_files(store: TableStore, paths: Sequence[str]) -> tuple[DataFile, ...]:
+    """What tasks report as written, by the footers; files without rows are left out."""
+    try:
+        found = [read_footer(store, path) for path in paths]
+    except FileNotFoundError as error:
+        raise TaskError(
+            f"{error.filename or error}: a task has written it, and it is not here; a table's "
+            f"place must be one that all machines of the cluster see"
+        ) from error
+    return tuple(file for file in found if file is not None)
+
+
+def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
+    """Layout and row size, as far as needed from a look at the first records."""
+    layout, row_size = plan.state.layout, plan.state.row_size
+    if row_size is None or layout.is_inferred:
+        sample = sample_of(job.log, plan.ranges)
+        row_size = row_size or parquet_row_size(sample)
+        if layout.is_inferred:
+            layout = with_inferred_schema(layout, sample)
+    return layout, row_size
+
+
+def _pin_without_records(job: LoadJob, layout: TableLayout) -> None:
+    """For a first load that only notes where the table begins."""
+    if layout.is_inferred:
+        raise UserError(
+            f"{job.place.topic}: there is no record yet to infer a schema from; give --schema"
+        )
+    job.table.pin(layout)
+
+
+def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[Split]:
+    count = rows_per_task(
+        plan.offset_count, row_size, job.options.target_size, job.options.min_partitions
+    )
+    ranges = {one.place: one.offsets for one in plan.ranges if not one.is_empty}
+    return task_splits(job.log, ranges, count)
+
+
+def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> LoadTask:
+    return LoadTask(
+        read=job.read,
+        topic=job.place.topic,
+        table=job.table.path,
+        directory=directory,
+        commit_id=plan.state.commit_id,
+        decoding=layout.decoding,
+        on_error=job.options.on_error,
+        compression=job.options.compression,
+        partitioning=layout.partitioning,
+    )

@@ -1,0 +1,60 @@
+"""Opens a log: the options of a read, or the words of a person, to the source that they name."""
+
+import os
+import re
+from collections.abc import Mapping
+
+from ottla.base.errors import UserError
+from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
+from ottla.sources.log_files import LogFiles
+from ottla.sources.log_source import LogSource
+from ottla.sources.options import ReadOptions, parse_options
+from ottla.sources.wire.plaintext_client import PlaintextClient
+from ottla.sources.wire.wire_client import WireClient
+from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
+from ottla.sources.wire.wire_source import BrokerLog
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
+
+
+def open_log(options: ReadOptions) -> LogSource:
+    """The source that the options name."""
+    if options.paths:
+        return LogFiles(
+            options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
+        )
+    return BrokerLog(open_client(options), options.choice, options.isolation)
+
+
+def open_client(options: ReadOptions) -> WireClient:
+    """The client that the options ask for."""
+    foreign = foreign_setting(options.client)
+    if foreign is not None:
+        from ottla.sources.wire.librdkafka_client import LibrdkafkaClient
+
+        return LibrdkafkaClient(options.client, options.isolation, options.silence_ms, foreign)
+    settings = parse_wire_settings(options.client)
+    address = options.client["bootstrap.servers"]
+    return PlaintextClient(address, settings, options.isolation, options.silence_ms)
+
+
+def source_options(source: str) -> dict[str, str]:
+    """The data source's option for a data directory or a broker's address, as a person writes it.
+
+    A directory that is there is one, whatever it is called. Raises `UserError` for anything else.
+    """
+    if os.path.isdir(source):
+        return {"path": os.path.abspath(source)}
+    if all(_ADDRESS.fullmatch(address) for address in source.split(",")):
+        return {BOOTSTRAP_OPTION: source}
+    raise UserError(f"{source} is neither a directory that exists nor HOST:PORT of a broker")
+
+
+def topic_options(
+    source: str, topic: str, *, skip_damaged: bool = False, client: Mapping[str, str] | None = None
+) -> ReadOptions:
+    """How one topic is read from a data directory or a broker; raises `UserError`."""
+    given = {f"{CLIENT_PREFIX}{name}": value for name, value in (client or {}).items()}
+    if skip_damaged:
+        given["skipDamaged"] = "true"
+    return parse_options({**source_options(source), **given, "subscribe": topic})

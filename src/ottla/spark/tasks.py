@@ -1,0 +1,115 @@
+"""Tasks of loads and table compactions on Spark: one of Spark's for each, watched from here."""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ottla.loading.tasks import OnTasks, Work
+from ottla.spark.session import SessionSettings, spark_session
+from ottla.spark.task_errors import own_errors
+from ottla.spark.worker import each_number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_POLL_SECONDS = 0.1
+
+
+class SparkTasks:
+    """A `TaskRunner` on the session given or running; else on one of its own, started when
+    there is something to do, and stopped at the end of the `with` block."""
+
+    def __init__(
+        self, given: "SparkSession | None" = None, settings: SessionSettings | None = None
+    ) -> None:
+        self._given = given
+        self._settings = settings or SessionSettings()
+        self._stack = ExitStack()
+        self._session: SparkSession | None = None
+
+    def __enter__(self) -> "SparkTasks":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The session may know better than the error why it was raised.
+        self._stack.__exit__(kind, error, trace)
+
+    def start(self, *, is_short: bool) -> None:
+        self._started(is_short=is_short)
+
+    def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
+        found: list[str] = []
+        if not tasks:
+            return found
+        spark = self._started(is_short=True)
+
+        def act(number: int) -> "Iterator[pa.RecordBatch]":
+            import pyarrow as pa
+
+            yield pa.RecordBatch.from_pydict({"text": pa.array(tasks[number](), pa.string())})
+
+        def collect() -> None:
+            rows = each_number(spark, len(tasks), act, "text string").collect()
+            found.extend(row.text for row in rows)
+
+        with own_errors():
+            if hasattr(spark, "_jsparkSession"):
+                run_watched(spark, collect, on_tasks)
+            else:
+                collect()  # Spark Connect: there is nothing to watch.
+        return found
+
+    def _started(self, *, is_short: bool) -> "SparkSession":
+        if self._session is None:
+            settings = replace(self._settings, is_short=is_short)
+            self._session = self._stack.enter_context(spark_session(self._given, settings))
+        return self._session
+
+
+def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
+    """Runs a job in a thread of its own, so that this one can tell how far it is, or cancel it."""
+    from pyspark import InheritableThread
+
+    context = spark.sparkContext
+    group = f"ottla-{secrets.token_hex(8)}"
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            context.setJobGroup(group, "ottla load", interruptOnCancel=True)
+            act()
+            outcome.set_result(None)
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    thread = InheritableThread(run)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+            on_tasks(*_tasks(context.statusTracker(), group))
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join()
+        raise
+    outcome.result()
+
+
+def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return (
+        sum(stage.numCompletedTasks for stage in known),
+        sum(stage.numTasks for stage in known),
+    )
