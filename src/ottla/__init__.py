@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
-    from ottla.storage.reading.reader import open_for_reading
+    from ottla.storage.reading.read_only_directory import open_for_reading
 
 __version__ = "0.1.0"
 
@@ -39,7 +39,7 @@ _HOME = {
     "StorageError": "ottla.base.errors",
     "UserError": "ottla.base.errors",
     "open": "ottla.embedded.log",
-    "open_for_reading": "ottla.storage.reading.reader",
+    "open_for_reading": "ottla.storage.reading.read_only_directory",
 }
 
 

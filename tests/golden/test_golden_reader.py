@@ -9,7 +9,8 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.record.record import Record
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from tests.golden.directories import CASES, GOLDEN
 
 

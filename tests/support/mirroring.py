@@ -22,7 +22,8 @@ from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import partition_directory_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
 

@@ -13,7 +13,7 @@ from ottla.storage.diagnosis.compaction_explanation import (
     read_view,
 )
 from ottla.storage.files.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_name
-from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

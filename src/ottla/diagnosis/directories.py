@@ -18,7 +18,8 @@ from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA, META_PROPERTIES
 from ottla.storage.files.meta_properties import read_meta_properties
-from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ from ottla.storage.files.filenames import (
     FileKind,
     parse_directory_name,
 )
-from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
 
 LOW_SPACE = 0.05

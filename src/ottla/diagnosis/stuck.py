@@ -14,7 +14,7 @@ from ottla.storage.diagnosis.open_transactions import (
     Holding,
     PartitionHeld,
 )
-from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
 

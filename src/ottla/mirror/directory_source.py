@@ -19,7 +19,8 @@ from ottla.record.record import Record
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 class DirectorySource:

@@ -31,7 +31,7 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.witness import dismiss_witness
-from ottla.storage.reading.reader import open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
 
 STAGING = ".mirror-staging"
 """Its name is no partition's, so a broker passes it over."""

@@ -27,7 +27,8 @@ from ottla.storage.reading.index_marks import index_marks
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage
-from ottla.storage.reading.reader import ReadOnlyLog, ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 

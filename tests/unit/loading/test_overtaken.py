@@ -22,7 +22,7 @@ from ottla.sources.stream.continuity import Loss, Position
 from ottla.sources.stream.stream_offset import StreamOffset
 from ottla.sources.stream.stream_plan import ends_of, go_on, plan_batch
 from ottla.sources.topic_choice import TopicChoice
-from ottla.storage.reading.reader import open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from tests.support.mirroring import SOURCE

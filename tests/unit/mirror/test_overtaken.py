@@ -4,7 +4,7 @@ import pytest
 
 from ottla.mirror.mirror import RoundReport
 from ottla.record.record import Record
-from ottla.storage.reading.reader import open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
 from tests.support.mirroring import (

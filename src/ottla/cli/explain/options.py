@@ -13,7 +13,7 @@ from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.client.admin import AdminClient
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
-from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 OPTIONS = (
     click.option(

@@ -11,7 +11,7 @@ import click
 from ottla.base.errors import ApiError
 from ottla.cli.terminal import report_skipped
 from ottla.record.record import Record
-from ottla.storage.reading.reader import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 
 ESCAPES = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 """What would break a line or its columns; `--json` is the form without loss."""

@@ -18,7 +18,7 @@ from ottla.storage.compaction.cleanable import (
     floor_of,
 )
 from ottla.storage.diagnosis.retention_explanation import SegmentOnDisk
-from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 class SegmentState(Enum):

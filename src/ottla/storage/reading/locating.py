@@ -6,7 +6,7 @@ One that is lost is looked for where a checkpoint names it. Kafka has no counter
 from collections.abc import Callable, Collection, Iterable
 
 from ottla.base.errors import UserError
-from ottla.storage.reading.reader import ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 
 
 def anything(topic: str, partition: int) -> bool:

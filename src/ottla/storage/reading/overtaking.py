@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.storage.reading.reader import ReadOnlyLog
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 Answer = TypeVar("Answer")
 

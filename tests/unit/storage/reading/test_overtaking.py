@@ -5,7 +5,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode

@@ -20,7 +20,8 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_damage import Damage
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 

@@ -24,7 +24,8 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.reading.reader import ReadOnlyLog, open_for_reading
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.segment import segment_reader
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory

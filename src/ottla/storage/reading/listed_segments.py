@@ -1,0 +1,127 @@
+"""The segments of a log that somebody else may be changing: opened one after the other.
+
+Retention and compaction take segments away while they are read. A segment that has gone is looked
+for again by offset, in a new listing. Kafka has no counterpart.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSystem
+from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles, list_partition
+from ottla.storage.segment.segment_reader import SegmentReader
+
+REPLACEMENTS_PER_SEGMENT = 100
+"""How often a segment may be replaced by compaction just when it is to be opened."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """How far a read has come. Where the segment `is_replaced`, the offset is looked for anew."""
+
+    offset: int
+    is_replaced: bool = False
+
+
+class ListedSegments:
+    """`files` is the latest listing."""
+
+    def __init__(self, file_system: FileSystem, path: str, files: PartitionFiles) -> None:
+        self._file_system = file_system
+        self._path = path
+        self.files = files
+
+    @property
+    def values(self) -> list[SegmentFiles]:
+        """Ascending."""
+        return self.files.segments
+
+    @property
+    def first_offset(self) -> int:
+        return self.values[0].base_offset if self.values else 0
+
+    @property
+    def end_of_files(self) -> tuple[str, int]:
+        """The last file and its size."""
+        last = self.values[-1] if self.values else None
+        return (last.log_path, last.size) if last else (self._path, 0)
+
+    def from_offset(self, offset: int) -> list[SegmentFiles]:
+        """The segment that holds an offset and all after it."""
+        return self.values[max(0, self._floor_index(offset)) :]
+
+    def list_again(self) -> bool:
+        """Whether compaction or retention has changed which segments there are; of those that have
+        been added since only the place is noted."""
+        listed = [one.log_path for one in self.values]
+        self.files = self._list(self.files)
+        return [one.log_path for one in self.values] != listed
+
+    def list_all(self) -> None:
+        """Forgets what was listed: the partition may have been deleted and created."""
+        self.files = self._list(None)
+
+    def _list(self, before: PartitionFiles | None) -> PartitionFiles:
+        try:
+            return list_partition(self._file_system, self._path, before)
+        except FileNotFoundError:
+            raise UserError(f"{self._path} was removed; read another partition") from None
+
+    def open_last(self) -> SegmentReader | None:
+        """Retention takes a last segment too, once there is a new one after it."""
+        for _ in range(REPLACEMENTS_PER_SEGMENT):
+            if not self.values:
+                return None
+            try:
+                return SegmentReader(self._file_system, self.values[-1])
+            except FileNotFoundError:
+                self.list_again()
+        raise self._unsteady()
+
+    def readers(
+        self, cursor: Cursor, until_offset: int, missing: Callable[[int], NoReturn]
+    ) -> Iterator[SegmentReader]:
+        """Opens the segments from the one that holds the cursor's offset, each until the next.
+
+        `missing` raises for an offset that is in no segment any more.
+        """
+        last_base_offset = -1
+        while True:
+            reader = self._open_next(last_base_offset, cursor.offset, until_offset, missing)
+            if reader is None:
+                return
+            cursor.is_replaced = False
+            with closing(reader):
+                yield reader
+            last_base_offset = -1 if cursor.is_replaced else reader.base_offset
+
+    def _open_next(
+        self, after: int, offset: int, until_offset: int, missing: Callable[[int], NoReturn]
+    ) -> SegmentReader | None:
+        """Opens the segment that holds an offset, or the first one after the one read before."""
+        for _ in range(REPLACEMENTS_PER_SEGMENT):
+            if offset >= until_offset:
+                return None
+            if self.values and self.first_offset > offset:
+                missing(offset)
+            index = max(self._floor_index(offset), self._floor_index(after) + 1)
+            if index >= len(self.values) or self.values[index].base_offset >= until_offset:
+                return None
+            try:
+                return SegmentReader(self._file_system, self.values[index])
+            except FileNotFoundError:
+                self.list_again()
+            if not self.values:
+                missing(offset)
+            after = -1
+        raise self._unsteady()
+
+    def _floor_index(self, offset: int) -> int:
+        return bisect_right(self.values, offset, key=lambda one: one.base_offset) - 1
+
+    def _unsteady(self) -> CorruptionError:
+        return CorruptionError(self._path, 0, "its files change faster than they can be opened")

@@ -1,0 +1,210 @@
+"""A log directory for those who only read: tools, Spark, and the curious, beside a live broker too.
+
+Nothing is written and no lock is taken. A broker may append, roll, compact and delete meanwhile:
+`read_only_log` tells what a read makes of that. Kafka has no counterpart.
+"""
+
+from collections.abc import Callable, Iterable
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
+from ottla.base.partitions import TopicPartition
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
+    CHECKPOINT_RECOVERY_POINT,
+    CLEAN_SHUTDOWN,
+    CLUSTER_METADATA,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    DirectoryState,
+    parse_directory_name,
+    partition_directory_name,
+)
+from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.partition_files import list_partition
+from ottla.storage.files.witnessed_place import check_home, copied_start
+from ottla.storage.reading.read_damage import (
+    Damage,
+    KnownEnd,
+    known_end,
+    repair_hint,
+)
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+NAMES_SHOWN = 10
+
+
+def open_for_reading(
+    path: str,
+    file_system: FileSystem | None = None,
+    *,
+    on_damage: Callable[[Damage], None] | None = None,
+) -> "ReadOnlyLogDirectory":
+    """The log directory at a path; raises `UserError` when there is none.
+
+    With `on_damage` reads step over damage, and report each once.
+    """
+    file_system = file_system or OsFileSystem()
+    directory = ReadOnlyLogDirectory(path, file_system, on_damage)
+    try:
+        names = file_system.list(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; name one of a broker's log directories") from None
+    except NotADirectoryError:
+        raise UserError(f"{path} is a file; name the log directory that it is in") from None
+    except PermissionError:
+        raise UserError(f"{path} may not be read; ask for the right to read it") from None
+    if META_PROPERTIES in names or directory.topics():
+        return directory
+    if parse_directory_name(base_name(path)) and PARTITION_METADATA in names:
+        raise UserError(f"{path} is a single partition; name the directory that it is in")
+    raise UserError(
+        f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a partition"
+    )
+
+
+class ReadOnlyLogDirectory:
+    """One of a broker's `log.dirs`."""
+
+    def __init__(
+        self,
+        path: str,
+        file_system: FileSystem,
+        on_damage: Callable[[Damage], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.file_system = file_system
+        self._on_damage = on_damage
+        self._reported: set[Damage] = set()
+        self._checkpoints: dict[str, tuple[FileStatus | None, dict[TopicPartition, int]]] = {}
+
+    @property
+    def was_stopped_cleanly(self) -> bool:
+        """Whether no broker uses the directory, or died using it."""
+        return self.file_system.status(join(self.path, CLEAN_SHUTDOWN)) is not None
+
+    @property
+    def properties(self) -> MetaProperties | None:
+        """Whose it is; raises `CorruptionError`."""
+        return read_meta_properties(self.file_system, join(self.path, META_PROPERTIES))
+
+    def topics(self) -> dict[str, list[int]]:
+        """The partitions of each topic that have a directory here now, both sorted.
+
+        The metadata log of a KRaft cluster is no topic's, and can be read by its name only.
+        """
+        found: dict[str, list[int]] = {}
+        for name in self.file_system.list(self.path):
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.state is not DirectoryState.LIVE:
+                continue
+            if parsed.topic == CLUSTER_METADATA:
+                continue
+            status = self.file_system.status(join(self.path, name))
+            if status is not None and status.is_directory:
+                found.setdefault(parsed.topic, []).append(parsed.partition)
+        return {topic: sorted(found[topic]) for topic in sorted(found)}
+
+    def holds(self, topic: str, partition: int) -> bool:
+        """Whether a partition has a directory here now."""
+        path = join(self.path, partition_directory_name(topic, partition))
+        status = self.file_system.status(path)
+        return status is not None and status.is_directory
+
+    def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
+        """The log as it is now; raises `UserError` when it is not here."""
+        if partition < 0 or "/" in topic:
+            raise self._unknown(topic, partition)
+        directory = join(self.path, partition_directory_name(topic, partition))
+        check_home(self.file_system, directory, TopicPartition(topic, partition))
+        # Before the listing: a broker may write and flush more meanwhile.
+        known = self.known_end(topic, partition)
+        try:
+            files = list_partition(self.file_system, directory)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._unknown(topic, partition) from None
+        return ReadOnlyLog(self, topic, partition, files, known)
+
+    def lost_partitions(self, topic: str) -> list[int]:
+        """Those that a checkpoint names and that have no directory here now."""
+        try:
+            names = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
+        except CorruptionError:
+            return []  # reading any partition says so
+        named = sorted(partition for name, partition in names if name == topic)
+        return [partition for partition in named if not self.holds(topic, partition)]
+
+    def log_start(self, topic: str, partition: int) -> int:
+        """The start that was recorded, from the copy with a checksum where that counts."""
+        copied = copied_start(self.file_system, self.path, TopicPartition(topic, partition))
+        if copied is not None:
+            return copied
+        return self.checkpointed(CHECKPOINT_LOG_START).get(TopicPartition(topic, partition), 0)
+
+    def known_end(self, topic: str, partition: int) -> KnownEnd:
+        """What is recorded of a log's end; raises `CorruptionError`."""
+        key = TopicPartition(topic, partition)
+        was_stopped_cleanly, recovery_point = self.was_stopped_cleanly, 0
+        # Neither is ahead of the log; this one may be missing.
+        high_watermark = self._high_watermarks_if_whole().get(key)
+        try:
+            recovery_point = self.checkpointed(CHECKPOINT_RECOVERY_POINT).get(key, 0)
+        except CorruptionError as error:
+            if not self.steps_over_damage:
+                reason = f"{error.reason}; {repair_hint(self.path)}"
+                raise CorruptionError(error.path, error.position, reason) from error
+        return known_end(
+            was_stopped_cleanly=was_stopped_cleanly,
+            recovery_point=recovery_point,
+            high_watermark=high_watermark,
+        )
+
+    def _high_watermarks_if_whole(self) -> dict[TopicPartition, int]:
+        try:
+            return self.checkpointed(CHECKPOINT_HIGH_WATERMARK)
+        except CorruptionError:
+            return {}
+
+    @property
+    def steps_over_damage(self) -> bool:
+        return self._on_damage is not None
+
+    def report(self, damage: Damage) -> None:
+        """Takes note of damage that a read has stepped over."""
+        if self._on_damage is not None and damage not in self._reported:
+            self._reported.add(damage)
+            self._on_damage(damage)
+
+    def checkpointed(self, name: str) -> dict[TopicPartition, int]:
+        """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
+        path = join(self.path, name)
+        status = self.file_system.status(path)
+        known = self._checkpoints.get(name)
+        if known is None or known[0] != status:
+            known = (status, OffsetCheckpoint(self.file_system, path).read())
+            self._checkpoints[name] = known
+        return known[1]
+
+    def _unknown(self, topic: str, partition: int) -> UserError:
+        if partition in self.lost_partitions(topic):
+            path = join(self.path, partition_directory_name(topic, partition))
+            return UserError(
+                f"{path} is not there, though {CHECKPOINT_RECOVERY_POINT} names it; put it back"
+            )
+        topics = self.topics()
+        if topic in topics:
+            have = _some(map(str, topics[topic]))
+            return UserError(
+                f"{self.path} has no partition {partition} of topic {topic}; it has {have}"
+            )
+        return UserError(f"{self.path} has no topic {topic}; it has {_some(topics)}")
+
+
+def _some(names: Iterable[str]) -> str:
+    """A list for people, which may be long."""
+    every = list(names)
+    shown = ", ".join(every[:NAMES_SHOWN]) or "none"
+    more = len(every) - NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,427 @@
+"""One partition's log for a process that only reads, as it was when it was asked for.
+
+Its reads find segments again that a broker replaced under way (`listed_segments`). What a crash
+left unfinished is passed over: the log ends before a torn batch. What no crash leaves is damage
+(`read_damage`): a batch that is bad below the recovery point or after a clean stop, and a log that
+ends before its recovery point. Reads raise there, or step over it where the directory was opened
+with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.files import join
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.record.batch import Batch, InvalidBatchError
+from ottla.record.record import Record, read_records
+from ottla.storage import scan
+from ottla.storage.damage_scan import ScannedBatch
+from ottla.storage.files.filenames import (
+    CHECKPOINT_CLEANER,
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_RECOVERY_POINT,
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    partition_directory_name,
+)
+from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.files.partition_metadata import read_topic_id
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
+from ottla.storage.reading.aborted_reading import indexed_transactions, report_unindexed, unindexed
+from ottla.storage.reading.listed_segments import Cursor, ListedSegments
+from ottla.storage.reading.read_damage import (
+    Damage,
+    KnownEnd,
+    LogTail,
+    SegmentPlace,
+    damaged_tail,
+    place_of,
+    repair_hint,
+    stretches,
+    tail_at,
+)
+from ottla.storage.recovery.lost_offsets import Gaps, LostOffsetsError, lost_front
+from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.storage.segment.segment_reader import Region, SegmentReader
+
+if TYPE_CHECKING:
+    from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+
+
+class ReadOnlyLog:
+    """A partition's log as it was when it was asked for.
+
+    Reads raise `CorruptionError` for damage, with the commands that help,
+    `ApiError(OFFSET_OUT_OF_RANGE)` for offsets outside the log, also when retention removes them
+    under way (`overtaking.ask_log` then asks again), and `UserError` when the whole partition is
+    removed.
+    """
+
+    def __init__(
+        self,
+        directory: "ReadOnlyLogDirectory",
+        topic: str,
+        partition: int,
+        files: PartitionFiles,
+        known: KnownEnd,
+    ) -> None:
+        self.directory = directory
+        self._known = known
+        self._file_system = directory.file_system
+        self.topic = topic
+        self.partition = partition
+        self.path = join(directory.path, partition_directory_name(topic, partition))
+        self._gaps = Gaps(self._file_system, self.path, self._cleaned_until)
+        self._segments = ListedSegments(self._file_system, self.path, files)
+
+    @property
+    def segments(self) -> list[SegmentFiles]:
+        """Ascending; the log may begin in the first one and end before the last one's size."""
+        return self._segments.values
+
+    @cached_property
+    def topic_id(self) -> Uuid | None:
+        """`None` in a directory of a Kafka before 2.8."""
+        return read_topic_id(self._file_system, join(self.path, PARTITION_METADATA))
+
+    @cached_property
+    def leader_epochs(self) -> LeaderEpochs:
+        """Which leader epoch began where, as the broker wrote it down; raises `CorruptionError`."""
+        return LeaderEpochs.read(self._file_system, join(self.path, LEADER_EPOCHS))
+
+    @property
+    def recovery_point(self) -> int:
+        """Up to where files are sure to be as they were written; after a clean stop, to the end."""
+        if self.directory.was_stopped_cleanly:
+            return self.log_end_offset
+        return min(self.log_end_offset, self._checkpointed(CHECKPOINT_RECOVERY_POINT))
+
+    @cached_property
+    def log_start_offset(self) -> int:
+        lost = self._lost_front()
+        return lost.from_offset if lost else max(self._segments.first_offset, self._recorded_start)
+
+    def _lost_front(self) -> Damage | None:
+        first = self._segments.first_offset
+        return lost_front(self._file_system, self.path, first, self._recorded_start)
+
+    @cached_property
+    def _recorded_start(self) -> int:
+        return self.directory.log_start(self.topic, self.partition)
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the log ends, which is after the last batch that it must hold, read or not."""
+        return self._tail.end_offset
+
+    @property
+    def readable_end_offset(self) -> int:
+        """Before `log_end_offset` where damage hides the end of the log."""
+        damage = self._tail.damage
+        return self.log_end_offset if damage is None else damage.from_offset
+
+    @cached_property
+    def _tail(self) -> LogTail:
+        tail = self._look_at_tail()
+        if tail.damage is not None:
+            # A broker may have started, or the partition been made anew, since it was listed.
+            self._known = self.directory.known_end(self.topic, self.partition)
+            self._segments.list_all()
+            tail = self._look_at_tail()
+        return tail
+
+    def _look_at_tail(self) -> LogTail:
+        known = self._known
+        reader = self._segments.open_last()
+        if reader is None:
+            return tail_at(self.log_start_offset, known, self.path, 0)
+        with closing(reader):
+            tail = reader.tail()
+            if known.is_contradicted_by(tail):
+                return damaged_tail(reader, self._place(reader.files), self.log_start_offset)
+            least = max(self.log_start_offset, self._segments.files.least_end_offset)
+            return tail_at(max(tail.end_offset, least), known, reader.log.path, reader.log.size)
+
+    def _place(self, segment: SegmentFiles) -> SegmentPlace:
+        return place_of(segment, self._segments.files, self._known)
+
+    @cached_property
+    def high_watermark(self) -> int:
+        """Up to where the log is replicated: after a clean stop the end, otherwise a lower bound.
+
+        A broker writes its high watermarks to the disk every five seconds, so those of one that is
+        running, or was killed, lag; of a log that was never replicated everything up to
+        `log_end_offset` counts.
+        """
+        if self.directory.was_stopped_cleanly:
+            return self.log_end_offset
+        checkpointed = self._checkpointed(CHECKPOINT_HIGH_WATERMARK)
+        return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
+
+    @cached_property
+    def last_stable_offset(self) -> int:
+        """Where the oldest open transaction begins, or the log's end."""
+        first_open = self._transactions.first_open_offset
+        return self.log_end_offset if first_open is None else first_open
+
+    @property
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Those without a marker, the oldest first; none may be read as committed behind it."""
+        return self._transactions.open_transactions
+
+    @cached_property
+    def _transactions(self) -> TransactionTail:
+        """The transactions behind the point up to which the indexes are sure to be complete."""
+        while True:
+            start = self.log_start_offset
+            try:
+                return self._transaction_tail()
+            except ApiError:
+                # Retention took batches that were still to be walked: again, from the new start.
+                self._segments.list_again()
+                del self.log_start_offset
+                if not start < self.log_start_offset <= self.log_end_offset:
+                    raise
+
+    def _transaction_tail(self) -> TransactionTail:
+        tail = TransactionTail.from_snapshot(
+            self._file_system,
+            self._segments.files.snapshots,
+            log_start_offset=self.log_start_offset,
+            until_offset=self.recovery_point,
+        )
+        for batch in self._headers(tail.next_offset):
+            tail.take(batch)
+        return tail
+
+    def _headers(self, from_offset: int) -> Iterator[Batch]:
+        """Every batch to the log's end, of which only the control batches have their payload."""
+        if self.directory.steps_over_damage:
+            yield from self.batches(from_offset)
+            return
+        cursor, end = Cursor(from_offset), self.log_end_offset
+        for reader in self._readers(cursor, end):
+            try:
+                start = reader.search_start(cursor.offset)
+                for position, header in scan.headers(reader.log, start):
+                    if header.last_offset >= cursor.offset:
+                        is_control = header.is_control
+                        yield scan.sound_batch(reader.log, position) if is_control else header
+                        cursor.offset = header.last_offset + 1
+                    if cursor.offset >= end:
+                        return
+            except CorruptionError as error:
+                raise self._located(error, reader) from error
+        self._check_reached(end)
+
+    def _readers(self, cursor: Cursor, until_offset: int) -> Iterator[SegmentReader]:
+        return self._segments.readers(cursor, until_offset, self._raise_missing)
+
+    def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
+        """The headers of the batches that `batches` would check; most payloads are not there."""
+        if not self.log_start_offset <= from_offset <= self.log_end_offset:
+            raise self._out_of_range(from_offset)
+        for batch in self._headers(from_offset):
+            if batch.base_offset >= until_offset:
+                return
+            yield batch
+
+    def regions(
+        self, from_offset: int, until_offset: int | None = None, *, size: int | None = None
+    ) -> Iterator[Region]:
+        """As `batches`, but about `size` bytes of them (a megabyte), as they are in the file."""
+        end = self.log_end_offset
+        until = end if until_offset is None else min(until_offset, end)
+        if not self.log_start_offset <= from_offset <= end:
+            raise self._out_of_range(from_offset)
+        return self._regions(from_offset, until, size)
+
+    def _regions(self, from_offset: int, until_offset: int, size: int | None) -> Iterator[Region]:
+        if self.directory.steps_over_damage:
+            yield from self._sound_regions(from_offset, until_offset)
+            return
+        cursor = Cursor(from_offset)
+        for reader in self._readers(cursor, until_offset):
+            limit = self._place(reader.files).limit
+            try:
+                for region in reader.regions(
+                    cursor.offset, until_offset, size, limit=limit, on_gap=self._gaps.check
+                ):
+                    yield region
+                    cursor.offset = region.next_offset
+            except CorruptionError as error:
+                cursor.is_replaced = self._segments.list_again()
+                if not cursor.is_replaced and isinstance(error, LostOffsetsError):
+                    raise
+                if not cursor.is_replaced:
+                    raise self._located(error, reader) from error
+        self._check_reached(until_offset)
+        self._gaps.check(*self._segments.end_of_files, (cursor.offset, until_offset))
+
+    def _check_reached(self, until_offset: int) -> None:
+        """Raises `CorruptionError` where the log's end cannot be read, but was to be."""
+        damage = self._tail.damage
+        if damage is not None and until_offset >= damage.from_offset:
+            raise damage.error()
+
+    def _sound_regions(self, from_offset: int, until_offset: int) -> Iterator[Region]:
+        """One for each sound batch; reports what lies between them and cannot be read."""
+        lost = self._lost_front()
+        if lost is not None and from_offset < lost.until_offset:
+            self.directory.report(lost)
+            from_offset = lost.until_offset
+        cursor, due = Cursor(from_offset), from_offset
+        for reader in self._readers(cursor, until_offset):
+            for one in stretches(reader, self._place(reader.files)):
+                if isinstance(one, Damage):
+                    if one.from_offset < until_offset and one.until_offset > from_offset:
+                        self.directory.report(one)
+                    due = max(due, one.until_offset)
+                elif (
+                    one.batch.last_offset >= cursor.offset and one.batch.base_offset < until_offset
+                ):
+                    self._report_gap(reader.log.path, one, due)
+                    due = cursor.offset = one.batch.last_offset + 1
+                    data = one.batch.bytes_view()
+                    yield Region(reader.log.path, one.position, data, due)
+        damage = self._tail.damage
+        if damage is not None and (not self.segments or until_offset >= damage.from_offset):
+            self.directory.report(damage)
+
+    def _report_gap(self, path: str, found: ScannedBatch, due_offset: int) -> None:
+        batch = found.batch
+        if batch.magic < 2 or batch.base_offset <= due_offset:
+            return
+        damage = self._gaps.damage(path, found.position, (due_offset, batch.base_offset))
+        if damage is not None:
+            self.directory.report(damage)
+
+    def damage_at(self, path: str, position: int, reason: str) -> CorruptionError:
+        """What to raise for a batch of `regions` that turned out to be bad."""
+        error = CorruptionError(path, position, reason)
+        for segment in self.segments:
+            if segment.log_path == path:
+                try:
+                    with closing(SegmentReader(self._file_system, segment)) as reader:
+                        return self._located(error, reader)
+                except FileNotFoundError:
+                    return error
+        return error
+
+    def _located(self, error: CorruptionError, reader: SegmentReader) -> CorruptionError:
+        """The error, with the offsets that cannot be read and the commands that help."""
+        for one in stretches(reader, self._place(reader.files)):
+            if isinstance(one, Damage) and one.end > error.position:
+                return one.error()
+        reason = f"{error.reason}; {repair_hint(self.directory.path)}"
+        return CorruptionError(error.path, error.position, reason)
+
+    def batches(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
+        """The batches with offsets in [from_offset, until_offset), each checked.
+
+        The first one may begin before the range and the last one end behind it; the range ends at
+        the log's end at the latest.
+        """
+        regions = self.regions(from_offset, until_offset)
+        return (batch for region in regions for _, batch in self.checked_batches(region))
+
+    def checked_batches(self, region: Region) -> Iterator[tuple[int, Batch]]:
+        """The batches of one of `regions`, each with its position; raises `CorruptionError`."""
+        checks = (scan.checksum,)
+        try:
+            yield from scan.batches(region.data, region.path, region.position, checks=checks)
+        except CorruptionError as error:
+            raise self.damage_at(error.path, error.position, error.reason) from error
+
+    def records(
+        self, from_offset: int, until_offset: int | None = None, *, read_committed: bool = False
+    ) -> Iterator[Record]:
+        """The records with offsets in [from_offset, until_offset), but none of control batches.
+
+        With `read_committed`, as a consumer with that isolation level sees them: up to the last
+        stable offset, and none of aborted transactions.
+        """
+        end = self.last_stable_offset if read_committed else self.log_end_offset
+        until = end if until_offset is None else min(until_offset, end)
+        aborted = self.aborted_transactions(from_offset, until) if read_committed else []
+        return self._records(self.regions(from_offset, until), (from_offset, until), aborted)
+
+    def _records(
+        self,
+        regions: Iterable[Region],
+        offsets: tuple[int, int],
+        aborted: list[AbortedTransaction],
+    ) -> Iterator[Record]:
+        ranges = AbortedRanges(aborted)
+        for region in regions:
+            for position, batch in self.checked_batches(region):
+                if batch.is_control or ranges.covers(batch):
+                    continue
+                try:
+                    for record in read_records(batch):
+                        if offsets[0] <= record.offset < offsets[1]:
+                            yield record
+                except InvalidBatchError as error:
+                    damage = self._unreadable(region.path, position, batch, str(error))
+                    if not self.directory.steps_over_damage:
+                        raise damage.error() from error
+                    self.directory.report(damage)
+
+    def _unreadable(self, path: str, position: int, batch: Batch, reason: str) -> Damage:
+        """A batch whose checksum is right, and whose records are not."""
+        return Damage(
+            path=path,
+            position=position,
+            end=position + batch.size,
+            reason=reason,
+            from_offset=batch.base_offset,
+            until_offset=batch.last_offset + 1,
+        )
+
+    def aborted_transactions(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap with a range, in the order in which they ended.
+
+        Complete up to the last stable offset: whatever is open there has no outcome yet.
+        """
+        found = list(self._transactions.aborted)
+        before: list[str] | None = None
+        while self._segments.files.has_transaction_index and before != (
+            listed := [segment.log_path for segment in self.segments]
+        ):
+            # An index that went with its segment while the others were read counts as empty.
+            before = listed
+            segments = self._segments.from_offset(from_offset)
+            found += indexed_transactions(self._file_system, segments, (from_offset, until_offset))
+            self._segments.list_again()
+        headers, is_told = self._headers(from_offset), self.directory.steps_over_damage
+        offsets = from_offset, until_offset
+        missing = unindexed(self._file_system, self.segments, headers, found, offsets)
+        report_unindexed(missing, self.segments, is_told=is_told)
+        return overlapping([*missing, *found], *offsets)
+
+    def _cleaned_until(self) -> int:
+        return self._checkpointed(CHECKPOINT_CLEANER)
+
+    def _checkpointed(self, name: str) -> int:
+        return self.directory.checkpointed(name).get(TopicPartition(self.topic, self.partition), 0)
+
+    def _raise_missing(self, offset: int) -> NoReturn:
+        """Of an offset that no segment holds any more: retention came by, or it is lost."""
+        lost = self._lost_front()
+        if lost is not None and offset >= lost.from_offset:
+            raise lost.error()
+        raise self._out_of_range(offset)
+
+    def _out_of_range(self, offset: int) -> ApiError:
+        return ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} is not in {self.path}, which has "
+            f"{max(self._segments.first_offset, self.log_start_offset)} to {self.log_end_offset}",
+        )
