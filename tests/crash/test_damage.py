@@ -22,7 +22,7 @@ from ottla.broker.startup import opening
 from ottla.cli.topic import records
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.record.record import Record
-from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import LogReader
 from tests.crash import judging
 from tests.crash.damage import damage
 from tests.crash.judging import Fault, Verdict, judge
@@ -109,7 +109,7 @@ def change_what_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PartitionLog, "aborted_transactions", lambda *_: [])
+    monkeypatch.setattr(LogReader, "aborted_transactions", lambda *_: [])
 
 
 def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,8 +254,8 @@ class Cleaner:
                 remove_cleaned(self._file_system, log.directory, result.groups)
             return
         due_ms = at.monotonic_ms + log.config.file_delete_delay_ms
-        for retired in replace_segments(log, result.groups, self._file_system, at.now_ms):
-            self._removals.add(directory, retired, due_ms)
+        for deleted in replace_segments(log, result.groups, self._file_system, at.now_ms):
+            self._removals.add(directory, deleted, due_ms)
         directory.checkpoints.move_cleaned(task.key, result.end_offset)
         trouble = self.trouble_of(task.key)
         self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))

@@ -165,8 +165,8 @@ class Retention:
             )
         except StorageError:
             return 0  # logged where the directory went offline
-        for retired in taken:
-            self._removals.add(one.directory, retired, due_ms)
+        for deleted in taken:
+            self._removals.add(one.directory, deleted, due_ms)
         return len(taken)
 
     def _warn_of_future(self, log: PartitionLog, verdict: Verdict, now_ms: int) -> None:

@@ -39,12 +39,12 @@ class DeletedSegment:
         segment.close_indexes()
         others = [stem + ending for ending in endings]
         for path in [*others, snapshot] if snapshot else others:
-            retired = path + DELETED
+            deleted = path + DELETED
             try:
-                file_system.rename(path, retired)
+                file_system.rename(path, deleted)
             except FileNotFoundError:
                 continue  # few segments have a transaction index
-            self.paths.append(retired)
+            self.paths.append(deleted)
 
     @property
     def log_path(self) -> str:
