@@ -75,7 +75,7 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopic:
-    """A topic as the cluster tells it; `leaders` are broker ids by partition, -1 without one."""
+    """A topic as the cluster reports it; `leaders` are broker ids by partition, -1 without one."""
 
     name: str
     topic_id: Uuid | None
@@ -130,7 +130,7 @@ class Cluster:
         self._connections.clear()
 
     def refresh(self) -> dict[str, ClusterTopic]:
-        """Asks anew for brokers and topics, the broker named first, then those it has told of."""
+        """Asks again for brokers and topics, the broker named first, then those it reported."""
         failure: UnreachableError | None = None
         for address in dict.fromkeys([*self._bootstrap, *self._places.values()]):
             try:

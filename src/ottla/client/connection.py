@@ -24,7 +24,7 @@ MAX_FRAME_SIZE = 100 << 20
 
 
 class UnreachableError(UserError):
-    """Nobody answers there, or not any more; asking again, later, may help."""
+    """No broker answers at the address, or none any more; a later try may help."""
 
 
 class Connection:

@@ -29,7 +29,7 @@ class TruncatedError(UserError):
 
 
 def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[Fetched]:
-    """Answers with whole batches, one behind the other until the range is read.
+    """Answers with whole batches, one after the other until the range is read.
 
     An answer may be empty, and then the same is asked again: it is for the caller to lose patience.
     Raises `ApiError` for what is refused for good, or too long, `UnreachableError`,

@@ -23,7 +23,7 @@ NO_GENERATION = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """How far a group has read a partition; the epoch is -1 where it told none."""
+    """How far a group has read a partition; the epoch is -1 where the group gave none."""
 
     group: str
     topic: str
@@ -50,9 +50,9 @@ def committed_by(connection: Connection, group: str) -> Iterator[Committed]:
     else:
         request = OffsetFetchRequest(group_id=group, topics=None)
     answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
-    told = answer.groups[0] if version >= FIRST_VERSION_OF_MANY else answer
-    check(told.error_code)
-    for topic in told.topics:
+    answered = answer.groups[0] if version >= FIRST_VERSION_OF_MANY else answer
+    check(answered.error_code)
+    for topic in answered.topics:
         for one in topic.partitions:
             check(one.error_code)
             if one.committed_offset >= 0:

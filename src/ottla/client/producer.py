@@ -1,7 +1,7 @@
 """Sends packed records to the leaders of their partitions: acks=all, idempotent, in order.
 
 One request for each leader is on its way while the caller packs the next records; an answer is
-waited for before that leader's next request, so that a batch sent again is never behind its
+waited for before that leader's next request, so that a batch sent again is never after its
 successor. Kafka's counterparts: `KafkaProducer`, `Sender`.
 """
 

@@ -53,7 +53,7 @@ class Fetched:
     is_answered: bool = True
     """Not when a quota had the broker answer with nothing at all."""
     next_offset: int = -1
-    """Behind the last whole batch, as far as they have been looked at."""
+    """After the last whole batch, as far as offsets were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedOffset:
-    """An offset with its leader epoch (KIP-320), `None` from brokers that do not tell it."""
+    """An offset with its leader epoch (KIP-320), `None` from brokers that do not report it."""
 
     offset: int
     leader_epoch: int | None
@@ -178,7 +178,7 @@ def list_offsets(
 def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: int) -> int | None:
     """Where the last leader epoch up to the one given ended; raises `ApiError`.
 
-    `None` where the log knows no epoch that late, or the broker does not tell (KIP-101, KIP-320).
+    `None` where the log knows no epoch that late, or the broker reports none (KIP-101, KIP-320).
     """
     api = ApiKey.OFFSET_FOR_LEADER_EPOCH
     if not connection.answers(api) or connection.version_of(api) < FIRST_VERSION_FOR_CONSUMERS:
@@ -187,8 +187,8 @@ def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: 
     request = OffsetForLeaderEpochRequest(
         replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
     )
-    for told in connection.ask(request).topics:
-        for one in told.partitions:
+    for answered in connection.ask(request).topics:
+        for one in answered.partitions:
             _check_partition(one.error_code, topic, partition)
             return None if one.end_offset < 0 else int(one.end_offset)
     raise ProtocolError("an answer without the partition that was asked for")

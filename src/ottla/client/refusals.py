@@ -1,4 +1,4 @@
-"""What a broker refuses for good, as a person is told it: what it was about, and the mend."""
+"""What a broker refuses for good, in one line: the subject, the reason and the fix."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
 )
 
-MENDS = {
+FIXES = {
     ErrorCode.MESSAGE_TOO_LARGE: "set batch.size lower, or raise max.message.bytes of the topic",
     ErrorCode.RECORD_LIST_TOO_LARGE: "set batch.size lower, or raise segment.bytes of the topic",
     ErrorCode.INVALID_PRODUCER_EPOCH: _TAKEN_OVER,
@@ -25,9 +25,9 @@ class RefusedError(UserError):
     """The broker will not do it, however often it is asked."""
 
     def __init__(self, what: str, error: ApiError) -> None:
-        mend = MENDS.get(error.code)
+        fix = FIXES.get(error.code)
         reason = f"{error.code.name}: {error.message}"
-        super().__init__(f"{what}: {reason}" + (f" {mend}" if mend else ""))
+        super().__init__(f"{what}: {reason}" + (f" {fix}" if fix else ""))
         self.code = error.code
 
 

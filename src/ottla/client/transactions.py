@@ -143,7 +143,7 @@ def commit_offset(cluster: Cluster, who: ProducerIdentity, what: Committed) -> N
 def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool) -> bool:
     """Whether it has ended so, now or before; false when it ended otherwise, or no one knows.
 
-    Any process may ask, and may ask again, as long as nobody has initialized the producer anew.
+    Any process may ask, and may ask again, until the producer is initialized again.
     """
     request = EndTransactionRequest(
         transactional_id=who.transactional_id,
@@ -163,7 +163,7 @@ def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool)
 
 
 def is_initialized(cluster: Cluster, transactional_id: str) -> bool:
-    """Whether the coordinator knows the id; false of brokers that do not tell (KIP-664)."""
+    """Whether the coordinator knows the id; false of brokers without KIP-664."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     def ask(broker: Connection) -> bool:
@@ -179,7 +179,7 @@ def is_initialized(cluster: Cluster, transactional_id: str) -> bool:
 
 
 def ongoing_ids(cluster: Cluster) -> list[str]:
-    """The transactional ids with an open transaction, of brokers that tell (KIP-664)."""
+    """The transactional ids with an open transaction, of brokers with KIP-664."""
     request = ListTransactionsRequest(state_filters=["Ongoing"])
 
     def ask() -> list[str]:

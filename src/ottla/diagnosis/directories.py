@@ -44,7 +44,7 @@ class Directories:
 
     @property
     def unknown(self) -> dict[str, str]:
-        """The topics of which nothing is deleted or compacted, since nobody knows their settings,
+        """The topics of which nothing is deleted or compacted, since their settings are unknown,
         each with the reason."""
         reasons = {topic: self.found.why_unknown(topic, None) for topic in self.topics}
         return {topic: reason for topic, reason in reasons.items() if reason is not None}
@@ -85,7 +85,7 @@ class Directories:
         return self.topic_settings is not None or self.has_properties
 
     def known_settings(self, topic: str) -> Container[str] | None:
-        """The settings of a topic that nobody had to take the default for; `None`: all."""
+        """The settings of a topic that are not assumed defaults; `None`: all."""
         if self.are_settings_known:
             return None
         entry = self.entries.get(topic)

@@ -149,7 +149,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
     yield from _check_unknown(directories)
     for directory in directories.opened:
         if directory.path in damaged:
-            continue  # where its logs begin nobody knows
+            continue  # its checkpoint would say where its logs begin
         is_live = is_in_use(directories.file_system, directory.path)
         for topic, indexes in directory.topics().items():
             place = Place(
@@ -351,7 +351,7 @@ def check_log(place: Place, topic: str, index: int) -> Iterator[Complaint]:
 def _check_future(examined: Examined) -> Iterator[Complaint]:
     for segment in examined.explained.segments:
         if Blocker.FUTURE_TIMESTAMP in segment.verdict.blockers:
-            behind = sum(
+            after = sum(
                 one.verdict.base_offset > segment.verdict.base_offset
                 for one in examined.explained.segments
             )
@@ -359,7 +359,7 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
                 kind="future_timestamp",
                 where=f"{examined.log.path} from offset {segment.verdict.base_offset}",
                 what="a timestamp lies in the future, so retention.ms keeps the segment and "
-                f"{behind} after it",
+                f"{after} after it",
                 remedy=Remedy.EXPLAIN_RETENTION,
                 subject=examined.log.topic,
             )

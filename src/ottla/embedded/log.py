@@ -131,8 +131,8 @@ def _done_whole(
 ) -> Callable[Concatenate["Log", Parameters], Result]:
     """A call that changes the log: under its lock, and never left in the middle.
 
-    What may come at any line (Ctrl-C, memory that is out) leaves a state that nobody knows. Then
-    only the disk is believed: the log is recovered as after a crash, and the exception goes on.
+    What may come at any line (Ctrl-C, memory that is out) leaves an unknown state. Then
+    only the disk counts: the log is recovered as after a crash, and the exception is raised.
     """
 
     @functools.wraps(method)
@@ -162,7 +162,7 @@ class Log:
     """An open data directory. All its topics are reachable from here."""
 
     def __init__(self, broker: Broker, clock: Clock, reopen: Callable[[], Broker]) -> None:
-        """`reopen` opens the same directories, once nobody holds them."""
+        """`reopen` opens the same directories, once no log holds them."""
         self.broker = broker
         self._clock = clock
         self._reopen = reopen
@@ -202,7 +202,7 @@ class Log:
             directory.health.failure = StorageError(directory.path, TORN)
 
     def _recover_if_torn(self) -> None:
-        """Opens the directories again as after a crash, in place of a state that nobody knows."""
+        """Opens the directories again as after a crash, in place of an unknown state."""
         if not self._is_torn:
             return
         with HeldInterrupts(), self._recovering:
@@ -336,7 +336,7 @@ class Log:
     ) -> Iterator[Record]:
         """The records of a partition from an offset up to `until`, or to the end as it is now.
 
-        Starts at the log's first offset when `from_offset` is no longer there, and goes on at the
+        Starts at the log's first offset when `from_offset` is no longer there, and continues at the
         one that is the first by then when retention or `DeleteRecords` passes it by. Control
         records and those of unfinished or aborted transactions are left out. Raises
         `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
@@ -354,7 +354,9 @@ class Log:
             with self._lock:
                 log = self._partition(topic, partition).log
                 if self._topic(topic).topic_id != topic_id:
-                    raise UserError(f"topic {topic} was made anew while it was read; read it again")
+                    raise UserError(
+                        f"topic {topic} was created again while it was read; read it again"
+                    )
                 begin = offset = max(offset, log.log_start_offset)
                 if offset >= end:
                     return
@@ -373,7 +375,7 @@ class Log:
                         self._check_open()
 
     def _has_unchecked_aborts(self, topic: str, partition: int) -> bool:
-        """Goes on looking for them in a log that another broker has written."""
+        """Continues the search for aborts in a log that another broker has written."""
         with self._lock:
             log = self._partition(topic, partition).log
             log.maintenance.check_aborts()
@@ -433,7 +435,7 @@ class Log:
         )
 
     def _cleaning_task(self, key: TopicPartition) -> CleaningTask | None:
-        """A pass over one log, behind the one that may be under way."""
+        """A pass over one log, after the one that may be under way."""
         cleaner = self.broker.cleaner
         while True:
             with self._lock:
@@ -485,7 +487,7 @@ class Log:
         if not self._is_given_back:
             self._refusal = FORKED
         self._is_given_back = True
-        # Whoever held the lock as the child was made is not there to release it.
+        # The thread that held the lock at the fork is not there to release it.
         self._lock, self._recovering = threading.RLock(), threading.RLock()
         if self._listening is not None:
             self._listening.abandon()

@@ -44,7 +44,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class CleaningProcessError(Exception):
-    """The process ended otherwise than it should; the message is the last that it said."""
+    """The process failed; the message is the last line of its standard error."""
 
 
 class ProcessEngine:
@@ -147,7 +147,7 @@ def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[A
 
 
 def end_with_parent(pipe: int, parent: int) -> None:
-    """Has this process killed when its parent ends, also by SIGKILL, which nobody can tell us of.
+    """Has this process killed when its parent ends, also by SIGKILL, of which no parent can warn.
 
     Linux sends a signal then (`prctl`). Elsewhere, and where that cannot be asked for, a thread
     waits for the end of a pipe that only the parent has open for writing.

@@ -1,6 +1,6 @@
 """A thread for what takes long and needs no lock: the fsyncs that rolls and `flush.ms` make due.
 
-fsync releases the interpreter, so the loop that serves clients goes on meanwhile. An fsync that
+fsync releases the interpreter, so the loop that serves clients runs meanwhile. An fsync that
 fails takes the directory offline and is never tried again.
 """
 

@@ -2,7 +2,7 @@
 
 A child has copies of everything: of offsets that the parent moves on, of locks whose holders are
 not there, and the parent's own sockets and files. Two processes that both went on with a log would
-give the same offsets to different records. A hook tells each child, so that no call asks for it.
+give the same offsets to different records. A hook runs in each child: no call needs to check.
 """
 
 import os

@@ -48,7 +48,7 @@ class HeldInterrupts:
         self._frame = frame
 
     def give_back(self) -> None:
-        """For a child of a fork, in which nobody will leave the block."""
+        """For a child of a fork, in which no thread leaves the block."""
         signal.signal(signal.SIGINT, self._handler)
 
 

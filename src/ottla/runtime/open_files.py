@@ -1,7 +1,7 @@
 """How many files a broker may have open: as many as the system lets its process have.
 
-A partition needs up to five, the two internal topics have fifty partitions each, and systems mostly
-give a process 1,024 of its own accord, or 256. Java takes what it may have for Kafka, too.
+A partition needs up to five, the two internal topics have fifty partitions each, and a process has
+mostly 1,024 by default, or 256. Java raises the limit for Kafka in the same way.
 """
 
 from contextlib import suppress

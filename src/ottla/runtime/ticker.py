@@ -37,6 +37,6 @@ class Ticker:
                 at = read_clock(self._clock)
                 self._broker.run_due_jobs(at)
                 due_ms = self._broker.next_job_ms
-            # A job that has done only a part of its work goes on once others had the lock.
+            # A job that did a part of its work continues once others had the lock.
             is_due = due_ms is not None and due_ms <= at.monotonic_ms
             wait_s = PAUSE_S if is_due else INTERVAL_S

@@ -145,7 +145,7 @@ def test_a_read_says_that_its_topic_was_deleted_or_made_anew(tmp_path: Path) -> 
             log.delete_topic("t")
             if is_made_anew:
                 log.create_topic("t")
-            told = "was made anew while it was read" if is_made_anew else "there is no topic t"
+            told = "was created again while it was read" if is_made_anew else "there is no topic t"
             with pytest.raises(ottla.UserError, match=told):
                 list(records)
         log.append("t", b"the directory is online")

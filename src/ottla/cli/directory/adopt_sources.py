@@ -100,7 +100,7 @@ def read_zookeeper(address: str) -> TopicSettings:
         raise UserError(
             "--zookeeper needs the package kazoo: pip install 'ottla[zookeeper]'"
         ) from error
-    # It tells of every try to connect; the last one's reason is raised.
+    # It logs every try to connect; the last one's reason is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     client = KazooClient(hosts=address, timeout=TIMEOUT_S, read_only=True)
     try:

@@ -153,9 +153,9 @@ def _fields(one: Complaint, bootstrap: str | None) -> dict[str, object]:
         "kind": one.kind,
         "where": one.where,
         "what": one.what,
-        "mend": remedy_text(one, bootstrap),
+        "fix": remedy_text(one, bootstrap),
     }
 
 
 def _text(fields: dict[str, object]) -> str:
-    return f"{fields['type']}: {fields['where']}: {fields['what']}\n  mend: {fields['mend']}"
+    return f"{fields['type']}: {fields['where']}: {fields['what']}\n  fix: {fields['fix']}"

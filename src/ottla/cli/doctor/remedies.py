@@ -31,7 +31,7 @@ REMEDIES = {
     Remedy.START_REBUILDS: "nothing to do: the next start rebuilds indexes from the whole segment; "
     "or before it, ottla log repair",
     Remedy.BROKER_REMOVES: "nothing to do: a running broker removes it after file.delete.delay.ms",
-    Remedy.BROKER_MOVES: "nothing to do: a running broker goes on with it",
+    Remedy.BROKER_MOVES: "nothing to do: a running broker continues the move",
     Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file when it has something "
     "to note",
 }

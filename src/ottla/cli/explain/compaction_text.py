@@ -55,9 +55,9 @@ def bound_text(status: CompactionStatus) -> str:
             lag_ms = explanation.config.min_compaction_lag_ms
             why = f"min.compaction.lag.ms={lag_ms} passes at {second_text(until_ms)}"
         case Bound.NOT_FLUSHED:
-            why = "behind it an ended segment is being flushed"
+            why = "after which an ended segment is being flushed"
         case Bound.DAMAGED:
-            why = "a segment behind cannot be read"
+            why = "after which a segment cannot be read"
     return f"a pass ends at {range_.end_offset}, {why}"
 
 
@@ -109,7 +109,7 @@ def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
     match status.explanation.range.bound:
         case Bound.ACTIVE_SEGMENT:
             return [
-                "for the active segment, which ends with the first record behind its time or size: "
+                "for the active segment, which ends with the first record past its time or size: "
                 + setting.command("segment.ms=600000")
             ]
         case Bound.MIN_COMPACTION_LAG:

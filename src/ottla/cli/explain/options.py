@@ -45,7 +45,7 @@ def explain_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ExplainOptions:
-    """What every explanation may be told."""
+    """The options of every explanation."""
 
     def __init__(
         self,

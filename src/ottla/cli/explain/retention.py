@@ -161,11 +161,11 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
             console.print(f"  - {line}")
 
 
-# From afar
+# On another machine
 
 
 def _explain_from_afar(topic: str, admin: AdminClient, options: ExplainOptions) -> None:
-    """What offsets and settings tell, where the files are on another machine."""
+    """What offsets and settings say, where the files are on another machine."""
     settings = admin.topic_settings(topic)
     sizes = {
         index: size
@@ -216,5 +216,5 @@ def _afar_text(fields: dict[str, object]) -> str:
     if fields["bytes_over_limit"]:
         parts.append(f"{fields['bytes_over_limit']} bytes above retention.bytes")
     if fields["has_future_timestamp"]:
-        parts.append("a timestamp lies in the future: it keeps its segment and all behind it")
+        parts.append("a timestamp lies in the future: it keeps its segment and all after it")
     return "; ".join(parts)

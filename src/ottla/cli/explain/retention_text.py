@@ -56,7 +56,7 @@ def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
             limits += ["retention.bytes"] if config.retention_bytes >= 0 else []
             return f"within {' and '.join(limits)}"
         case Blocker.OLDER_SEGMENT:
-            return f"behind {_first_that_stays(explained)}, which stays"
+            return f"after {_first_that_stays(explained)}, which stays"
 
 
 def _first_that_stays(explained: ExplainedLog) -> int:
@@ -68,7 +68,7 @@ def changes(
 ) -> list[str]:
     """What would let a segment go, the exact setting or command each; nothing for what goes.
 
-    For a segment behind one that stays this is what would be left to do then.
+    For a segment after one that stays, this is what would be left to do then.
     """
     verdict, facts = segment.verdict, explained.facts
     found: list[str] = []

@@ -130,7 +130,7 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     if given["rerun"] and (given["follow"] or len(topics) > 1):
         raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
     if given["follow"] and given["end"] is not None:
-        raise UserError("--follow goes on without end: leave out --to, or --follow")
+        raise UserError("--follow has no end: leave out --to, or --follow")
     if decode == "raw" or decode is None:
         for name in ("schema", "confluent", "schema_id"):
             if given[name]:

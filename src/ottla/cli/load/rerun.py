@@ -1,4 +1,4 @@
-"""`ottla load --rerun`: where it begins and ends, as it is typed, and what it tells."""
+"""`ottla load --rerun`: its range, and its report."""
 
 import re
 from datetime import UTC, datetime

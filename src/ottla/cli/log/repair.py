@@ -1,4 +1,4 @@
-"""`ottla log repair`: a plan to mend a log directory, carried out only when asked to."""
+"""`ottla log repair`: the plan of a repair, carried out only on request."""
 
 import os
 import sys
@@ -23,11 +23,11 @@ from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
 
 STEPS = {
     ActionKind.REMOVE: "remove it",
-    ActionKind.REBUILD_INDEXES: "make its offset and time index anew",
+    ActionKind.REBUILD_INDEXES: "rebuild its offset and time index",
     ActionKind.STAMP_OFFSET: "correct the base offset at byte {position} to {offset}",
     ActionKind.STAMP_EPOCH: "correct the leader epoch at byte {position} to {epoch}",
-    ActionKind.REBUILD_EPOCHS: "make it anew from the batches",
-    ActionKind.REBUILD_TRANSACTIONS: "make it anew from the transaction markers",
+    ActionKind.REBUILD_EPOCHS: "rebuild it from the batches",
+    ActionKind.REBUILD_TRANSACTIONS: "rebuild it from the transaction markers",
     ActionKind.REPLACE_SNAPSHOT: "remove it, and take one of the log's end",
     ActionKind.FINISH_SWAP: "put what compaction finished in its place",
     ActionKind.ACCEPT_LOSS: "go on without the offsets that are lost",
@@ -68,22 +68,22 @@ def repair_command(
 
 
 def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
-    """The plan alone; tells whether there is nothing to do."""
+    """Prints the plan; returns whether there is nothing to do."""
     report, plan = plan_for(OsFileSystem(), directory, deep=deep)
     writer.write(plan)
     if writer.as_json:
         write_report(report, as_json=True, only_summary=True)
     elif report.is_live:
-        click.echo(f"{directory} is in use: nothing can be mended before that is stopped.")
+        click.echo(f"{directory} is in use: stop the broker before a repair.")
     elif plan.actions:
         click.echo("Nothing was changed: --in-place does this, --copy-to NEWDIR does it on a copy.")
     elif plan.is_empty:
-        click.echo(f"{directory}: nothing to mend")
+        click.echo(f"{directory}: nothing to repair")
     return plan.is_empty
 
 
 def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool) -> bool:
-    """Mends, and says what is left; tells whether the directory is sound now."""
+    """Repairs, and prints what is left; returns whether the directory is sound now."""
     options = RepairOptions(
         now_ms=int(time.time() * 1000), deep=deep, discard=discard, on_plan=writer.write
     )
@@ -157,7 +157,7 @@ def action_text(action: Action, *, discard: bool) -> str:
 
 
 def lost_text(lost: LostOffsets) -> str:
-    """Which offsets are missing afterwards, as far as anybody can tell."""
+    """Which offsets are missing afterwards, as far as is known."""
     if lost.last is None:
         if lost.stated_last is None or lost.stated_last < lost.first:
             text = f"whatever came after offset {lost.first - 1} is lost"

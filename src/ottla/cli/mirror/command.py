@@ -1,4 +1,4 @@
-"""`ottla mirror`: another log brought here, byte for byte and offset for offset."""
+"""`ottla mirror`: another log copied here, byte for byte and offset for offset."""
 
 import contextlib
 from collections.abc import Callable
@@ -208,7 +208,7 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
 
 
 def bulk_with_spark(source: str, directory: str, options: Any, console: "Console") -> None:
-    """Has Spark copy most of it; what has come since is copied as ever."""
+    """Copies most of the source with Spark; the rounds that follow copy the rest."""
     from rich.filesize import decimal
 
     from ottla.base.errors import TaskError
@@ -229,7 +229,7 @@ def run(
     stop: Stopping,
     totals: "Totals",
 ) -> None:
-    """One round, or rounds until told to stop; a source that went away is waited for."""
+    """One round, or rounds until the end is asked for; an absent source is waited for."""
     from ottla.client.connection import UnreachableError
 
     while True:

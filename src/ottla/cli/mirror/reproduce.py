@@ -1,4 +1,4 @@
-"""`ottla mirror --mode reproduce`: records sent anew to another cluster."""
+"""`ottla mirror --mode reproduce`: records produced again into another cluster."""
 
 import contextlib
 from typing import TYPE_CHECKING

@@ -83,7 +83,7 @@ def show(report: "VerifyReport", seconds: float) -> None:
     if report.group_count:
         words.append(f"{report.group_count:,} groups")
     if report.lag:
-        words.append(f"the target is {report.lag:,} offsets behind")
+        words.append(f"the target is {report.lag:,} offsets short")
     count = len(report.differences)
     words.append(f"{count} differences" if count > 1 else f"{count or 'no'} difference")
     click.echo("; ".join(words))

@@ -1,4 +1,4 @@
-"""`ottla serve`: a data directory, served to Kafka clients until it is told to stop."""
+"""`ottla serve`: a data directory, served to Kafka clients until a signal stops it."""
 
 import logging
 import os
@@ -116,7 +116,9 @@ def serve_command(
         cleaning.stop()
     if broker.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)
-        raise StorageError("no log directory is left", f"{reasons}; mend that and start again")
+        raise StorageError(
+            "no log directory is left", f"{reasons}; repair the disk and start again"
+        )
 
 
 def machine_clock() -> Clock:

@@ -1,4 +1,4 @@
-"""What a running broker tells those who watch it, in Prometheus's words, over HTTP.
+"""Metrics of a running broker for Prometheus, over HTTP.
 
 `ottla serve --metrics HOST:PORT`; needs the extra `metrics`. Values are read when they are asked
 for, under the broker's lock, so that serving clients costs nothing. Kafka's counterparts, by JMX:

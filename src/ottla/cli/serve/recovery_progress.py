@@ -1,4 +1,4 @@
-"""What a long start or stop of `ottla serve` is at, on standard error."""
+"""Progress of a long start or stop of `ottla serve`, on standard error."""
 
 import click
 
@@ -8,7 +8,7 @@ INTERVAL_MS = 1000.0
 
 
 class RecoveryProgress:
-    """Is told every step and shows one a second; what takes less than that stays silent.
+    """Called with every step, prints one per second; a shorter start prints nothing.
 
     Steps may come from several threads; of two at once one is shown too many, at worst.
     """

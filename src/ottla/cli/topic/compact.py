@@ -56,7 +56,7 @@ def compact_command(
     for path in paths:
         if not Path(path).is_dir():
             raise UserError(f"{path}: there is no such directory")
-    # Nobody else is to compact meanwhile.
+    # No other thread may compact meanwhile.
     log = ottla.open(list(paths), {**values, "log.cleaner.enable": "false"})
     with log, _told_once(), _engine(engine) as chosen:
         for one in log.compact(topic, chosen):
@@ -67,7 +67,7 @@ def compact_command(
 
 @contextmanager
 def _told_once() -> Iterator[None]:
-    """What goes wrong with a pass is raised as well, and nobody tries it again."""
+    """A pass that fails raises too, and is not tried again: the cleaner need not log it."""
     logger = logging.getLogger("ottla.broker.log_jobs.cleaner")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -85,7 +85,7 @@ def _engine(name: str) -> Iterator[Engine | None]:
     from ottla.spark.compact import SparkEngine
     from ottla.spark.session import SessionSettings, spark_session
 
-    # What goes wrong in a task is told in one line, by us.
+    # An error in a task is reported in one line, by us.
     with spark_session(None, SessionSettings(log_level="OFF")) as spark:
         yield SparkEngine(spark)
 

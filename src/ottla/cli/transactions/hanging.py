@@ -47,7 +47,9 @@ def find_hanging(admin: AdminClient, topics: Sequence[str] | None) -> list[Judge
     def coordinators() -> CoordinatorView:
         view = admin.coordinator_view()
         if not view.is_complete:
-            raise UserError(f"{admin.address} does not answer LIST_TRANSACTIONS: nobody can tell")
+            raise UserError(
+                f"{admin.address} does not answer LIST_TRANSACTIONS, which this command needs"
+            )
         return view
 
     return hanging(

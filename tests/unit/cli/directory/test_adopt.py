@@ -167,7 +167,7 @@ def test_doctor_and_explain_say_so(directory: Path) -> None:
     told = CliRunner().invoke(doctor_command, [str(directory), "--json"])
     kinds = [json.loads(line) for line in told.output.splitlines()]
     complaint = next(one for one in kinds if one.get("kind") == "settings_not_adopted")
-    assert complaint["mend"] == f"stop the broker, and run ottla adopt {directory}"
+    assert complaint["fix"] == f"stop the broker, and run ottla adopt {directory}"
     assert told.exit_code == 1
     asked = ["kept", "--data-dir", str(directory)]
     for explain in (retention_command, compaction_command):

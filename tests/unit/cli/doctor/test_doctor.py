@@ -106,7 +106,7 @@ def test_what_is_amiss_is_told_with_its_mend(
     complaints = found(directory)
     assert set(complaints) == {kind}
     assert complaints[kind]["type"] == ("note" if is_note else "problem")
-    assert complaints[kind]["mend"]
+    assert complaints[kind]["fix"]
     assert run(directory).exit_code == (0 if is_note else 1)
 
 
@@ -115,7 +115,7 @@ def test_a_timestamp_in_the_future_is_a_problem(directory: Path) -> None:
         log.append("t", b"x", timestamp_ms=int(time.time() * 1000) + 9 * HOUR_MS)
     complaint = found(directory)["future_timestamp"]
     assert complaint["where"].endswith("/d/t-0 from offset 3")
-    assert complaint["mend"] == "ottla explain retention t names the ways out"
+    assert complaint["fix"] == "ottla explain retention t names the ways out"
 
 
 def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
@@ -129,7 +129,7 @@ def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
     complaint = found(directory, "--config", properties)["settings"]
     assert complaint["type"] == "problem"
     assert complaint["what"].startswith("segment.ms=5000 is more than retention.ms=1000")
-    assert complaint["mend"].endswith("--entity-name u --add-config segment.ms=1000")
+    assert complaint["fix"].endswith("--entity-name u --add-config segment.ms=1000")
     properties.write_text("log.roll.ms=500\n")
     assert found(directory, "--config", properties) == {}
 
@@ -152,7 +152,7 @@ def test_damage_is_found_by_a_deep_look(directory: Path) -> None:
     path.write_bytes(content)
     assert found(directory) == {}
     complaint = found(directory, "--deep")["log_damage"]
-    assert complaint["mend"] == f"ottla log repair {directory} shows what would repair it"
+    assert complaint["fix"] == f"ottla log repair {directory} shows what would repair it"
 
 
 def test_a_running_broker_is_looked_over_too(directory: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_running_broker_is_looked_over_too(directory: Path) -> None:
         address = log.listen("127.0.0.1:0").address
         complaints = found("--bootstrap", address)
         assert complaints["settings"]["what"].startswith("min.insync.replicas=2 with one broker")
-        assert f"--bootstrap-server {address}" in complaints["settings"]["mend"]
+        assert f"--bootstrap-server {address}" in complaints["settings"]["fix"]
         log.broker.directories[0].health.fail(OSError(5, "broken"))
         complaints = found("--bootstrap", address)
         assert complaints["offline_directory"]["where"] == str(directory)
@@ -192,9 +192,9 @@ def test_what_the_cleaner_has_noted_is_told_with_its_mend(tmp_path: Path) -> Non
     assert set(complaints) == {"cleaner_failing", "segment_set_aside"}
     failing, aside = complaints["cleaner_failing"], complaints["segment_set_aside"]
     assert "in 2 tries, the last at 1970-01-01 00:00:00.001: no memory" in failing["what"]
-    assert "ottla explain compaction c" in failing["mend"]
+    assert "ottla explain compaction c" in failing["fix"]
     assert aside["where"].endswith("c-0 from offset 0")
-    assert "ottla log repair --in-place" in aside["mend"]
+    assert "ottla log repair --in-place" in aside["fix"]
     assert run(directory).exit_code == 1
 
 

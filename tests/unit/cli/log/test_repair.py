@@ -43,10 +43,10 @@ def is_sound(directory: Path) -> bool:
     return check(OsFileSystem(), str(directory), deep=True).is_sound
 
 
-def test_a_sound_directory_has_nothing_to_mend(tmp_path: Path) -> None:
+def test_a_sound_directory_has_nothing_to_repair(tmp_path: Path) -> None:
     directory = written(sound_files(), tmp_path)
     result = run(directory)
-    assert (result.exit_code, result.output) == (0, f"{directory}: nothing to mend\n")
+    assert (result.exit_code, result.output) == (0, f"{directory}: nothing to repair\n")
 
 
 def test_the_plan_is_shown_and_nothing_is_changed(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_plan_is_shown_and_nothing_is_changed(tmp_path: Path) -> None:
         f"{log}: take out 83 bytes at byte {position}, kept in {log}.cut-{position}; "
         "offsets 2 to 3 are lost, 2 records at the most (CRC 0x"
     )
-    assert index.startswith(f"{log}: make its offset and time index anew")
+    assert index.startswith(f"{log}: rebuild its offset and time index")
     assert last.startswith("Nothing was changed")
     assert content_of(directory) == before
 
