@@ -16,8 +16,8 @@ from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.header_check import HeaderCheck
 from ottla.storage.log.state import LogState
+from ottla.storage.log.time_search import find_timestamp
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.time_search import find_timestamp
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
