@@ -14,6 +14,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
+from ottla.client.reading import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
@@ -59,12 +60,7 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 OF_THE_TOPIC = 1
 
-EARLIEST = -2
-LATEST = -1
 MAX_TIMESTAMP = -3
-
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 
 FENCE_TRIES = 100
 FENCE_PAUSE_S = 0.1

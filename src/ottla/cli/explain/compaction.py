@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.explain.compaction_text import (
@@ -22,7 +21,6 @@ from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_t
 from ottla.cli.kafka_commands import Setting
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
 from ottla.client.admin import AdminClient
-from ottla.client.connection import Connection
 from ottla.diagnosis.compaction import CompactionStatus, compaction_status
 from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment
@@ -42,25 +40,19 @@ def compaction_command(topic: str, **options: object) -> None:
     Reads the log directories DIR, also those of a running broker, and writes nothing. With
     --bootstrap the directories are the broker's, which must run on this machine.
     """
-    _explain(topic, ExplainOptions(**options))  # type: ignore[arg-type]
+    chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
+    def refuse(admin: AdminClient) -> None:
+        raise UserError(
+            f"{admin.address} is not on this machine, or its directories may not be read, and "
+            "how far a log is compacted cannot be asked over the wire; on its machine: "
+            f"ottla explain compaction {topic} --data-dir DIR"
+        )
 
-def _explain(topic: str, options: ExplainOptions) -> None:
-    if options.bootstrap is None:
-        directories = options.read()
-        _show(_statuses(directories, topic, options), directories, Setting(topic=topic), options)
-        return
-    with Connection(*parse_address(options.bootstrap)) as connection:
-        admin = AdminClient(connection)
-        found = options.read_of_broker(admin, topic)
-        if found is None:
-            raise UserError(
-                f"{admin.address} is not on this machine, or its directories may not be read, and "
-                "how far a log is compacted cannot be asked over the wire; on its machine: "
-                f"ottla explain compaction {topic} --data-dir DIR"
-            )
-        setting = Setting(topic=topic, bootstrap=admin.address)
-        _show(_statuses(found, topic, options), found, setting, options)
+    def show(directories: Directories, setting: Setting) -> None:
+        _show(_statuses(directories, topic, chosen), directories, setting, chosen)
+
+    chosen.explain(topic, show, refuse)
 
 
 def _statuses(

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
+from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.cli.kafka_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.client.admin import AdminClient
+from ottla.client.connection import Connection
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -70,6 +73,24 @@ class ExplainOptions:
             raise UserError(
                 "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
             )
+
+    def explain(
+        self,
+        topic: str,
+        show: Callable[[Directories, Setting], None],
+        show_remote: Callable[[AdminClient], None],
+    ) -> None:
+        """Shows a topic out of its directories; a broker's may be on another machine."""
+        if self.bootstrap is None:
+            show(self.read(), Setting(topic=topic))
+            return
+        with Connection(*parse_address(self.bootstrap)) as connection:
+            admin = AdminClient(connection)
+            found = self.read_of_broker(admin, topic)
+            if found is None:
+                show_remote(admin)
+            else:
+                show(found, Setting(topic=topic, bootstrap=admin.address))
 
     def read(self) -> Directories:
         """The directories named with --data-dir; raises `UserError`."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
 from ottla.cli.explain.retention_text import (
@@ -21,8 +20,8 @@ from ottla.cli.explain.retention_text import (
 )
 from ottla.cli.kafka_commands import Setting
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
-from ottla.client.admin import EARLIEST, LATEST, MAX_TIMESTAMP, AdminClient
-from ottla.client.connection import Connection
+from ottla.client.admin import MAX_TIMESTAMP, AdminClient
+from ottla.client.reading import EARLIEST, LATEST
 from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.retention import judge_remote
 from ottla.storage.diagnosis.retention_explanation import (
@@ -46,22 +45,12 @@ def retention_command(topic: str, **options: object) -> None:
     Reads the log directories DIR, also those of a running broker, and writes nothing. With
     --bootstrap the directories are the broker's, if it runs on this machine.
     """
-    _explain(topic, ExplainOptions(**options))  # type: ignore[arg-type]
+    chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
+    def show(directories: Directories, setting: Setting) -> None:
+        _show(_explained(directories, topic, chosen), directories, setting, chosen)
 
-def _explain(topic: str, options: ExplainOptions) -> None:
-    if options.bootstrap is None:
-        directories = options.read()
-        _show(_explained(directories, topic, options), directories, Setting(topic=topic), options)
-        return
-    with Connection(*parse_address(options.bootstrap)) as connection:
-        admin = AdminClient(connection)
-        found = options.read_of_broker(admin, topic)
-        if found is None:
-            _explain_from_afar(topic, admin, options)
-            return
-        setting = Setting(topic=topic, bootstrap=admin.address)
-        _show(_explained(found, topic, options), found, setting, options)
+    chosen.explain(topic, show, lambda admin: _explain_remote(topic, admin, chosen))
 
 
 def _explained(directories: Directories, topic: str, options: ExplainOptions) -> list[ExplainedLog]:
@@ -164,7 +153,7 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
 # On another machine
 
 
-def _explain_from_afar(topic: str, admin: AdminClient, options: ExplainOptions) -> None:
+def _explain_remote(topic: str, admin: AdminClient, options: ExplainOptions) -> None:
     """What offsets and settings say, where the files are on another machine."""
     settings = admin.topic_settings(topic)
     sizes = {
@@ -200,10 +189,10 @@ def _explain_from_afar(topic: str, admin: AdminClient, options: ExplainOptions) 
             "settings": kept,
             **asdict(judge_remote(kept, sizes[index], timestamp_ms, options.now_ms)),
         }
-        click.echo(json.dumps(fields) if options.as_json else _afar_text(fields))
+        click.echo(json.dumps(fields) if options.as_json else _remote_text(fields))
 
 
-def _afar_text(fields: dict[str, object]) -> str:
+def _remote_text(fields: dict[str, object]) -> str:
     parts = [
         f"{fields['topic']}-{fields['partition']}: offsets {fields['log_start_offset']} to "
         f"{fields['high_watermark']}, {fields['size']} bytes"
