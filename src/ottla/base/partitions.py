@@ -22,6 +22,11 @@ class OffsetRange:
     until_offset: int
 
     @property
+    def offsets(self) -> "OffsetRange":
+        """The range alone, of a class that says more of it."""
+        return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
+
+    @property
     def count(self) -> int:
         """Offsets; records are at most as many."""
         return self.until_offset - self.from_offset

@@ -30,8 +30,10 @@ def parse_place(option: str, text: str, topic: str) -> Bound:
     if word.isascii() and word.isdigit():
         return Bound(option=option, for_all=int(word))
     if _EACH.fullmatch(word):
-        pairs = (one.split(":") for one in word.split(","))
+        pairs = [one.split(":") for one in word.split(",")]
         for_each = {TopicPartition(topic, int(number)): int(offset) for number, offset in pairs}
+        if len(for_each) < len(pairs):
+            raise UserError(f"{option} {text} names a partition twice")
         return Bound(option=option, for_each=for_each)
     return Bound(option=option, kind=BoundKind.TIMES, for_all=_time_ms(option, text.strip()))
 
@@ -90,4 +92,4 @@ def _time_ms(option: str, text: str) -> int:
             f"@MILLISECONDS or a time like 2026-01-31T13:00, not {text!r}"
         ) from None
     zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000)
+    return round(zoned.timestamp() * 1000)

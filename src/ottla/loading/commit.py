@@ -33,7 +33,7 @@ def publish(
         partitions = [
             replace(one, carried_count=counts[one.partition])
             for one in partitions
-            if not one.offsets.is_empty
+            if not one.is_empty
         ]
     job.progress(Progress(step=Step.VERIFIED))
     job.table.store.sync([file.path for file in files])

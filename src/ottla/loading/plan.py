@@ -15,14 +15,12 @@ from ottla.tables.manifest import LoadedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRange:
+class PlannedRange(OffsetRange):
     """What a load reads of one partition; empty when both offsets are the same."""
 
     topic: str
     topic_id: Uuid | None
     partition: int
-    from_offset: int
-    until_offset: int
     log_end_offset: int | None = None
     lost: OffsetRange | None = None
 
@@ -30,17 +28,9 @@ class PlannedRange:
     def place(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
-    @property
-    def offsets(self) -> OffsetRange:
-        return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.from_offset == self.until_offset
-
 
 def offset_count(plan: Sequence[PlannedRange]) -> int:
-    return sum(one.offsets.count for one in plan)
+    return sum(one.count for one in plan)
 
 
 def plan_load(

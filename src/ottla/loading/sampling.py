@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.layout import PinnedDecoding, TableLayout, check_partitioning
 from ottla.tables.manifest import FileRole, ManifestEntry
 from ottla.tables.values.decoder import CONFLUENT_PREFIX, Decoding
@@ -25,17 +25,15 @@ SAMPLED_PARTITIONS = 16
 
 def sample_of(log: LogSource, plan: Sequence[PlannedRange]) -> "pa.Table":
     """The first records of what is planned, in the columns of `record.columns`."""
-    import pyarrow as pa
-
-    from ottla.record.columns import schema
-
-    batches: list[pa.RecordBatch] = []
-    for one in [one for one in plan if not one.is_empty][:SAMPLED_PARTITIONS]:
-        until_offset = min(one.until_offset, one.from_offset + SAMPLED_ROWS)
-        wanted = OffsetRange(from_offset=one.from_offset, until_offset=until_offset)
-        for split in log.splits({one.place: wanted}):
-            batches += log.read(split, COLUMNS)
-    return pa.Table.from_batches(batches, schema(COLUMNS))
+    sampled = [one for one in plan if not one.is_empty][:SAMPLED_PARTITIONS]
+    ranges = {
+        one.place: OffsetRange(
+            from_offset=one.from_offset,
+            until_offset=min(one.until_offset, one.from_offset + SAMPLED_ROWS),
+        )
+        for one in sampled
+    }
+    return read_ranges(log, ranges, COLUMNS)
 
 
 def parquet_row_size(sample: "pa.Table") -> float:

@@ -10,7 +10,6 @@ offset columns read. Rows in quarantine count: they are records of the log like 
 from collections.abc import Sequence
 
 from ottla.base.errors import UserError
-from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource, OffsetsGoneError
@@ -62,11 +61,9 @@ def _written_twice(planned: PlannedRange, file: DataFile) -> LogChangedError:
 
 
 def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) -> LoadedPartition:
-    wanted = OffsetRange(from_offset=planned.from_offset, until_offset=planned.until_offset)
-    is_empty = planned.is_empty
     quarantined_count = sum(file.row_count for file in files if file.role is FileRole.QUARANTINE)
     row_count = sum(file.row_count for file in files) - quarantined_count
-    if not is_empty:
+    if not planned.is_empty:
         _check_count(planned, row_count + quarantined_count, log)
     return LoadedPartition(
         topic=planned.topic,
@@ -77,27 +74,26 @@ def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) 
         row_count=row_count,
         quarantined_count=quarantined_count,
         log_end_offset=planned.log_end_offset,
-        batches=None if is_empty else _rolled_up(planned, wanted, log),
+        batches=None if planned.is_empty else _rolled_up(planned, log),
         lost=planned.lost,
     )
 
 
-def _rolled_up(planned: PlannedRange, wanted: OffsetRange, log: LogSource) -> BatchRollUp | None:
+def _rolled_up(planned: PlannedRange, log: LogSource) -> BatchRollUp | None:
     """What the batches come to, for audits to compare; `None` where they are not looked at."""
     if log.looks_by_reading:
         return None  # What was fetched once is not fetched again: audits count a broker's.
     try:
-        return log.roll_up(planned.place, wanted)
+        return log.roll_up(planned.place, planned.offsets)
     except OffsetsGoneError:
         # All rows are here, and no audit will see those batches either.
         return None
 
 
 def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:
-    if count == planned.until_offset - planned.from_offset or log.looks_by_reading:
+    if count == planned.count or log.looks_by_reading:
         return
-    wanted = OffsetRange(from_offset=planned.from_offset, until_offset=planned.until_offset)
-    expected = log.count_records(planned.place, wanted)
+    expected = log.count_records(planned.place, planned.offsets)
     if expected is not None and expected != count:
         raise LogChangedError(
             f"{planned.topic}-{planned.partition}: {count} rows were written of offsets "

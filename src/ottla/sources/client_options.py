@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from ottla.base.errors import UserError
-from ottla.config.listeners import Address
 
 CLIENT_PREFIX = "kafka."
 BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
@@ -87,26 +86,3 @@ def _parse_login(text: str) -> dict[str, str]:
         )
     plain = {name: re.sub(r"\\(.)", r"\1", value) for name, value in told.items()}
     return {"sasl.username": plain["username"], "sasl.password": plain["password"]}
-
-
-def parse_addresses(name: str, text: str) -> tuple[Address, ...]:
-    """HOST:PORT, several separated by commas; raises `UserError` that names the option."""
-    found = []
-    for one in text.split(","):
-        host, _, port = one.strip().rpartition(":")
-        if not host or not port.isascii() or not port.isdigit():
-            raise UserError(f"option {CLIENT_PREFIX}{name} takes HOST:PORT, not {one.strip()!r}")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
-
-
-def parse_count(name: str, text: str) -> int:
-    """A number above 0; raises `UserError` that names the option."""
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise UserError(f"option {CLIENT_PREFIX}{name} takes a number above 0, not {text!r}")
-    return int(text)
-
-
-def parse_seconds(name: str, text: str) -> float:
-    """The seconds of a number of milliseconds; raises `UserError` that names the option."""
-    return parse_count(name, text) / 1000

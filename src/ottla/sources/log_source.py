@@ -47,15 +47,13 @@ class LogPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class Split(OffsetRange):
     """What one task reads. `aborted` are the transactions whose records it must leave out.
 
     With a `topic_id` a task refuses a topic that was made anew since the read was planned.
     """
 
     place: TopicPartition
-    from_offset: int
-    until_offset: int
     topic_id: Uuid | None = None
     aborted: tuple[AbortedTransaction, ...] = ()
 
@@ -108,3 +106,15 @@ class LogSource(Protocol):
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         """What the batches of a range come to; `None` where no batches can be seen."""
+
+
+def read_ranges(
+    log: LogSource, ranges: Mapping[TopicPartition, OffsetRange], columns: Sequence[str]
+) -> "pa.Table":
+    """All records of ranges that fit into memory, in columns of `ottla.record.columns`."""
+    import pyarrow as pa
+
+    from ottla.record.columns import schema
+
+    batches = [batch for split in log.splits(ranges) for batch in log.read(split, columns)]
+    return pa.Table.from_batches(batches, schema(columns))

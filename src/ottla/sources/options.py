@@ -23,6 +23,7 @@ from ottla.sources.bounds import (
     parse_no_match,
 )
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX, parse_client_options
+from ottla.sources.option_texts import parse_count, parse_truth
 from ottla.sources.topic_choice import CHOICE_OPTIONS, TopicChoice, parse_choice
 
 COLUMN_TYPES = {
@@ -73,7 +74,6 @@ _TABLE_PREFIX = "option."
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
 
-_TRUTHS = {"true": True, "false": False}
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _TIME_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -160,12 +160,12 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         ending=parse_bound("ending", options),
         no_match=parse_no_match(options),
         isolation=isolation,
-        fail_on_data_loss=_parse_truth("failOnDataLoss", options, default=True),
+        fail_on_data_loss=_truth("failOnDataLoss", options, default=True),
         skip_damaged=_parse_skip_damaged(options, paths),
-        min_partitions=_parse_count("minPartitions", options),
-        max_records=_parse_count("maxRecordsPerPartition", options),
+        min_partitions=_count("minPartitions", options),
+        max_records=_count("maxRecordsPerPartition", options),
         limits=_parse_limits(options),
-        silence_ms=_parse_count("kafkaConsumer.pollTimeoutMs", options) or DEFAULT_SILENCE_MS,
+        silence_ms=_count("kafkaConsumer.pollTimeoutMs", options) or DEFAULT_SILENCE_MS,
         columns=_parse_columns(options),
     )
 
@@ -193,7 +193,7 @@ def _check_names(options: Mapping[str, str]) -> None:
 
 
 def _parse_skip_damaged(options: Mapping[str, str], paths: tuple[str, ...]) -> bool:
-    skip_damaged = _parse_truth("skipDamaged", options, default=False)
+    skip_damaged = _truth("skipDamaged", options, default=False)
     if skip_damaged and not paths:
         raise UserError("option skipDamaged is for segment files; a broker decides what it serves")
     return skip_damaged
@@ -233,8 +233,8 @@ def _parse_isolation(options: Mapping[str, str]) -> Isolation:
 
 def _parse_limits(options: Mapping[str, str]) -> TriggerLimits:
     limits = TriggerLimits(
-        max_offsets=_parse_count("maxOffsetsPerTrigger", options),
-        min_offsets=_parse_count("minOffsetsPerTrigger", options),
+        max_offsets=_count("maxOffsetsPerTrigger", options),
+        min_offsets=_count("minOffsetsPerTrigger", options),
         max_delay_ms=_parse_delay(options),
     )
     if limits.max_offsets and limits.min_offsets and limits.min_offsets > limits.max_offsets:
@@ -256,26 +256,18 @@ def _parse_delay(options: Mapping[str, str]) -> int:
     return int(found[1]) * _TIME_UNITS_MS[found[2] or "ms"]
 
 
-def _parse_count(name: str, options: Mapping[str, str]) -> int | None:
+def _count(name: str, options: Mapping[str, str]) -> int | None:
     text = options.get(name.lower())
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise UserError(f"option {name} takes a number above 0, not {text!r}")
-    return int(text)
+    return None if text is None else parse_count(name, text)
 
 
-def _parse_truth(name: str, options: Mapping[str, str], *, default: bool) -> bool:
+def _truth(name: str, options: Mapping[str, str], *, default: bool) -> bool:
     text = options.get(name.lower())
-    if text is None:
-        return default
-    if text.lower() not in _TRUTHS:
-        raise UserError(f"option {name} takes true or false, not {text!r}")
-    return _TRUTHS[text.lower()]
+    return default if text is None else parse_truth(name, text)
 
 
 def _parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    with_headers = _parse_truth("includeHeaders", options, default=False)
+    with_headers = _truth("includeHeaders", options, default=False)
     listed = options.get("columns")
     if listed is None:
         return tuple(name for name in COLUMN_TYPES if name != "headers" or with_headers)

@@ -6,12 +6,15 @@ adopts the segments of all tasks when they are done; then an ordinary round copi
 since. So a job that fails has changed nothing but made empty topics.
 """
 
+import dataclasses
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
@@ -21,15 +24,11 @@ from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
-from ottla.spark.session import SessionSettings, spark_session
-from ottla.spark.task_errors import own_errors
-from ottla.spark.worker import each_number
+from ottla.spark.session import SessionSettings
+from ottla.spark.tasks import SparkTasks
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-
-RESULT = "task int, directory string, base_offsets array<bigint>, end_offset bigint, size bigint"
 
 
 class Step(Enum):
@@ -81,9 +80,12 @@ def mirror_with_spark(
     if not copies:
         return BulkReport(task_count=0, size=0, task_seconds=0.0, adopt_seconds=0.0)
     try:
-        with spark_session(spark, SessionSettings(log_level="OFF")) as session:
+        with SparkTasks(spark, SessionSettings(log_level="OFF")) as tasks:
+            tasks.start(is_short=False)
             began = time.monotonic()
-            staged = run_tasks(session, copies, task_of(source, target, copies, on_step))
+            work = [partial(_stage, source, target, copy, on_step) for copy in copies]
+            texts = tasks.run(work, lambda *_: None)
+            staged = [_staged(copy, text) for copy, text in zip(copies, texts, strict=True)]
         on_step(Step.ALL_STAGED)
         done = time.monotonic()
         adopt(target, staged, lambda: on_step(Step.SEGMENT_ADOPTED))
@@ -109,40 +111,8 @@ def plan(source: str, target: str, options: MirrorOptions) -> list[BulkCopy]:
         return Mirror(opened, copy, options, throttle=throttle).plan_bulk()
 
 
-Task = Callable[[int], "Iterator[pa.RecordBatch]"]
-
-
-def run_tasks(spark: "SparkSession", copies: Sequence[BulkCopy], task: Task) -> list[Staged]:
-    """One task a copy; raises `UserError` or `TaskError` for what our own code refused."""
-    with own_errors():
-        rows = each_number(spark, len(copies), task, RESULT).collect()
-    return [
-        Staged(
-            copy=copies[row.task],
-            directory=row.directory,
-            base_offsets=tuple(row.base_offsets),
-            end_offset=row.end_offset,
-            size=row.size,
-        )
-        for row in rows
-    ]
-
-
-def task_of(source: str, target: str, copies: Sequence[BulkCopy], on_step: OnStep) -> Task:
-    """What Spark runs: the number of a copy in, what was staged out."""
-    fields = [asdict(copy) for copy in copies]
-
-    def run(number: int) -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-
-        staged = _stage(source, target, BulkCopy(**fields[number]), on_step)
-        row = {"task": number, **_told(staged)}
-        yield pa.RecordBatch.from_pylist([row], schema=_result_schema())
-
-    return run
-
-
-def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> Staged:
+def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
+    """What a task does: copies, and returns what it has staged as a text."""
     log = StagedLog(target, copy)
     with closing(open_source(source, sleep=time.sleep)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
@@ -156,27 +126,10 @@ def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> Staged:
                 on_step(Step.TASK_COPYING)
     staged = log.finish()
     on_step(Step.TASK_STAGED)
-    return staged
+    fields = {field.name: getattr(staged, field.name) for field in dataclasses.fields(staged)}
+    return [json.dumps({name: value for name, value in fields.items() if name != "copy"})]
 
 
-def _told(staged: Staged) -> dict[str, Any]:
-    return {
-        "directory": staged.directory,
-        "base_offsets": list(staged.base_offsets),
-        "end_offset": staged.end_offset,
-        "size": staged.size,
-    }
-
-
-def _result_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("task", pa.int32()),
-            ("directory", pa.string()),
-            ("base_offsets", pa.list_(pa.int64())),
-            ("end_offset", pa.int64()),
-            ("size", pa.int64()),
-        ]
-    )
+def _staged(copy: BulkCopy, text: str) -> Staged:
+    fields = json.loads(text)
+    return Staged(copy=copy, **{**fields, "base_offsets": tuple(fields["base_offsets"])})

@@ -3,23 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ottla.base.partitions import OffsetRange
 from ottla.tables.manifest import LoadedPartition, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(OffsetRange):
     """Offsets of one partition for which one commit answers; `stated` is all that it read there."""
 
-    from_offset: int
-    until_offset: int
     stated: LoadedPartition
     commit_id: int
 
     @property
     def is_whole(self) -> bool:
         """Whether no rerun has taken part of what was read."""
-        read = self.stated.from_offset, self.stated.until_offset
-        return (self.from_offset, self.until_offset) == read
+        return self.offsets == self.stated.offsets
 
 
 def covered(entries: Iterable[ManifestEntry]) -> dict[int, list[Piece]]:
@@ -28,7 +26,7 @@ def covered(entries: Iterable[ManifestEntry]) -> dict[int, list[Piece]]:
     for entry in entries:
         for stated in entry.partitions:
             kept = pieces.setdefault(stated.partition, [])
-            if stated.from_offset < stated.until_offset:
+            if not stated.is_empty:
                 pieces[stated.partition] = _with(kept, _piece(entry, stated))
     return pieces
 

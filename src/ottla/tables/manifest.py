@@ -66,14 +66,12 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPartition:
+class LoadedPartition(OffsetRange):
     """A range of one partition that was read; after a load, the next starts at `until_offset`."""
 
     topic: str
     topic_id: Uuid | None
     partition: int
-    from_offset: int
-    until_offset: int
     row_count: int
     quarantined_count: int = 0
     """Records that went into files of `FileRole.QUARANTINE`; `row_count` leaves them out."""
@@ -85,10 +83,6 @@ class LoadedPartition:
     """`None` where nothing was read, and from a broker, of which it would be fetched twice."""
     lost: OffsetRange | None = None
     """Offsets that retention removed before any load read them, and the caller let go."""
-
-    @property
-    def offsets(self) -> OffsetRange:
-        return OffsetRange(from_offset=self.from_offset, until_offset=self.until_offset)
 
     @property
     def record_count(self) -> int:

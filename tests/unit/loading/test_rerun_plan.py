@@ -85,6 +85,9 @@ def test_files_that_touch_the_range_are_replaced() -> None:
         ("2023-11-14T22:13:20", AtTime(timestamp_ms=1_700_000_000_000)),
         ("2023-11-14T23:13:20.5+01:00", AtTime(timestamp_ms=1_700_000_000_500)),
         ("2023-11-14", AtTime(timestamp_ms=1_699_920_000_000)),
+        ("@1700000000000", AtTime(timestamp_ms=1_700_000_000_000)),
+        ("earliest", 0),
+        ("0", 0),
     ],
 )
 def test_ends_are_offsets_or_times(text: str | None, bound: object) -> None:

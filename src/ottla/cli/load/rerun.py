@@ -1,19 +1,18 @@
 """`ottla load --rerun`: its range, and its report."""
 
-import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import UserError
 from ottla.cli.load.text import show_offsets
+from ottla.loading.bounds import parse_place
 from ottla.loading.rerun_plan import AtTime, Bound, RerunRange
+from ottla.sources.bounds import EARLIEST, LATEST, BoundKind
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ottla.loading.load import LoadReport
 
-_PLACE = re.compile(r"\d+:\d+(,\d+:\d+)*")
+MAX_OFFSET = 2**63 - 1
 
 
 def rerun_range(begin: str | None, end: str | None) -> RerunRange:
@@ -22,26 +21,16 @@ def rerun_range(begin: str | None, end: str | None) -> RerunRange:
 
 
 def parse_bound(option: str, text: str | None) -> Bound:
-    """`1200` in every partition, `0:1200,2:900` in some, or a time such as `2026-07-20T13:00`."""
+    """As `--from` and `--to` of a load; partitions without an offset of theirs are left alone."""
     if text is None:
         return None
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if _PLACE.fullmatch(text):
-        pairs = [pair.split(":") for pair in text.split(",")]
-        bounds = {int(partition): int(offset) for partition, offset in pairs}
-        if len(bounds) < len(pairs):
-            raise UserError(f"{option} {text} names a partition twice")
-        return bounds
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise UserError(
-            f"{option} takes an offset (1200), offsets of partitions (0:1200,2:900) or a time "
-            f"(2026-07-20T13:00, UTC unless it says otherwise), not {text}"
-        ) from None
-    in_utc = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return AtTime(timestamp_ms=round(in_utc.timestamp() * 1000))
+    bound = parse_place(option, text, topic="")
+    if bound.kind is BoundKind.TIMES:
+        assert bound.for_all is not None
+        return AtTime(timestamp_ms=bound.for_all)
+    if bound.for_each is not None:
+        return {place.partition: offset for place, offset in bound.for_each.items()}
+    return {EARLIEST: 0, LATEST: MAX_OFFSET}.get(bound.for_all or 0, bound.for_all)
 
 
 def show_rerun(console: "Console", report: "LoadReport") -> None:

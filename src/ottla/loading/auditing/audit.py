@@ -15,10 +15,10 @@ from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.auditing.manifest import check_distinct, check_files, check_tiling, check_topic
 from ottla.loading.auditing.report import AuditReport, Difference
-from ottla.loading.auditing.rows import first_difference, log_rows, stored_rows, without_offsets
+from ottla.loading.auditing.rows import first_difference, stored_rows, without_offsets
 from ottla.loading.auditing.values import wrong_values
 from ottla.record.batch_roll_up import BatchRollUp
-from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError
+from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
 from ottla.tables.manifest import Action, DataFile, FileRole
@@ -84,7 +84,7 @@ class Audit:
         return report
 
     def _check_pieces(self, pieces: Sequence[Piece], files: Sequence[DataFile]) -> None:
-        ranges = [_range(piece) for piece in pieces]
+        ranges = [piece.offsets for piece in pieces]
         found = []
         for role in FileRole:
             of_role = [file for file in files if file.role is role]
@@ -98,11 +98,11 @@ class Audit:
             try:
                 self._check_piece(piece, rows + quarantined)
             except OffsetsGoneError:
-                self._report.unseen.append((piece.stated.partition, _range(piece)))
+                self._report.unseen.append((piece.stated.partition, piece.offsets))
 
     def _check_piece(self, piece: Piece, count: int) -> None:
         """Raises `OffsetsGoneError` for what is not, or no longer, in the log."""
-        wanted = _range(piece)
+        wanted = piece.offsets
         place = TopicPartition(self._topic, piece.stated.partition)
         offered = self._offered[place.partition]
         if not _is_there(wanted, offered):
@@ -171,7 +171,7 @@ class Audit:
         stored = stored_rows(self._table.store, group, wanted)
         try:
             place = TopicPartition(self._topic, partition)
-            log = log_rows(self._log, place, wanted, stored.column_names)
+            log = read_ranges(self._log, {place: wanted}, stored.column_names)
         except OffsetsGoneError:
             raise
         except UserError as error:
@@ -243,10 +243,6 @@ def _roll_up_text(batches: BatchRollUp) -> str:
         f"{batches.batch_count} of the roll-up {batches.crc:#010x} and the last leader epoch "
         f"{batches.leader_epoch}"
     )
-
-
-def _range(piece: Piece) -> OffsetRange:
-    return OffsetRange(from_offset=piece.from_offset, until_offset=piece.until_offset)
 
 
 def _is_there(wanted: OffsetRange, log: LogPartition) -> bool:

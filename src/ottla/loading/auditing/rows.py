@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.partitions import OffsetRange
 from ottla.record.columns import COLUMNS
-from ottla.sources.log_source import LogSource
 from ottla.tables.manifest import DataFile
 from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
@@ -31,18 +30,6 @@ def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRang
         pc.greater_equal(offsets, wanted.from_offset), pc.less(offsets, wanted.until_offset)
     )
     return rows.filter(is_wanted)
-
-
-def log_rows(
-    log: LogSource, place: TopicPartition, wanted: OffsetRange, columns: Sequence[str]
-) -> "pa.Table":
-    """The committed records of a range, in columns of `record.columns`, in order of offset."""
-    import pyarrow as pa
-
-    from ottla.record.columns import schema
-
-    batches = [batch for split in log.splits({place: wanted}) for batch in log.read(split, columns)]
-    return pa.Table.from_batches(batches, schema(columns))
 
 
 def without_offsets(rows: "pa.Table", offsets: "Sequence[np.ndarray[Any, Any]]") -> "pa.Table":

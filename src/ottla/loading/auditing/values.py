@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.sources.log_source import LogSource
+from ottla.sources.log_source import LogSource, read_ranges
 from ottla.tables.manifest import DataFile, FileRole
 from ottla.tables.parquet_files import open_parquet
 from ottla.tables.store import TableStore
@@ -63,14 +63,9 @@ def _beside(
     rows: "pa.Table", log: LogSource, place: TopicPartition, wanted: OffsetRange
 ) -> tuple["pa.Table", Any]:
     """The rows within the range that the log has too, and their values as bytes."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ottla.record.columns import schema
-
-    columns = ("offset", "value")
-    batches = [batch for split in log.splits({place: wanted}) for batch in log.read(split, columns)]
-    there = pa.Table.from_batches(batches, schema(columns))
+    there = read_ranges(log, {place: wanted}, ("offset", "value"))
     there = there.filter(pc.is_in(there["offset"], rows["offset"].combine_chunks()))
     rows = rows.filter(pc.is_in(rows["offset"], there["offset"].combine_chunks()))
     values = there["value"].combine_chunks()

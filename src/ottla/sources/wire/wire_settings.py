@@ -4,18 +4,20 @@ Our own speaks PLAINTEXT. Nothing is passed over: one setting that it has no pla
 or of anything else, and librdkafka gets them all. docs/spark.md lists them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.client.connection import CLIENT_ID
 from ottla.config.listeners import Address
-from ottla.sources.client_options import (
-    CLIENT_PREFIX,
+from ottla.sources.client_options import CLIENT_PREFIX
+from ottla.sources.option_texts import (
+    Fields,
     parse_addresses,
     parse_count,
+    parse_plain,
     parse_seconds,
+    read_fields,
 )
 
 FETCH_SIZE = 4 << 20
@@ -44,10 +46,7 @@ class WireSettings:
 
 def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
     """Of settings that are all known here; raises `UserError` for a value that cannot be."""
-    fields = {
-        field: read(name, client[name]) for name, (field, read) in _KNOWN.items() if name in client
-    }
-    return WireSettings(**fields)
+    return WireSettings(**read_fields(client, _KNOWN, CLIENT_PREFIX))
 
 
 def foreign_setting(client: Mapping[str, str]) -> str | None:
@@ -60,9 +59,9 @@ def foreign_setting(client: Mapping[str, str]) -> str | None:
     return None
 
 
-def _int32(name: str, text: str) -> int:
-    if parse_count(name, text) > _MAX_INT:
-        raise UserError(f"option {CLIENT_PREFIX}{name} takes at most {_MAX_INT}, not {text}")
+def _int32(option: str, text: str) -> int:
+    if parse_count(option, text) > _MAX_INT:
+        raise UserError(f"option {option} takes at most {_MAX_INT}, not {text}")
     return int(text)
 
 
@@ -71,9 +70,9 @@ _MAX_INT = 2**31 - 1
 _ELSEWHERE = frozenset({"security.protocol", "group.id"})
 """Seen to before, or by who commits: reading joins no group."""
 
-_KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+_KNOWN: Fields = {
     "bootstrap.servers": ("bootstrap", parse_addresses),
-    "client.id": ("client_id", lambda _, text: text),
+    "client.id": ("client_id", parse_plain),
     "socket.timeout.ms": ("request_timeout_s", parse_seconds),
     "fetch.max.bytes": ("fetch_size", _int32),
     "max.partition.fetch.bytes": ("partition_fetch_size", _int32),

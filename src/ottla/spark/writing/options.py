@@ -4,7 +4,7 @@ Names and meanings are those of Spark's own Kafka sink, and behind `kafka.` thos
 producer, as far as our client has them. What is not known is refused rather than passed over.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,15 @@ from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.codec.compression import Compression
 from ottla.config.listeners import Address
-from ottla.sources.client_options import (
-    BOOTSTRAP_OPTION,
-    CLIENT_PREFIX,
+from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
+from ottla.sources.option_texts import (
+    Fields,
     parse_addresses,
     parse_count,
+    parse_plain,
     parse_seconds,
+    parse_truth,
+    read_fields,
 )
 from ottla.sources.options import COLUMN_TYPES, given_options
 
@@ -49,7 +52,6 @@ _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
 OPTIONS = ("topic", "exactlyOnce")
 _OF_SPARK = ("checkpointLocation",)
 _SECURITY = ("security.", "sasl.", "ssl.")
-_TRUTHS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +84,8 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = options.get("topic")
     if topic is not None and (not topic or "," in topic):
         raise UserError("option topic takes the name of one topic")
-    exactly_once = options.get("exactlyonce", "true").lower()
-    if exactly_once not in _TRUTHS:
-        raise UserError(f"option exactlyOnce takes true or false, not {exactly_once!r}")
-    return _with_client(client, topic=topic, is_exactly_once=_TRUTHS[exactly_once])
+    exactly_once = parse_truth("exactlyOnce", options.get("exactlyonce", "true"))
+    return _with_client(client, topic=topic, is_exactly_once=exactly_once)
 
 
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
@@ -118,7 +118,7 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
 
 
 def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
-    """The options of Kafka's producer; takes apart what it is given."""
+    """With the options of Kafka's producer."""
     if client.pop("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT" or any(
         name.startswith(_SECURITY) for name in client
     ):
@@ -128,27 +128,22 @@ def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
         )
     if client.pop("acks", "all") not in ("all", "-1"):
         raise UserError("the sink ottla writes with kafka.acks=all only; leave the option out")
-    settings = _DEFAULTS | _taken(client, _CLIENT)
-    rest = _taken(client, _SINK)
-    if client:
-        shown = _names([CLIENT_PREFIX + name for name in (*_CLIENT, *_SINK)])
-        name = CLIENT_PREFIX + next(iter(client))
-        raise UserError(f"the sink ottla has no option {name!r}; there are {shown}")
+    known = (*_CLIENT, *_SINK)
+    for name in client:
+        if name not in known:
+            shown = _names([CLIENT_PREFIX + one for one in known])
+            raise UserError(
+                f"the sink ottla has no option {CLIENT_PREFIX + name!r}; there are {shown}"
+            )
+    settings = _DEFAULTS | read_fields(client, _CLIENT, CLIENT_PREFIX)
+    rest = read_fields(client, _SINK, CLIENT_PREFIX)
     return SinkOptions(client=ClientSettings(**settings), **rest, **chosen)
 
 
-def _taken(client: dict[str, str], fields: Mapping[str, "_Field"]) -> dict[str, Any]:
-    return {
-        field: read(name, client.pop(name))
-        for name, (field, read) in fields.items()
-        if name in client
-    }
-
-
-def _compression(name: str, text: str) -> Compression:
+def _compression(option: str, text: str) -> Compression:
     codecs = {codec.kafka_name: codec for codec in Compression}
     if text.lower() not in codecs:
-        raise UserError(f"option {CLIENT_PREFIX}{name} takes {_names(codecs)}, not {text!r}")
+        raise UserError(f"option {option} takes {_names(codecs)}, not {text!r}")
     return codecs[text.lower()]
 
 
@@ -156,10 +151,8 @@ def _names(names: Any) -> str:
     return ", ".join(names)
 
 
-_Field = tuple[str, Callable[[str, str], Any]]
-
-_CLIENT: dict[str, _Field] = {
-    "client.id": ("client_id", lambda _, text: text),
+_CLIENT: Fields = {
+    "client.id": ("client_id", parse_plain),
     "request.timeout.ms": ("request_timeout_s", parse_seconds),
     "delivery.timeout.ms": ("patience_s", parse_seconds),
 }
@@ -172,7 +165,7 @@ _DEFAULTS = {
     "patience_s": PATIENCE_S,
 }
 
-_SINK: dict[str, _Field] = {
+_SINK: Fields = {
     "bootstrap.servers": ("bootstrap", parse_addresses),
     "compression.type": ("compression", _compression),
     "batch.size": ("batch_size", parse_count),
