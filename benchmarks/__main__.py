@@ -18,6 +18,7 @@ from benchmarks.report import Report
 SUBJECTS = {
     "start-up": "import, readiness and memory of `ottla serve`",
     "append": "appends to a log, beside bare writes of the same bytes",
+    "records": "the loops over a batch's records: the check before they are stored, and columns",
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
     "retention": "deleting many segments, and an idle broker of many partitions",

@@ -26,7 +26,6 @@ from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
-from ottla.record import scan
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.runtime.opening import open_broker
@@ -88,10 +87,7 @@ def run(scale: Scale) -> Iterator[Report]:
 
 @contextmanager
 def _without_compiler() -> Iterator[None]:
-    with (
-        patch.object(scan, "compiled_scan", None),
-        patch.object(vector_sieve, "compiled_map", None),
-    ):
+    with patch.object(vector_sieve, "compiled_map", None):
         yield
 
 

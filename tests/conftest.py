@@ -7,10 +7,6 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-from tests.support.engines import scanning
-
-__all__ = ["scanning"]
-
 # Where a run decides whether a change may land, it tries the same examples every time; at a desk,
 # each run looks for new ones. How long one takes says more of the machine than of the code.
 settings.register_profile("same-examples", derandomize=True, deadline=None)

@@ -16,8 +16,6 @@ from tests.support.random_batches import regions
 
 CHOICES = st.lists(st.sampled_from(columns.COLUMNS), unique=True, min_size=1)
 
-pytestmark = pytest.mark.usefixtures("scanning")
-
 
 def row(record: Record) -> dict[str, object]:
     kind = record.timestamp_type

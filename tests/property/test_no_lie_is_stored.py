@@ -7,6 +7,10 @@ and by those of three clients, with one offset after the other, and so can what 
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 
 import pytest
 from aiokafka.record import MemoryRecords as MemoryRecordsOfAiokafka
@@ -19,7 +23,7 @@ from ottla.codec.compression import Compression, compress
 from ottla.codec.crc32c import crc32c
 from ottla.codec.varint import write_varint
 from ottla.config.topic import TopicConfig
-from ottla.record import records_check
+from ottla.record import walk
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
@@ -179,15 +183,26 @@ def offsets_by(reader: Callable[[bytes], object], data: bytes) -> list[int]:
     return found
 
 
-def test_the_walk_in_c_finds_what_the_plain_one_finds() -> None:
-    if records_check.compiled_check is None:
-        pytest.skip("the extensions are not built here: with a C compiler, `pip install -e .` does")
-    in_c, plainly = records_check.compiled_check.check_records, records_check.check_records_plainly
+@cache
+def walks() -> tuple[Callable[..., walk.Found], ...]:
+    """As it is here, which may be compiled, and from its source."""
+    source = Path(walk.__file__).parent / "walk.py"
+    loader = SourceFileLoader("walk_from_source", str(source))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    plain = module_from_spec(spec)
+    loader.exec_module(plain)
+    return walk.check_records, plain.check_records
+
+
+def test_a_compiled_walk_finds_what_the_source_finds() -> None:
     none = Compression.NONE
     lies = [*lies_in_header_bytes(none), *lies_in_record_bytes(none), *lies_in_varints(none)]
     for made in filter(is_batch, lies):
-        for bounds in (records_check.ANY_TIME, (NOW_MS - 1, NOW_MS + 1)):
-            assert in_c(made, 0, None, *bounds) == plainly(made, 0, None, *bounds), made.hex()
+        batch = RecordBatch(made)
+        for bounds in (walk.ANY_TIME, (NOW_MS - 1, NOW_MS + 1)):
+            compiled, plain = (one(batch, batch.payload, *bounds) for one in walks())
+            assert compiled == plain, made.hex()
 
 
 def is_batch(made: bytearray) -> bool:

@@ -37,26 +37,9 @@ MAX_ROWS: Final = 16_384
 """Rows in a record batch of `iter_columns`, which engines take best."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanLimits:
-    """How much of the log is scanned at once, about."""
-
-    row_count: int
-    size: int
-
-
-COMPILED_LIMITS: Final = ScanLimits(row_count=MAX_ROWS, size=4 * 1024 * 1024)
-"""Small enough for the processor's caches."""
-
-NUMPY_LIMITS: Final = ScanLimits(row_count=4 * MAX_ROWS, size=16 * 1024 * 1024)
-"""Wide enough for many batches in lock step."""
-
-
-def scan_limits() -> ScanLimits:
-    """What suits the scan that there is."""
-    from ottla.record.scan import compiled_scan
-
-    return NUMPY_LIMITS if compiled_scan is None else COMPILED_LIMITS
+SCAN_ROWS: Final = 4 * MAX_ROWS
+SCAN_SIZE: Final = 16 * 1024 * 1024
+"""How many rows and bytes are scanned at once, about: enough for many batches in lock step."""
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
@@ -111,13 +94,12 @@ def iter_columns(
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     """Batches to be scanned together: no more rows than suits, unless one batch alone has more."""
-    limits = scan_limits()
     group: list[Batch] = []
     row_count = size = 0
     for batch in batches:
         # How many messages a wrapper of an old format holds is known only when it is unpacked.
         count = batch.record_count if isinstance(batch, RecordBatch) else 1
-        if group and (row_count + count > limits.row_count or size >= limits.size):
+        if group and (row_count + count > SCAN_ROWS or size >= SCAN_SIZE):
             yield group
             group = []
             row_count = size = 0

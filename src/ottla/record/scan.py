@@ -10,18 +10,18 @@ need numpy anyway.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
-from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, VarintError, read_varint
+from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 from ottla.record.batch import InvalidBatchError, RecordBatch
-from ottla.record.compiled import compiled
 from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import unpacked_payload
+from ottla.record.walk import record_ends
 
 Positions = NDArray[np.int64]
 Data = NDArray[np.uint8]
@@ -35,18 +35,14 @@ MAX_SCAN_SIZE: Final = 2**31 - 1
 MIN_LOCK_STEP_WIDTH: Final = 100
 """Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
 
-compiled_scan: Any = compiled("ottla.record.compiled_scan")
+_WORD: Final = np.arange(1 << 16, dtype=np.int64)
+_UNSIGNED: Final = np.where(_WORD & 0x80, _WORD & 0x7F | (_WORD >> 8 & 0x7F) << 7, _WORD & 0x7F)
+NUMBERS: Final = (_UNSIGNED >> 1) ^ -(_UNSIGNED & 1)
+SIZES: Final = np.where(_WORD & 0x80, np.where(_WORD & 0x8000, 3, 2), 1).astype(np.uint8)
+"""Of the number that each two bytes begin with: what it is, and its bytes, 3 for more than two."""
 
-REASONS: Final = {
-    -1: "a record is cut short",
-    -2: "a batch's size and the size of its records disagree",
-    -3: "a varint is too long",
-}
-"""What `compiled_scan` means by its numbers."""
-
-ZIG_ZAG: Final[NDArray[np.int64]] = np.array(
-    [(byte >> 1) ^ -(byte & 1) for byte in range(256)], dtype=np.int64
-)
+RECORD_SIZES: Final = np.where((SIZES < 3) & (NUMBERS >= 0), SIZES + NUMBERS, 0)
+"""Of the record that each two bytes begin: all its bytes; 0 for 8 KB and more, and below 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +103,7 @@ class RecordScan:
     @staticmethod
     def begin(buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
         data = np.frombuffer(buffer, dtype=np.uint8)
-        if compiled_scan is not None:
-            return CompiledScan.scanned(data, payloads)
-        start, end = _follow_sizes(buffer, data, payloads)
+        start, end = _follow_sizes(data, payloads)
         return RecordScan(data, start, end)
 
     def deltas(self) -> tuple[Positions, Positions]:
@@ -136,6 +130,8 @@ class RecordScan:
     def headers(self) -> tuple[Positions, Fields, Fields]:
         """How many headers each record has; names and values of all, in order. To be read last."""
         counts, position = read_varints(self.data, self.position, MAX_VARINT_SIZE)
+        if not counts.any() and np.array_equal(position, self.end):
+            return counts, _empty_fields(0), _empty_fields(0)
         # Each header takes two bytes: the check keeps what follows from allocating for a lie.
         if ((counts < 0) | (counts * 2 > self.end - position)).any():
             raise InvalidBatchError("more headers are stated than a record holds")
@@ -160,80 +156,57 @@ class RecordScan:
         self.position = position
 
 
-@dataclass(slots=True)
-class CompiledScan(RecordScan):
-    """All fields read beforehand, in one loop of a compiler."""
-
-    columns: NDArray[np.int64]
-    _next: int = 0
-
-    @classmethod
-    def scanned(cls, data: Data, payloads: Sequence[Payload]) -> "CompiledScan":
-        _check_counts(payloads)
-        start, end, count = (
-            np.array([getattr(one, name) for one in payloads], np.int64)
-            for name in ("start", "end", "record_count")
-        )
-        columns = np.empty((compiled_scan.COLUMN_COUNT, int(count.sum())), np.int64)
-        failure = compiled_scan.scan_records(data, start, end, count, columns)
-        if failure:
-            raise InvalidBatchError(REASONS[failure])
-        return cls(data, columns[compiled_scan.REST], columns[compiled_scan.END], columns)
-
-    def deltas_and_rest(self) -> tuple[Positions, Positions, Positions]:
-        self._next = compiled_scan.KEY_START
-        columns = self.columns
-        return (
-            columns[compiled_scan.TIMESTAMP_DELTA],
-            columns[compiled_scan.OFFSET_DELTA],
-            columns[compiled_scan.REST],
-        )
-
-    def keep(self, rows: NDArray[np.bool_]) -> None:
-        self.columns = self.columns[:, rows]
-        self.position = self.columns[compiled_scan.HEADERS]
-        self.end = self.columns[compiled_scan.END]
-
-    def fields(self) -> Fields:
-        start, end = self.columns[self._next], self.columns[self._next + 1]
-        self._next += 2
-        self.position = end
-        is_null = start < 0
-        return Fields(start=np.where(is_null, end, start), end=end, is_null=is_null)
-
-
 def read_varints(data: Data, position: Positions, max_size: int) -> tuple[Positions, Positions]:
-    """The zig-zag varint at each position, and the positions behind them."""
-    byte = _bytes_at(data, position)
-    value = ZIG_ZAG[byte]
-    behind = position + 1
-    longer = np.flatnonzero(byte > 0x7F)
+    """The zig-zag varint at each position, and the positions after them."""
+    word = _words_at(data, position)
+    size = SIZES[word]
+    value, end = NUMBERS[word], position + size
+    longer = np.flatnonzero(size > 2)
     if longer.size:
-        value[longer], behind[longer] = _read_long_varints(data, position[longer], max_size)
-    return value, behind
+        value[longer], end[longer] = _read_long_varints(data, position[longer], max_size)
+    return value, end
+
+
+def _words_at(data: Data, position: Positions) -> NDArray[np.uint16]:
+    """The byte at each position and the one after it; after the last byte comes a 0."""
+    count = len(data) - 1
+    words = _words(data)
+    try:
+        return words[position]
+    except IndexError:
+        inside = position < count
+        if (position > count).any():
+            raise InvalidBatchError("a record is cut short") from None
+        found = np.empty(len(position), np.uint16)
+        found[inside] = words[position[inside]]
+        found[~inside] = data[-1]
+        return found
+
+
+def _words(data: Data) -> NDArray[np.uint16]:
+    """Each byte but the last, with the one after it."""
+    return np.ndarray((max(len(data) - 1, 0),), "<u2", data, strides=(1,))
 
 
 def _read_long_varints(
     data: Data, position: Positions, max_size: int
 ) -> tuple[Positions, Positions]:
-    value = (_bytes_at(data, position) & 0x7F).astype(np.uint64)
-    byte = _bytes_at(data, position + 1)
-    value |= (byte & 0x7F).astype(np.uint64) << np.uint64(7)
-    behind = position + 2
-    longer = np.flatnonzero(byte > 0x7F)
-    shift = 14
-    while longer.size:
-        if shift >= 7 * max_size:
-            raise InvalidBatchError("a varint is too long")
-        byte = _bytes_at(data, behind[longer])
-        value[longer] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        behind[longer] += 1
-        longer = longer[byte > 0x7F]
-        shift += 7
+    value = np.zeros(len(position), np.uint64)
+    end = position.copy()
+    left = np.arange(len(position))
+    for shift in range(0, 7 * max_size, 7):
+        byte = _bytes_at(data, end[left])
+        value[left] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        end[left] += 1
+        left = left[byte > 0x7F]
+        if not left.size:
+            break
+    else:
+        raise InvalidBatchError("a varint is too long")
     if max_size == MAX_VARINT_SIZE:
         value &= np.uint64(0xFFFFFFFF)
     signed = (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
-    return signed, behind
+    return signed, end
 
 
 def _bytes_at(data: Data, position: Positions) -> Data:
@@ -265,26 +238,27 @@ def _read_into(fields: Fields, slots: Positions, data: Data, position: Positions
     return found.end
 
 
-def _follow_sizes(
-    buffer: Buffer, data: Data, payloads: Sequence[Payload]
-) -> tuple[Positions, Positions]:
-    """Start (behind the size) and end of every record."""
+def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, Positions]:
+    """Start (after the size) and end of every record."""
     _check_counts(payloads)
-    counts = np.array([one.record_count for one in payloads], dtype=np.int64)
-    # The longest first, so that the batches that have a record k are always the front ones.
-    order = np.argsort(-counts, kind="stable")
+    counts, starts, stops = (
+        np.array([getattr(one, name) for one in payloads], np.int64)
+        for name in ("record_count", "start", "end")
+    )
     first = np.cumsum(counts) - counts
-    position = np.array([one.start for one in payloads], dtype=np.int64)
-    bounds = np.empty((2, int(counts.sum())), dtype=np.int64)
-    position[order], steps = _lock_step(data, position[order], first[order], counts[order], bounds)
-    for one, row, where in zip(payloads, first.tolist(), position.tolist(), strict=True):
-        if one.record_count > steps:
-            where = _one_by_one(buffer, where, bounds[:, row + steps : row + one.record_count])
-        if where != one.end:
+    ends = np.empty(int(counts.sum()), np.int64)
+    reached, steps = _lock_step(data, starts, counts, ends)
+    for number in np.flatnonzero(reached != stops).tolist():
+        done, where = (steps, reached[number]) if reached[number] >= 0 else (0, starts[number])
+        rows = ends[first[number] : first[number] + counts[number]][done:]
+        rows[:] = _one_by_one(data[where : stops[number]], len(rows)) + where
+        if not len(rows) or rows[-1] != stops[number]:
             raise InvalidBatchError("a batch's size and the size of its records disagree")
-    if (bounds[1] < bounds[0]).any():
-        raise InvalidBatchError("a record has a negative size")
-    return bounds[0], bounds[1]
+    begins = np.empty_like(ends)
+    begins[1:] = ends[:-1]
+    has_records = counts > 0
+    begins[first[has_records]] = starts[has_records]
+    return read_varints(data, begins, MAX_VARINT_SIZE)[1], ends
 
 
 def _check_counts(payloads: Sequence[Payload]) -> None:
@@ -297,47 +271,38 @@ def _check_counts(payloads: Sequence[Payload]) -> None:
 
 
 def _lock_step(
-    data: Data, position: Positions, first: Positions, counts: Positions, bounds: Positions
+    data: Data, starts: Positions, counts: Positions, ends: Positions
 ) -> tuple[Positions, int]:
     """Measures record k of all batches at once, while enough of them have one.
 
-    Gives the positions reached and the number of steps. Sizes are checked when all is done: a
-    negative one can lead astray, but not out of the data.
+    Gives the number of steps, and the position that each batch has reached: -1 where a record is
+    larger than these steps can measure, or is none.
     """
-    ascending = counts[::-1]
-    steps = int(counts[MIN_LOCK_STEP_WIDTH - 1]) if len(counts) >= MIN_LOCK_STEP_WIDTH else 0
-    for step in range(steps):
-        width = len(counts) - int(np.searchsorted(ascending, step, side="right"))
-        size, start = read_varints(data, position[:width], MAX_VARINT_SIZE)
-        end = start + size
-        slots = first[:width] + step
-        bounds[0, slots] = start
-        bounds[1, slots] = end
-        position[:width] = end
-    return position, steps
-
-
-def _one_by_one(buffer: Buffer, position: int, bounds: Positions) -> int:
-    """Measures as many records as there are columns in `bounds`; returns where the last ends."""
-    starts: list[int] = []
-    ends: list[int] = []
+    steps = 0
+    if len(counts) >= MIN_LOCK_STEP_WIDTH:
+        steps = int(np.partition(counts, -MIN_LOCK_STEP_WIDTH)[-MIN_LOCK_STEP_WIDTH])
+    # The longest first, so that the batches that have a record k are always the front ones.
+    order = np.argsort(-counts, kind="stable")
+    widths = len(counts) - np.searchsorted(counts[order][::-1], np.arange(steps), side="right")
+    position, slots = starts[order], (np.cumsum(counts) - counts)[order]
+    size = np.ones(len(counts), np.int64)
+    words = _words(data)
     try:
-        for _ in range(bounds.shape[1]):
-            # `read_varint`, with what most records need in place.
-            byte = buffer[position]
-            if byte < 0x80:
-                position += 1
-                size = (byte >> 1) ^ -(byte & 1)
-            elif (second := buffer[position + 1]) < 0x80:
-                position += 2
-                size = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
-            else:
-                size, position = read_varint(buffer, position)
-            starts.append(position)
-            position += size
-            ends.append(position)
-    except (IndexError, VarintError) as error:
+        for width in widths.tolist():
+            size[:width] = RECORD_SIZES[words[position[:width]]]
+            position[:width] += size[:width]
+            ends[slots[:width]] = position[:width]
+            slots[:width] += 1
+    except IndexError as error:
         raise InvalidBatchError("a record is cut short") from error
-    bounds[0] = starts
-    bounds[1] = ends
-    return position
+    reached = np.empty_like(position)
+    reached[order] = np.where(size > 0, position, -1)
+    return reached, steps
+
+
+def _one_by_one(data: Data, count: int) -> Positions:
+    """Where records end that follow each other in `data`."""
+    try:
+        return np.array(record_ends(data.tobytes(), 0, count), np.int64)
+    except (IndexError, ValueError) as error:
+        raise InvalidBatchError("a record is cut short") from error

@@ -17,7 +17,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
 from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
-from ottla.record.columns import iter_columns, scan_limits
+from ottla.record.columns import SCAN_SIZE, iter_columns
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
@@ -141,7 +141,7 @@ class LogFiles:
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
         try:
-            for region in log.regions(offset, split.until_offset, size=scan_limits().size):
+            for region in log.regions(offset, split.until_offset, size=SCAN_SIZE):
                 yield from _decoded(log, region, split, columns, aborted)
                 offset = region.next_offset
         except ApiError as error:

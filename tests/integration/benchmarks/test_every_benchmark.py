@@ -11,6 +11,7 @@ SHOWN = {
     "start-up": "ottla serve, ready",
     "append": "share of the bare rate",
     "read": "one batch behind the other",
+    "records": "checked, 160 in a batch",
     "recovery": "opening after a clean stop",
     "retention": "of one core",
     "compaction": "beside the cleaner",

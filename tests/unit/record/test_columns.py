@@ -1,7 +1,5 @@
 """Arrow columns: the shapes, the edges of the range, and what is refused."""
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 
@@ -9,8 +7,6 @@ from ottla.record import columns, scan
 from ottla.record.batch import InvalidBatchError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-
-pytestmark = pytest.mark.usefixtures("scanning")
 
 
 def batch_of(*values: bytes | None, base_offset: int = 0) -> bytes:
@@ -108,12 +104,12 @@ def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPa
 def test_what_is_scanned_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     region = b"".join(batch_of(b"a", b"b", base_offset=2 * i) for i in range(6))
 
-    def sizes(limits: columns.ScanLimits, max_rows: int = columns.MAX_ROWS) -> list[int]:
-        monkeypatch.setattr(columns, "scan_limits", lambda: limits)
+    def sizes(rows: int, size: int, max_rows: int = columns.MAX_ROWS) -> list[int]:
+        monkeypatch.setattr(columns, "SCAN_ROWS", rows)
+        monkeypatch.setattr(columns, "SCAN_SIZE", size)
         return [one.num_rows for one in columns.iter_columns(region, max_rows=max_rows)]
 
-    five = columns.ScanLimits(row_count=5, size=10_000)
-    assert sizes(five) == [4, 4, 4]
-    assert sizes(five, max_rows=1) == [1] * 12
-    assert sizes(replace(five, row_count=1)) == [2] * 6
-    assert sizes(replace(five, size=1)) == [2] * 6
+    assert sizes(5, 10_000) == [4, 4, 4]
+    assert sizes(5, 10_000, max_rows=1) == [1] * 12
+    assert sizes(1, 10_000) == [2] * 6
+    assert sizes(5, 1) == [2] * 6

@@ -4,7 +4,7 @@ A v2 batch that may stay as it is gets its base offset and leader epoch patched 
 covered by the CRC, so nothing is recomputed and no record is touched. It is written anew only when
 `compression.type` asks for another codec, or the topic for another message format (`conversion`);
 LogAppendTime rewrites the header. The records are walked, so that nothing is stored that a reader
-cannot read past (`records_check`); what that takes too long for is a `LongPreparation`. Kafka's
+cannot read past (`record.walk`); what that takes too long for is a `LongPreparation`. Kafka's
 counterpart: `LogValidator` and `UnifiedLog.analyzeAndValidateRecords`.
 
 Different from Kafka: what does not unpack is an INVALID_RECORD, not an unknown error of the server.
@@ -32,7 +32,7 @@ from ottla.record.batch import (
     iter_batches,
 )
 from ottla.record.record import Record
-from ottla.record.records_check import (
+from ottla.record.walk import (
     ANY_TIME,
     AT_ONCE_COUNT,
     HAS_NULL_KEY,
@@ -313,12 +313,11 @@ def _walk(batch: RecordBatch, target: AppendTarget) -> Found:
     """What is found in the records of a v2 batch."""
     if target.may_defer and (batch.size > WALK_SIZE or batch.record_count > AT_ONCE_COUNT):
         raise _TakesLongError
-    unpacked = _unpack(batch, target) if batch.attributes & CODEC_MASK else None
+    payload = _unpack(batch, target) if batch.attributes & CODEC_MASK else batch.payload
     earliest_ms, latest_ms = ANY_TIME
     if target.config.checks_timestamps:
         earliest_ms, latest_ms = _time_bounds(target.config, target.now_ms)
-    found: Found = check_records(batch.buffer, batch.position, unpacked, earliest_ms, latest_ms)
-    return found
+    return check_records(batch, payload, earliest_ms, latest_ms)
 
 
 def _judge(batch: RecordBatch, target: AppendTarget, found: Found) -> None:
