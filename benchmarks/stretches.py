@@ -162,11 +162,11 @@ def run(scale: Scale) -> Iterator[Report]:
             server.upkeep = Collector()
             for burden in burdens("t", scale):
                 for one in burden.before:
-                    _ask(server, one, 1)
+                    ask(server, one, 1)
                 recorder.take()
                 found = []
                 for _ in range(min(scale.rounds, burden.times)):
-                    _ask(server, burden.frame, burden.answer_count)
+                    ask(server, burden.frame, burden.answer_count)
                     found.append(recorder.take())
                 longest += _add(report, burden, found)
             gc.set_threshold(*thresholds)
@@ -181,7 +181,8 @@ def _broker(directory: Path, scale: Scale) -> Any:
     return broker
 
 
-def _ask(server: Server, frame: bytes, answer_count: int) -> None:
+def ask(server: Server, frame: bytes, answer_count: int) -> None:
+    """Sends requests, and waits for their answers, or for the connection's end."""
     with WireClient(server.address) as client, suppress(ConnectionError):
         client.socket.settimeout(max(TIMEOUT_S, ANSWER_TIMEOUT_S))
         client.socket.sendall(frame)

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from time import thread_time
 
 import pytest
 
 from benchmarks.fairness import largest_of
+from benchmarks.stretches import Recorder, ask
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
@@ -21,6 +22,7 @@ from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
 from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import request_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -36,13 +38,22 @@ from ottla.server import listener as listener_module
 from ottla.server.apis import APIS
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
-from ottla.server.turns import MAX_ELEMENTS, LongRequest
-from tests.support.serving import WireClient, open_broker
+from ottla.server.turns import MAX_ELEMENTS, SLICE_S, LongRequest
+from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
-COUNT = 2000
-MOST_CALLS = 12_000
-"""Calls of functions in one slice: what is done to each element in one go would be more."""
+COUNT = 20_000
+FEW = 2000
+LONGEST = 4.0
+"""Milliseconds, on a host of the usual speed, by which a slice may last longer than it should: what
+is done to each of so many elements in one go takes more."""
+
+MOST_TRIES = 5
+WITH_ARRAYS = [
+    ApiKey(one)
+    for one in APIS
+    if any(field.kind == "array" for field in request_class(ApiKey(one)).FIELDS)
+]
 
 MANY_ROUNDS = 200_000
 
@@ -160,43 +171,48 @@ def test_others_are_answered_in_the_round_in_which_they_ask_beside_a_long_reques
         assert slow.receive(request_.API_KEY or 0, version) is not None
 
 
-class Stretches:
-    """Counts the calls of functions that a long request makes between two suspensions."""
+def host_millisecond() -> float:
+    """The processor time, in ms, of what takes a quiet host of the usual speed about one."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.longest = self._count = 0
-        threading.setprofile(self._profile)
-        run_until = LongRequest.run_until
+    def once() -> float:
+        started = thread_time()
+        names = {f"name-{one}": one for one in range(5000)}
+        sum(names[one] for one in names)
+        return (thread_time() - started) * 1000
 
-        def counted(request: LongRequest, until_s: float) -> bool:
-            self._count = 0
-            is_over = run_until(request, until_s)
-            self.longest = max(self.longest, self._count)
-            return is_over
+    return min(once() for _ in range(20))
 
-        monkeypatch.setattr(LongRequest, "run_until", counted)
 
-    def _profile(self, frame: Any, event: str, argument: Any) -> None:
-        if threading.current_thread().name == "ottla-long-request":
-            self._count += event in ("call", "c_call")
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """They would look at all that other tests have left."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [ApiKey(one) for one in APIS], ids=lambda one: one.name)
-def test_no_slice_of_a_request_grows_with_its_elements(
-    key: ApiKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stretches = Stretches(monkeypatch)
-    try:
-        with stepped(with_topic(tmp_path / "data", 200)) as server:
-            for burden in largest_of(key, APIS[key].newest, "t", COUNT):
-                with server.client() as client:
-                    send_all(server, client, burden.frame)
-                    server.step_until(lambda client=client: has_answer(client))
-                server.step_until(server.is_idle)
-                assert stretches.longest <= MOST_CALLS, burden.name
-    finally:
-        threading.setprofile(None)  # type: ignore[arg-type]
+@pytest.mark.parametrize("key", WITH_ARRAYS, ids=lambda one: one.name)
+def test_no_slice_of_a_request_grows_with_its_elements(key: ApiKey, tmp_path: Path) -> None:
+    recorder = Recorder()
+    broker = with_topic(tmp_path / "data", 200)
+    with recorder.watching(), serving(broker) as server, without_collections():
+        for burden in largest_of(key, APIS[key].newest, "t", COUNT):
+            found = []
+            for _ in range(MOST_TRIES):  # the host may do something else meanwhile
+                recorder.take()
+                ask(server, burden.frame, 1)
+                found.append(recorder.take().slices)
+                limit = 1000 * SLICE_S + LONGEST * host_millisecond()
+                if found[-1].ms <= limit:
+                    break
+            else:
+                raise AssertionError(f"{burden.name}: at best {min(found, key=lambda one: one.ms)}")
 
 
 def test_a_request_with_more_elements_than_any_may_have_is_refused(
@@ -311,24 +327,16 @@ def test_a_long_request_leaves_nothing_to_the_collector(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [ApiKey(one) for one in APIS], ids=lambda one: one.name)
+@pytest.mark.parametrize("key", WITH_ARRAYS, ids=lambda one: one.name)
 def test_what_a_request_leaves_to_the_collector_does_not_grow_with_its_elements(
     key: ApiKey, tmp_path: Path
 ) -> None:
-    with stepped(with_topic(tmp_path / "data", 200)) as server:
-        for burden in largest_of(key, APIS[key].newest, "t", COUNT):
-            for _ in range(2):  # what the first one loads stays
-                gc.collect()
-                gc.disable()
-                try:
-                    with server.client() as client:
-                        send_all(server, client, burden.frame)
-                        server.step_until(lambda client=client: has_answer(client))
-                    server.step_until(lambda: server.is_idle() and not server.server._connections)
-                    left = gc.collect()
-                finally:
-                    gc.enable()
-            assert left < COUNT / 4, burden.name
+    with serving(with_topic(tmp_path / "data", 200)) as server:
+        for burden in largest_of(key, APIS[key].newest, "t", FEW):
+            ask(server, burden.frame, 1)  # what the first one loads stays
+            with without_collections():
+                ask(server, burden.frame, 1)
+                assert gc.collect() < FEW / 4, burden.name
 
 
 def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) -> None:

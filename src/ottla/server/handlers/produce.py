@@ -167,9 +167,9 @@ def _append_prepared(
     one: LongAppend, records: Prepared, request: ProduceRequest, context: RequestContext
 ) -> PartitionProduceResponse:
     """Checks everything again except the records: others have been served meanwhile."""
+    if isinstance(records, ApiError):
+        return _refusal(one.data.index, records)
     try:
-        if isinstance(records, ApiError):
-            raise records
         return _append(_find_topic(one.topic, context), one.data, request, context, records)
     except ApiError as error:
         return _refusal(one.data.index, error)
@@ -186,7 +186,8 @@ def _append(
     if acks not in ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if isinstance(topic, ApiError):
-        raise topic
+        # A new one: its traceback would hold the frame that holds the error of all partitions.
+        raise ApiError(topic.code, topic.message)
     partition = topic.partition(data.index)
     records = data.records
     if records is None or not len(records):
