@@ -6,14 +6,13 @@ speaks of is on the disk, so a crash before that has the import done again. When
 disagree the highest revision is right.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.base.files import FileSystem, join
+from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
+from ottla.broker.configs.cluster_file import Quotas, parse_quotas, quota_fields
 
 ADOPTION_FILE_NAME = "ottla-adoption.json"
 FORMAT_VERSION = 1
@@ -53,13 +52,7 @@ class Adoption:
 def read_adoption_file(file_system: FileSystem, directory: str) -> Adoption:
     """What the file says, nothing when there is none; raises `CorruptionError`."""
     path = join(directory, ADOPTION_FILE_NAME)
-    if file_system.status(path) is None:
-        return Adoption()
-    content = read_file(file_system, path)
-    try:
-        return _parse(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(path, 0, f"not what was taken over ({error!r})") from error
+    return read_json_file(file_system, path, _parse, "what was taken over") or Adoption()
 
 
 def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adoption) -> None:
@@ -79,13 +72,9 @@ def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adopt
         "default_broker_configs": dict(sorted(imported.default_configs.items())),
         "broker_configs": dict(sorted(imported.broker_configs.items())),
         "group_configs": {name: dict(one) for name, one in sorted(imported.group_configs.items())},
-        "client_quotas": [
-            {"entity": dict(entity), "quotas": dict(sorted(quotas.items()))}
-            for entity, quotas in sorted(imported.quotas.items(), key=repr)
-        ],
+        "client_quotas": quota_fields(imported.quotas),
     }
-    text = json.dumps(fields, indent=1)
-    replace_file(file_system, join(directory, ADOPTION_FILE_NAME), text.encode() + b"\n")
+    write_json_file(file_system, join(directory, ADOPTION_FILE_NAME), fields)
 
 
 def newest_adoption(adoptions: Iterable[Adoption]) -> Adoption:
@@ -93,8 +82,7 @@ def newest_adoption(adoptions: Iterable[Adoption]) -> Adoption:
 
 
 def _parse(content: Any) -> Adoption:
-    if content["version"] != FORMAT_VERSION:
-        raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
+    check_version(content, FORMAT_VERSION)
     files = content["metadata_files"]
     return Adoption(
         revision=int(content["revision"]),
@@ -102,27 +90,16 @@ def _parse(content: Any) -> Adoption:
         metadata_files=None
         if files is None
         else {str(name): int(size) for name, size in files.items()},
-        unknown=_texts(content["unknown"]),
+        unknown=texts(content["unknown"]),
         imported=ImportedState(
             topics=_all_texts(content["topics"]),
-            default_configs=_texts(content["default_broker_configs"]),
-            broker_configs=_texts(content["broker_configs"]),
+            default_configs=texts(content["default_broker_configs"]),
+            broker_configs=texts(content["broker_configs"]),
             group_configs=_all_texts(content["group_configs"]),
-            quotas=dict(map(_parse_quotas, content["client_quotas"])),
+            quotas=parse_quotas(content["client_quotas"]),
         ),
     )
 
 
-def _parse_quotas(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
-    quotas = {str(key): float(value) for key, value in fields["quotas"].items()}
-    return quota_entity(fields["entity"]), quotas
-
-
 def _all_texts(values: Any) -> dict[str, dict[str, str]]:
-    return {str(name): _texts(one) for name, one in values.items()}
-
-
-def _texts(values: Any) -> dict[str, str]:
-    if not all(isinstance(text, str) for text in values.values()):
-        raise TypeError("values must be texts")
-    return dict(values)
+    return {str(name): texts(one) for name, one in values.items()}

@@ -5,13 +5,12 @@ file per log directory, which Kafka ignores. It is replaced whole, so a crash le
 or the new. When directories disagree the highest revision is right.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.files import FileSystem, join
+from ottla.base.json_files import check_version, read_json_file, texts, write_json_file
 
 CLUSTER_FILE_NAME = "ottla-cluster.json"
 FORMAT_VERSION = 1
@@ -39,13 +38,7 @@ class ClusterState:
 def read_cluster_file(file_system: FileSystem, directory: str) -> ClusterState:
     """What the file says, nothing when there is none; raises `CorruptionError`."""
     path = join(directory, CLUSTER_FILE_NAME)
-    if file_system.status(path) is None:
-        return ClusterState()
-    content = read_file(file_system, path)
-    try:
-        return _parse(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(path, 0, f"not the state of a cluster ({error!r})") from error
+    return read_json_file(file_system, path, _parse, "the state of a cluster") or ClusterState()
 
 
 def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterState) -> None:
@@ -55,18 +48,26 @@ def write_cluster_file(file_system: FileSystem, directory: str, state: ClusterSt
         "revision": state.revision,
         "default_broker_configs": dict(sorted(state.default_configs.items())),
         "broker_configs": dict(sorted(state.broker_configs.items())),
-        "client_quotas": [
-            {"entity": dict(entity), "quotas": dict(sorted(quotas.items()))}
-            for entity, quotas in sorted(state.quotas.items(), key=repr)
-        ],
+        "client_quotas": quota_fields(state.quotas),
     }
     if state.group_configs:
         fields["group_configs"] = {
             group_id: dict(sorted(values.items()))
             for group_id, values in sorted(state.group_configs.items())
         }
-    text = json.dumps(fields, indent=1)
-    replace_file(file_system, join(directory, CLUSTER_FILE_NAME), text.encode() + b"\n")
+    write_json_file(file_system, join(directory, CLUSTER_FILE_NAME), fields)
+
+
+def quota_fields(quotas: Quotas) -> list[dict[str, Any]]:
+    return [
+        {"entity": dict(entity), "quotas": dict(sorted(values.items()))}
+        for entity, values in sorted(quotas.items(), key=repr)
+    ]
+
+
+def parse_quotas(fields: Any) -> dict[QuotaEntity, dict[str, float]]:
+    """The inverse of `quota_fields`; raises what `read_json_file` takes for damage."""
+    return dict(map(_parse_quota, fields))
 
 
 def newest(states: Iterable[ClusterState]) -> ClusterState:
@@ -78,29 +79,21 @@ def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 def _parse(content: Any) -> ClusterState:
-    if content["version"] != FORMAT_VERSION:
-        raise ValueError(f"version {content['version']!r} is not {FORMAT_VERSION}")
+    check_version(content, FORMAT_VERSION)
     if not isinstance(content["revision"], int):
         raise TypeError("revision must be a number")
     return ClusterState(
         revision=content["revision"],
-        default_configs=_texts(content["default_broker_configs"]),
-        broker_configs=_texts(content["broker_configs"]),
+        default_configs=texts(content["default_broker_configs"]),
+        broker_configs=texts(content["broker_configs"]),
         group_configs={
-            group_id: _texts(values)
-            for group_id, values in content.get("group_configs", {}).items()
+            group_id: texts(values) for group_id, values in content.get("group_configs", {}).items()
         },
-        quotas=dict(_parse_quotas(one) for one in content["client_quotas"]),
+        quotas=parse_quotas(content["client_quotas"]),
     )
 
 
-def _texts(values: Any) -> dict[str, str]:
-    if not all(isinstance(text, str) for text in values.values()):
-        raise TypeError("the values of configs must be texts")
-    return dict(values)
-
-
-def _parse_quotas(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
+def _parse_quota(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:
     names = fields["entity"]
     if not all(name is None or isinstance(name, str) for name in names.values()):
         raise TypeError("the names of an entity must be texts or null")

@@ -5,12 +5,12 @@ is replaced whole, so a crash leaves the old content or the new. Kafka marks a l
 a restart, and tells it by a metric alone.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.json_files import read_json_file, write_json_file
 from ottla.base.partitions import TopicPartition
 
 TROUBLES_FILE_NAME = "ottla-cleaner.json"
@@ -56,13 +56,7 @@ class Trouble:
 def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartition, Trouble]:
     """All troubles of a directory, none without a file; raises `CorruptionError`."""
     path = join(directory, TROUBLES_FILE_NAME)
-    if file_system.status(path) is None:
-        return {}
-    content = read_file(file_system, path)
-    try:
-        return dict(_parse(one) for one in json.loads(content)["troubles"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(path, 0, f"not a list of troubles ({error!r})") from error
+    return read_json_file(file_system, path, _parse_all, "a list of troubles") or {}
 
 
 def write_troubles(
@@ -78,8 +72,11 @@ def write_troubles(
     if not found:
         remove_if_present(file_system, path)
         return
-    text = json.dumps({"version": FORMAT_VERSION, "troubles": found}, indent=1)
-    replace_file(file_system, path, text.encode() + b"\n")
+    write_json_file(file_system, path, {"version": FORMAT_VERSION, "troubles": found})
+
+
+def _parse_all(content: Any) -> dict[TopicPartition, Trouble]:
+    return dict(map(_parse, content["troubles"]))
 
 
 def _parse(fields: dict[str, object]) -> tuple[TopicPartition, Trouble]:

@@ -8,14 +8,13 @@ disagree the highest revision is right. A topic that was deleted while a directo
 its id behind, by which its partitions are known when that directory comes back.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.json_files import json_text, read_json_file, texts, write_json_file
 from ottla.codec.crc32c import crc32c
 
 TOPIC_FILE_NAME = "ottla-topics.json"
@@ -48,13 +47,8 @@ class TopicFile:
 def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
     """An empty one when there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
-    if file_system.status(path) is None:
-        return TopicFile(entries={}, is_found=False)
-    content = read_file(file_system, path)
-    try:
-        return _parse(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(path, 0, f"not a list of topics ({error!r})") from error
+    found = read_json_file(file_system, path, _parse, "a list of topics")
+    return TopicFile(entries={}, is_found=False) if found is None else found
 
 
 def write_topic_file(
@@ -65,12 +59,11 @@ def write_topic_file(
 ) -> None:
     """Replaces the file; an entry less means that its topic is wholly gone."""
     topics = [_entry_fields(entry) for entry in sorted(entries, key=lambda one: one.name)]
-    content: dict[str, object] = {"version": FORMAT_VERSION, "topics": topics}
+    content: dict[str, Any] = {"version": FORMAT_VERSION, "topics": topics}
     if gone:
         content["gone"] = sorted(uuid_text(one) for one in gone)
     content["checksum"] = _checksum(content)
-    text = json.dumps(content, indent=1)
-    replace_file(file_system, join(directory, TOPIC_FILE_NAME), text.encode() + b"\n")
+    write_json_file(file_system, join(directory, TOPIC_FILE_NAME), content)
 
 
 def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
@@ -89,9 +82,9 @@ def merge_topic_files(files: Iterable[TopicFile]) -> TopicFile:
     return TopicFile(entries=merged, gone=gone, is_found=is_found)
 
 
-def _checksum(content: Mapping[str, object]) -> str:
+def _checksum(content: dict[str, Any]) -> str:
     """Of all else in the file: a digit of a setting may change on the disk like any other byte."""
-    return f"{crc32c(json.dumps(content, indent=1).encode()):08x}"
+    return f"{crc32c(json_text(content)):08x}"
 
 
 def _parse(content: Any) -> TopicFile:
@@ -111,14 +104,11 @@ def _parse_entry(fields: Any) -> TopicEntry:
     partition_count, revision = fields["partition_count"], fields["revision"]
     if not isinstance(partition_count, int) or not isinstance(revision, int):
         raise TypeError("partition_count and revision must be numbers")
-    overrides = fields["configs"]
-    if not all(isinstance(text, str) for text in overrides.values()):
-        raise TypeError("the values of configs must be texts")
     return TopicEntry(
         name=str(fields["name"]),
         topic_id=parse_uuid(fields["topic_id"]),
         partition_count=partition_count,
-        overrides=dict(overrides),
+        overrides=texts(fields["configs"]),
         revision=revision,
         is_deleted=bool(fields["is_deleted"]),
     )

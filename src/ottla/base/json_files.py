@@ -1,0 +1,48 @@
+"""Small files of JSON that are replaced whole, and checked when they are read."""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, read_file, replace_file
+
+T = TypeVar("T")
+
+
+def read_json_file(
+    file_system: FileSystem, path: str, parse: Callable[[Any], T], what: str
+) -> T | None:
+    """What the file says, `None` when there is none; raises `CorruptionError`.
+
+    `parse` raises what wrong types, missing fields and wrong values raise in Python; `what` names
+    the content for the message.
+    """
+    if file_system.status(path) is None:
+        return None
+    content = read_file(file_system, path)
+    try:
+        return parse(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(path, 0, f"not {what} ({error!r})") from error
+
+
+def write_json_file(file_system: FileSystem, path: str, fields: dict[str, Any]) -> None:
+    """Replaces the file, durably; raises `OSError`."""
+    replace_file(file_system, path, json_text(fields) + b"\n")
+
+
+def json_text(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, indent=1).encode()
+
+
+def check_version(content: Any, version: int) -> None:
+    if content["version"] != version:
+        raise ValueError(f"version {content['version']!r} is not {version}")
+
+
+def texts(values: Any) -> dict[str, str]:
+    """Names and values that must all be texts."""
+    if not all(isinstance(text, str) for text in values.values()):
+        raise TypeError("values must be texts")
+    return dict(values)
