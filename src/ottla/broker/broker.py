@@ -9,47 +9,31 @@ Kafka's counterparts: `ReplicaManager`, and of the controller what one broker ne
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
-from ottla.base.files import Buffer, FileSystem
-from ottla.base.partitions import TopicPartition
+from ottla.base.files import Buffer
+from ottla.base.open_files import OpenFiles
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.admin import Admin
-from ottla.broker.adoption.adoption_store import AdoptionStore
-from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.background import Background, Preparation
-from ottla.broker.configs.cluster_store import ClusterStore
-from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.configs.cluster_file import Quotas
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.log_jobs.abort_checking import INTERVAL_MS, AbortChecking
-from ottla.broker.log_jobs.cleaner import Cleaner
-from ottla.broker.log_jobs.jobs import Jobs
-from ottla.broker.log_jobs.moves import Moves
-from ottla.broker.log_jobs.retention import Retention
-from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.parts import BrokerParts
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.startup.opening import (
     BrokerOptions,
-    OpenedDirectories,
-    TopicConfigs,
-    check_paths,
-    failing_paths,
-    open_directories,
 )
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.removals import SegmentRemovals
-from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
 from ottla.broker.transactions.coordinator import TransactionCoordinator
-from ottla.broker.waiting import Waiting, WaitingFetch, WaitingRoom
+from ottla.broker.waiting import Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
 from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
@@ -73,57 +57,39 @@ LongPoll = WaitingFetch[FetchQuery, FetchResult]
 
 
 class Broker:
-    def __init__(
-        self,
-        opened: OpenedDirectories,
-        settings: BrokerSettings,
-        options: BrokerOptions,
-        *,
-        file_system: FileSystem,
-        found: FoundSettings,
-        configs: TopicConfigs,
-    ) -> None:
-        cluster = found.cluster
+    """Made by `assemble`."""
+
+    def __init__(self, parts: BrokerParts, quotas: Quotas, open_files: OpenFiles) -> None:
+        settings, options = parts.settings, parts.options
         self.settings = settings
         self.config = settings.config
         self.new_id = options.new_id
-        self.directories = opened.directories
-        self._store = TopicStore(opened.directories, file_system, configs, options.new_id)
-        self._store.is_cordoned = self.is_cordoned
-        self.topics = self._store.topics
-        self.node_id = opened.node_id
-        self.cluster_id = opened.cluster_id
+        self.directories = parts.directories
+        self.node_id = parts.node_id
+        self.cluster_id = parts.cluster_id
+        self.open_files = open_files
         self._run_directories = options.run_directories
-        self.open_files = file_system.open_files
+        self._store = parts.store
+        self.topics = parts.store.topics
+        self._producer_ids = parts.producer_ids
+        self.adoption = parts.adoption
+        self.log_access = parts.log_access
+        self.retention = parts.retention
+        self.cleaner = parts.cleaner
+        self.moves = parts.moves
+        self._segment_removals = parts.segment_removals
+        self._jobs = parts.jobs
         self._dirty: list[Partition] = []
-        self._waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
-        self.background: Background | None = None
+        self._waiting = parts.waiting
+        self._background: Background | None = None
         self.throttled_clients = ThrottledClients()
         self.quotas = ClientQuotas(
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
-        self.quotas.change(cluster.quotas)
+        self.quotas.change(quotas)
         self.fetch_sessions = _fetch_sessions(self.config, options)
         self.auto_creation = AutoCreation(lambda: self.config)
-        self._producer_ids = ProducerIds(
-            opened.next_producer_id,
-            lambda end: reserve_producer_ids(file_system, opened.directories, end),
-        )
-        self._jobs = Jobs()
-        self._segment_removals = SegmentRemovals()
-        self.retention = Retention(opened.directories, self._segment_removals)
-        self._add_jobs()
-        self._store.load(opened)
-        self.moves = Moves(
-            opened.directories,
-            self.topics,
-            self._store.removals,
-            file_system,
-            lambda: self.config,
-        )
-        self.moves.resume(options.now_ms)
-        self._cluster = ClusterStore(cluster, opened.directories, file_system)
-        self.admin = Admin(self._store, self._cluster, settings, self)
+        self.admin = Admin(self._store, parts.cluster, settings, self)
         self.groups = GroupCoordinator(self, self.config, options.new_id, settings.groups.of)
         self.transactions = TransactionCoordinator(
             self,
@@ -131,55 +97,14 @@ class Broker:
             self.config,
             must_verify=lambda: self.config.transaction_partition_verification_enable,
         )
-        self.cleaner = Cleaner(
-            opened.directories, file_system, lambda: settings.config, self._segment_removals
-        )
-        self.adoption = AdoptionStore(found, opened.directories, file_system)
-        self._take_over(found)
-        self._store.before_delete = self._forget
-        self.retention.is_unknown = self.cleaner.is_unknown = self.adoption.is_unknown
-        self.retention.is_being_cleaned = self.cleaner.is_being_cleaned
-        self.moves.may_move = lambda log: not self.cleaner.is_being_cleaned(log)
 
-    @classmethod
-    def open(
-        cls,
-        paths: Sequence[str],
-        file_system: FileSystem,
-        config: BrokerConfig,
-        options: BrokerOptions,
-    ) -> "Broker":
-        """Opens (and mends) log directories as one broker; raises `UserError`, `StorageError`."""
-        check_paths(paths, file_system)
-        failures = failing_paths(paths, file_system)
-        readable = [path for path in paths if path not in failures]
-        found = find_settings(readable, file_system)
-        settings = BrokerSettings(config.given, found.cluster)
-        defaults = settings.config.topic_defaults
-        opened, configs = open_directories(
-            paths,
-            file_system,
-            options.with_node_id(config.wanted_node_id),
-            lambda entries: TopicConfigs(defaults, entries),
-            found,
-        )
-        node_id = str(opened.node_id)
-        settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
-        return cls(opened, settings, options, file_system=file_system, found=found, configs=configs)
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Takes on settings that a client has changed."""
+        self.config = config
 
-    def _take_over(self, found: FoundSettings) -> None:
-        """Writes down what was imported, and the record of it last: a crash has it done again."""
-        unknown = {
-            topic.name: reason
-            for topic in self.topics
-            if (reason := found.why_unknown(topic.name, topic.topic_id)) is not None
-        }
-        with suppress(StorageError):  # logged where the directory went offline
-            if found.is_import:
-                self._store.save()
-                self._cluster.replace(found.cluster)
-                self._producer_ids.reserve_below(found.next_producer_id)
-            self.adoption.take_over(found, unknown)
+    def run_long_work_in(self, background: Background | None) -> None:
+        """Has work that takes long done by another thread from now on, or by nobody else."""
+        self._background = background
 
     def adopt(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Gives topics whose settings nobody knew those that a person has confirmed, durably.
@@ -190,12 +115,6 @@ class Broker:
             self._store.configure(self.topics.get(name), overrides)
         self._store.save()
         self.adoption.confirm(settings)
-
-    def _forget(self, key: TopicPartition) -> None:
-        """The log is about to go."""
-        self.cleaner.forget(key)
-        with suppress(StorageError):  # logged where the directory went offline
-            self.adoption.forget(key[0])
 
     def close(self) -> None:
         """Flushes and closes everything; the next start needs no recovery."""
@@ -229,14 +148,6 @@ class Broker:
 
     def _partition_count_of(self, new: NewTopic) -> int:
         return partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
-
-    def ensure_topic(self, name: str) -> Topic:
-        """The topic, made with the broker's defaults if it is missing."""
-        topic = self.topics.find(name)
-        if topic is not None:
-            return topic
-        factor = self.config.default_replication_factor
-        return self.create_topic(NewTopic(name=name, replication_factor=factor))
 
     def delete_topic(self, topic: Topic) -> None:
         """Takes a topic away; its files go after `file.delete.delay.ms`. Raises `ApiError`."""
@@ -286,7 +197,7 @@ class Broker:
                 leader_epoch=partition.leader_epoch,
                 now_ms=now_ms,
                 origin=origin,
-                may_defer=self.background is not None,
+                may_defer=self._background is not None,
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -297,9 +208,9 @@ class Broker:
 
     def prepare(self, work: Sequence[LongPreparationError]) -> Preparation:
         """Has records made ready elsewhere, in the order given; `take_answered` hands it back."""
-        assert self.background is not None
+        assert self._background is not None
         preparation = Preparation(work)
-        self.background.submit(preparation)
+        self._background.submit(preparation)
         return preparation
 
     @property
@@ -425,8 +336,8 @@ class Broker:
         """Whoever has waited and now has a `result`: fetches that have found enough or waited long
         enough, and members of groups; prepared records; and the pauses that are over."""
         answered = self.groups.take_answered()
-        if self.background is not None and self.background.has_done:
-            answered += self.background.take_done()
+        if self._background is not None and self._background.has_done:
+            answered += self._background.take_done()
         if self.throttled_clients:
             answered += self.throttled_clients.take_over(monotonic_ms)
         if not self._waiting:
@@ -529,9 +440,7 @@ class Broker:
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
         """The flushes that rolls and `flush.ms` ask for now, each with its directory."""
         due = []
-        for directory in self.directories:
-            if directory.is_offline:
-                continue
+        for directory in self.directories.online:
             plans = (
                 log.maintenance.due_flush(monotonic_ms, is_short_of_files=self.open_files.is_short)
                 for log in directory.logs.values()
@@ -553,68 +462,6 @@ class Broker:
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
         self.moves.advance(at)
-
-    # Log directories
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the last log directory has failed."""
-        return all(directory.is_offline for directory in self.directories)
-
-    def is_cordoned(self, directory: LogDirectory) -> bool:
-        """Whether a directory is to get no further partitions (KIP-1066)."""
-        return self.config.is_cordoned(directory.path)
-
-    # Jobs of an interval
-
-    def _add_jobs(self) -> None:
-        def initial_ms() -> int:
-            return self.config.log_initial_task_delay_ms
-
-        self._jobs.add(
-            lambda: self.config.log_retention_check_interval_ms,
-            self.retention.run_slice,
-            initial_ms=initial_ms,
-        )
-        self._jobs.add(
-            lambda: self.config.log_flush_offset_checkpoint_interval_ms,
-            self._write_checkpoints,
-            initial_ms=initial_ms,
-        )
-        self._jobs.add(
-            lambda: self.config.log_flush_start_offset_checkpoint_interval_ms,
-            self._write_log_starts,
-            initial_ms=initial_ms,
-        )
-        self._jobs.add(
-            lambda: INTERVAL_MS,
-            AbortChecking(self.directories, self._more_is_checked).run_slice,
-            initial_ms=lambda: 0,
-        )
-        self._jobs.add(
-            lambda: self.config.producer_id_expiration_check_interval_ms, self._expire_producers
-        )
-
-    def _more_is_checked(self, key: TopicPartition) -> None:
-        with suppress(ApiError):  # nobody waits for what is not served
-            self._waiting.wake(self.topics.partition(*key))
-
-    def _write_checkpoints(self, _: Timestamps) -> None:
-        for directory in self.directories:
-            if not directory.is_offline:
-                with suppress(StorageError):  # logged where the directory went offline
-                    directory.checkpoints.write()
-
-    def _write_log_starts(self, _: Timestamps) -> None:
-        for directory in self.directories:
-            if not directory.is_offline:
-                with suppress(StorageError):
-                    directory.checkpoints.write_log_starts()
-
-    def _expire_producers(self, at: Timestamps) -> None:
-        for directory in self.directories:
-            for log in directory.logs.values():
-                log.producers.expire(at, self.config.producer_id_expiration_ms)
 
 
 def _fetch_sessions(config: BrokerConfig, options: BrokerOptions) -> FetchSessions:

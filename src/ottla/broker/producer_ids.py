@@ -4,11 +4,11 @@ Format page: docs/format/ottla-producer-ids.md. A crash loses at most the rest o
 hands an id out again. Kafka's counterpart: `ProducerIdManager` with `ProducerIdsBlock`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.log_directories import LogDirectories
 
 PRODUCER_ID_FILE_NAME = "ottla-producer-ids"
 FORMAT_VERSION = 0
@@ -39,18 +39,10 @@ class ProducerIds:
         return producer_id
 
 
-def reserve_producer_ids(
-    file_system: FileSystem, directories: Sequence[LogDirectory], end: int
-) -> None:
+def reserve_producer_ids(file_system: FileSystem, directories: LogDirectories, end: int) -> None:
     """Makes a reservation durable in all directories that are online; raises `StorageError`."""
-    online = [directory for directory in directories if not directory.is_offline]
-    if not online:
-        raise StorageError(directories[0].path, "every log directory is offline")
-    for directory in online:
-        try:
-            write_producer_ids(file_system, directory.path, end)
-        except OSError as error:
-            raise directory.health.fail(error) from error
+    directories.check_any_online()
+    directories.write_in_each(lambda path: write_producer_ids(file_system, path, end))
 
 
 def read_producer_ids(file_system: FileSystem, directory: str) -> int:

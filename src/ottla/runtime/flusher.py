@@ -42,7 +42,7 @@ class Flusher:
         self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
 
     def start(self) -> None:
-        self._broker.moves.has_flusher = True
+        self._broker.moves.leave_flushing()
         self._thread.start()
 
     def stop(self) -> None:

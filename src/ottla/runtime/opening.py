@@ -9,6 +9,7 @@ from functools import partial
 from ottla.base.clock import Clock
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import broker_config
@@ -34,7 +35,7 @@ def open_broker(
         run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
         run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
     )
-    return Broker.open(paths, file_system or OsFileSystem(), config, options)
+    return assemble(paths, file_system or OsFileSystem(), config, options)
 
 
 def new_id() -> Uuid:

@@ -165,7 +165,7 @@ class Server:
         except UserError:
             self._close_all()
             raise
-        self._broker.background = self._background
+        self._broker.run_long_work_in(self._background)
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
@@ -181,7 +181,9 @@ class Server:
         try:
             with self._lock:
                 self._round(())  # the clock begins to run for the broker's jobs
-            while not self._is_stopping and not (self._needs_disk and self._broker.is_offline):
+            while not self._is_stopping and not (
+                self._needs_disk and self._broker.directories.is_offline
+            ):
                 is_busy = self._ready or self._long_requests.has_work
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self._lock:
@@ -623,7 +625,7 @@ class Server:
 
     def _close_all(self) -> None:
         self._is_stopping = True
-        self._broker.background = None
+        self._broker.run_long_work_in(None)
         self._background.stop()
         for connection in list(self._connections):
             self._close(connection)

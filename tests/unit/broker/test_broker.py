@@ -341,17 +341,9 @@ def test_deletion_can_be_switched_off() -> None:
     assert caught.value.code is ErrorCode.TOPIC_DELETION_DISABLED
 
 
-def test_a_missing_topic_is_made_with_the_brokers_defaults() -> None:
+def test_a_topic_is_made_with_the_brokers_defaults() -> None:
     broker = open_broker(disk("/d"), num_partitions="3")
-    assert broker.ensure_topic("t").partition_count == 3
-    assert broker.ensure_topic("t") is broker.topics.get("t")
-
-
-def test_a_broker_that_defaults_to_two_replicas_cannot_make_topics_by_itself() -> None:
-    broker = open_broker(disk("/d"), default_replication_factor="2")
-    with pytest.raises(ApiError) as caught:
-        broker.ensure_topic("t")
-    assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert broker.create_topic(NewTopic(name="t")).partition_count == 3
 
 
 def test_a_damaged_topic_file_stops_the_start_with_a_line_that_names_it() -> None:

@@ -164,7 +164,7 @@ def test_no_new_topic_takes_a_directory_that_is_another_ones() -> None:
     files.rename("/d/u-0", "/d/t-2")
     broker = open_broker(files)
     with pytest.raises(ApiError, match="/d/x-0 is the log of t-0"):
-        broker.ensure_topic("x")
+        broker.create_topic(NewTopic(name="x"))
     with pytest.raises(ApiError, match="/d/t-2 is the log of u-0"):
         broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
 

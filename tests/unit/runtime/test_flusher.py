@@ -23,7 +23,7 @@ def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None
         FaultyFileSystem(file_system, plan),
         clock=FakeClock(),
         lock=threading.RLock(),
-        on_failure=lambda: told.append(broker.is_offline),
+        on_failure=lambda: told.append(broker.directories.is_offline),
     )
     flusher.flush_due()
     assert told == [True]

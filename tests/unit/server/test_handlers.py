@@ -229,6 +229,13 @@ def test_what_no_topics_means_depends_on_the_version(
     assert [topic.name for topic in answer.topics] == expected
 
 
+def test_a_broker_that_defaults_to_two_replicas_makes_no_topics_by_itself() -> None:
+    asker = Asker(open_broker(disk("/d"), default_replication_factor="2"))
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    (topic,) = asker.ask(request, 9).topics
+    assert ErrorCode(topic.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 def test_a_missing_topic_is_made_only_if_both_sides_agree(asker: Asker) -> None:
     answer = metadata(asker, "u", allow_auto_topic_creation=False)
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -11,7 +11,7 @@ from ottla.base.files import FileSystem
 from ottla.broker.adoption.adoption_file import Adoption, write_adoption_file
 from ottla.broker.adoption.foreign_settings import FoundSettings
 from ottla.broker.adoption.metadata_log import metadata_file_sizes
-from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.log_directories import LogDirectories
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class AdoptionStore:
     """`lines` are what a person should hear at the start."""
 
     def __init__(
-        self, found: FoundSettings, directories: Sequence[LogDirectory], file_system: FileSystem
+        self, found: FoundSettings, directories: LogDirectories, file_system: FileSystem
     ) -> None:
         self.lines: tuple[str, ...] = ()
         self._state: Adoption = found.adoption
@@ -76,13 +76,9 @@ class AdoptionStore:
 
     def _write(self) -> None:
         self._state = replace(self._state, revision=self._state.revision + 1)
-        for directory in self._directories:
-            if directory.is_offline:
-                continue
-            try:
-                write_adoption_file(self._file_system, directory.path, self._state)
-            except OSError as error:
-                raise directory.health.fail(error) from error
+        self._directories.write_in_each(
+            lambda path: write_adoption_file(self._file_system, path, self._state)
+        )
 
 
 def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]:

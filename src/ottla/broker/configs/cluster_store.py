@@ -6,7 +6,7 @@ Kafka's counterpart: the records `ConfigRecord` and `ClientQuotaRecord` of its m
 import dataclasses
 from collections.abc import Sequence
 
-from ottla.base.errors import CorruptionError, StorageError, UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.broker.configs.cluster_file import (
     ClusterState,
@@ -14,7 +14,7 @@ from ottla.broker.configs.cluster_file import (
     read_cluster_file,
     write_cluster_file,
 )
-from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.log_directories import LogDirectories
 
 
 def read_cluster_state(paths: Sequence[str], file_system: FileSystem) -> ClusterState:
@@ -29,7 +29,7 @@ class ClusterStore:
     """`state` is what is on the disks."""
 
     def __init__(
-        self, state: ClusterState, directories: Sequence[LogDirectory], file_system: FileSystem
+        self, state: ClusterState, directories: LogDirectories, file_system: FileSystem
     ) -> None:
         self.state = state
         self._revision = state.revision
@@ -43,12 +43,8 @@ class ClusterStore:
         """
         self._revision += 1
         new = dataclasses.replace(state, revision=self._revision)
-        online = [directory for directory in self._directories if not directory.is_offline]
-        if not online:
-            raise StorageError(self._directories[0].path, "every log directory is offline")
-        for directory in online:
-            try:
-                write_cluster_file(self._file_system, directory.path, new)
-            except OSError as error:
-                raise directory.health.fail(error) from error
+        self._directories.check_any_online()
+        self._directories.write_in_each(
+            lambda path: write_cluster_file(self._file_system, path, new)
+        )
         self.state = new

@@ -8,7 +8,7 @@ Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ from ottla.broker.log_jobs.cleaner_troubles import (
     read_troubles,
     write_troubles,
 )
-from ottla.broker.log_jobs.cleaning_state import CleaningStates
+from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.config.broker import BrokerConfig
 from ottla.storage.compaction.cleanable import Cleanable, cleanable, view_log
@@ -37,6 +37,7 @@ from ottla.storage.compaction.replacement import (
     remove_cleaned,
     replace_segments,
 )
+from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
 
@@ -79,21 +80,20 @@ class Cleaner:
 
     def __init__(
         self,
-        directories: Sequence[LogDirectory],
+        directories: LogDirectories,
+        access: LogAccess,
         file_system: FileSystem,
         config: Callable[[], BrokerConfig],
         removals: SegmentRemovals,
     ) -> None:
-        self.states = CleaningStates()
+        self.states = access.states
+        self._access = access
         self.totals = CleanerTotals()
         self._directories = directories
         self._file_system = file_system
         self._config = config
         self._removals = removals
-        self._tasks: list[CleaningTask] = []
         self._troubles: dict[TopicPartition, Trouble] = {}
-        self.is_unknown: Callable[[str], bool] = lambda _: False
-        """Whether nobody knows a topic's settings: it is left as it is (`foreign_settings`)."""
         for directory in directories:
             self._troubles.update(_read_troubles(file_system, directory))
 
@@ -165,11 +165,9 @@ class Cleaner:
         return None
 
     def _compacted_logs(self) -> Iterator[tuple[LogDirectory, TopicPartition, PartitionLog]]:
-        for directory in self._directories:
-            if directory.is_offline:
-                continue
+        for directory in self._directories.online:
             for key, log in directory.logs.items():
-                if log.config.is_compacted and not self.is_unknown(key[0]):
+                if log.config.is_compacted and self._access.may_compact(key.topic):
                     yield directory, key, log
 
     def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:
@@ -212,8 +210,7 @@ class Cleaner:
             damaged=self._still_damaged(directory, key, log),
         )
         task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
-        self.states.begin(key, task.stop)
-        self._tasks.append(task)
+        self._access.begin_cleaning(key, log, task.stop)
         return task
 
     def _still_damaged(
@@ -240,8 +237,7 @@ class Cleaner:
     # Its end
 
     def _end(self, task: CleaningTask) -> bool:
-        self._tasks.remove(task)
-        return self.states.end(task.key)
+        return self._access.end_cleaning(task.key, task.log)
 
     def finish(self, task: CleaningTask, result: CompactionResult, at: Timestamps) -> None:
         """Puts what a pass has made into the log, unless the log has changed too much since."""
@@ -334,17 +330,8 @@ class Cleaner:
         with directory.health.guarding():
             write_troubles(self._file_system, directory.path, here)
 
-    # Others at work on a log
-
-    def is_being_cleaned(self, log: PartitionLog) -> bool:
-        """Whether retention must leave a log alone for now."""
-        return any(task.log is log for task in self._tasks)
-
     def forget(self, key: TopicPartition) -> None:
-        """The log is about to go: a pass under way is stopped, and nothing remembered."""
-        if not self.states.is_free(key):
-            self.states.pause(key)
-            self.states.resume(key)
+        """The log is about to go, and what kept the cleaner from it with it."""
         self._troubles.pop(key, None)
 
 

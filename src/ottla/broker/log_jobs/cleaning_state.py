@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from ottla.base.partitions import TopicPartition
 
+Stop = Callable[[], None]
+
 
 @dataclass(slots=True)
 class InProgress:
     """A pass is at work; `stop` makes it end soon."""
 
-    stop: Callable[[], None]
+    stop: Stop
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class CleaningStates:
     def is_free(self, key: TopicPartition) -> bool:
         return key not in self._states
 
-    def begin(self, key: TopicPartition, stop: Callable[[], None]) -> None:
+    def begin(self, key: TopicPartition, stop: Stop) -> None:
         """A pass begins on a free log."""
         assert self.is_free(key)
         self._states[key] = InProgress(stop)

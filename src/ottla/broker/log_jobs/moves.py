@@ -11,7 +11,7 @@ Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWi
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,15 +23,16 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once
+from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topics import Topics
 from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import parse_directory_name
 from ottla.storage.log.log_copy import LogCopy, start_of_copy
 from ottla.storage.log.maintenance import FlushPlan
-from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -66,34 +67,31 @@ class Move:
         return not is_offline and self.target.futures.get(self.key) is self.copy.target
 
 
-def _always(_: PartitionLog) -> bool:
-    return True
-
-
 class Moves:
-    """`may_move` tells whether a log may be replaced now: the cleaner may be at work in it.
-
-    `has_flusher` says that somebody carries out `Broker.due_flushes`; without one the copies are
-    flushed here.
-    """
+    """All of them, each a step at a time."""
 
     def __init__(
         self,
-        directories: Sequence[LogDirectory],
+        directories: LogDirectories,
+        access: LogAccess,
         topics: Topics,
         removals: Removals,
         file_system: FileSystem,
         config: Callable[[], BrokerConfig],
     ) -> None:
-        self.may_move: Callable[[PartitionLog], bool] = _always
-        self.has_flusher = False
+        self._has_flusher = False
         self._directories = directories
+        self._access = access
         self._topics = topics
         self._removals = removals
         self._file_system = file_system
         self._config = config
         self._moves: dict[TopicPartition, Move] = {}
         self._due_ms = 0.0
+
+    def leave_flushing(self, *, to_others: bool = True) -> None:
+        """Somebody carries out `Broker.due_flushes`; without them the copies are flushed here."""
+        self._has_flusher = to_others
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -125,7 +123,7 @@ class Moves:
         try:
             if partition.directory is target:
                 self._cancel(partition)
-            elif self._config().is_cordoned(target.path):
+            elif self._directories.is_cordoned(target):
                 raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{target.path} is cordoned.")
             else:
                 self._start(partition, self._topics.get(topic).topic_id, target)
@@ -224,7 +222,7 @@ class Moves:
         size = self._copy(move, at, STEPS_PER_ROUND)
         if move.copy.has_more:
             return False, size * 1000 / rate
-        if not self._is_flushed(move) or not self.may_move(move.copy.source):
+        if not self._is_flushed(move) or not self._access.may_replace(move.copy.source):
             return False, WAIT_MS
         move.copy.source.writer.write_out()
         self._copy(move, at, LAST_STEPS)
@@ -249,9 +247,9 @@ class Moves:
             move.flush_until = future.log_end_offset
         if future.offsets.recovery_point >= move.flush_until:
             return True
-        if not self.has_flusher:
+        if not self._has_flusher:
             future.writer.flush()
-        return not self.has_flusher
+        return not self._has_flusher
 
     def _replace(self, move: Move) -> None:
         """Puts the copy in the log's place; nobody appends meanwhile."""

@@ -8,7 +8,6 @@ Kafka's counterpart: `LogManager.cleanupLogs`.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,9 @@ from datetime import UTC, datetime, timedelta
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
+from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog
@@ -37,14 +38,6 @@ SEGMENTS_PER_SLICE = 100
 """Each costs a few renames, which clients wait for."""
 CHANGED_LOGS_PER_SLICE = 8
 """Each costs a few fsyncs."""
-
-
-def _nobody_cleans(_: PartitionLog) -> bool:
-    return False
-
-
-def _all_are_known(_: str) -> bool:
-    return False
 
 
 @dataclass(slots=True)
@@ -74,17 +67,16 @@ class Retention:
     log's start, so the next pass takes it.
     """
 
-    def __init__(self, directories: Sequence[LogDirectory], removals: SegmentRemovals) -> None:
+    def __init__(
+        self, directories: LogDirectories, access: LogAccess, removals: SegmentRemovals
+    ) -> None:
         self._directories = directories
+        self._access = access
         self._removals = removals
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
         self._leaving: deque[_Leaving] = deque()
         self._warned: dict[str, int] = {}
         """The segment of each log's directory that a warning has been given of."""
-        self.is_being_cleaned: Callable[[PartitionLog], bool] = _nobody_cleans
-        """Keeps retention away from a log that the cleaner holds (Kafka: `pauseCleaning`)."""
-        self.is_unknown: Callable[[str], bool] = _all_are_known
-        """Keeps retention away from topics whose settings nobody knows (`foreign_settings`)."""
 
     def run_slice(self, at: Timestamps) -> bool:
         """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
@@ -103,9 +95,7 @@ class Retention:
                 break
             directory, key = self._to_do.popleft()
             log = directory.logs.get(key)
-            if log is None or directory.is_offline or self.is_being_cleaned(log):
-                continue
-            if self.is_unknown(key[0]):
+            if log is None or directory.is_offline or not self._access.may_retain(key.topic, log):
                 continue
             try:
                 plan = self._begin(log, now_ms, left)
@@ -155,7 +145,7 @@ class Retention:
 
     def _take(self, one: _Leaving, max_count: int, at: Timestamps) -> int:
         """Takes segments out of their log; returns how many."""
-        if not one.is_there or self.is_being_cleaned(one.log):
+        if not one.is_there or not self._access.may_retain(one.key.topic, one.log):
             return 0
         due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
         try:

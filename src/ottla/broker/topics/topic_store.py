@@ -37,6 +37,7 @@ from ottla.broker.topics.topics import (
     topic_config,
 )
 from ottla.config.topic import TopicConfig
+from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -53,20 +54,20 @@ class TopicStore:
 
     def __init__(
         self,
-        directories: Sequence[LogDirectory],
+        directories: LogDirectories,
         file_system: FileSystem,
         configs: TopicConfigs,
         new_id: Callable[[], Uuid],
+        before_delete: Callable[[TopicPartition], None],
     ) -> None:
+        """`before_delete` hears of a log that is about to go."""
         self.topics = Topics()
         self.removals = Removals()
-        self.before_delete: Callable[[TopicPartition], None] = lambda _: None
-        """Hears of a log that is about to go."""
+        self._before_delete = before_delete
         self._directories = directories
         self._file_system = file_system
         self._configs = configs
         self._new_id = new_id
-        self.is_cordoned: Callable[[LogDirectory], bool] = lambda _: False
         self._gone: set[Uuid] = set()
         self._refused: Mapping[TopicPartition, str] = {}
         self._under_way: dict[str, TopicEntry] = {}
@@ -92,10 +93,10 @@ class TopicStore:
                 self._delete([topic])
             else:
                 topic.offline_indexes = self._not_at_hand(topic)
-                if not self._has_offline_directory:
+                if self._directories.is_complete:
                     _warn_of_format(topic)
                     self._complete(topic)
-        if self._has_offline_directory:
+        if not self._directories.is_complete:
             return
         # All there was of deleted topics is stray by now. And topics that Kafka made are written
         # down with their ids, by which their directories are told apart from now on.
@@ -108,7 +109,7 @@ class TopicStore:
         """Why partitions are neither on a disk that can be read nor made anew."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
-        away = "a log directory is offline" if self._has_offline_directory else None
+        away = "a log directory is offline" if not self._directories.is_complete else None
         return {index: why for index, one in refused.items() if (why := one or away)}
 
     def _complete(self, topic: Topic) -> None:
@@ -132,10 +133,6 @@ class TopicStore:
             topic.partitions[index] = Partition(name, index, log, directory)
         for (name, _), log in directory.futures.items():
             log.maintenance.reconfigure(self._configs.get(name))
-
-    @property
-    def _has_offline_directory(self) -> bool:
-        return any(directory.is_offline for directory in self._directories)
 
     def _check_id_is_free(self, entry: TopicEntry) -> None:
         other = self.topics.find_by_id(entry.topic_id)
@@ -370,10 +367,9 @@ class TopicStore:
             self._configs.remove(topic.name)
             self._forget(topic.name, offline_indexes)
         names = {topic.name for topic in topics}
-        for directory in self._directories:
-            if not directory.is_offline:
-                self._delete_logs(names, directory)
-        if self._has_offline_directory:
+        for directory in self._directories.online:
+            self._delete_logs(names, directory)
+        if not self._directories.is_complete:
             self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
         self._end(topics)
         self._write()
@@ -419,7 +415,7 @@ class TopicStore:
         for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
             touched: dict[str, LogDirectory] = {}
             for topic, index in part:
-                directory = self._emptiest_directory()
+                directory = self._directories.emptiest()
                 touched[directory.path] = directory
                 log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
                 topic.partitions[index] = Partition(topic.name, index, log, directory)
@@ -427,17 +423,9 @@ class TopicStore:
             for directory in touched.values():
                 directory.sync_names()
 
-    def _emptiest_directory(self) -> LogDirectory:
-        online = [directory for directory in self._directories if not directory.is_offline]
-        if not online:
-            raise StorageError(self._directories[0].path, "every log directory is offline")
-        open_ones = [one for one in online if not self.is_cordoned(one)]
-        return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
-
     def _check_any_open(self) -> None:
         """Raises `ApiError` when no directory may be given new partitions."""
-        online = [directory for directory in self._directories if not directory.is_offline]
-        if online and all(self.is_cordoned(directory) for directory in online):
+        if self._directories.are_cordoned:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Unable to place the partition: every log directory is cordoned.",
@@ -468,7 +456,7 @@ class TopicStore:
 
     def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
         for key in keys:
-            self.before_delete(key)
+            self._before_delete(key)
         logs = [directory.logs[key] for key in keys]
         for log, path in zip(logs, directory.delete_logs(keys), strict=True):
             self.removals.add(directory, path, log)
@@ -476,13 +464,9 @@ class TopicStore:
     def _write(self) -> None:
         """Writes down all topics, and what is under way."""
         entries = {topic.name: topic.entry() for topic in self.topics} | self._under_way
-        for directory in self._directories:
-            if directory.is_offline:
-                continue
-            try:
-                write_topic_file(self._file_system, directory.path, entries.values(), self._gone)
-            except OSError as error:
-                raise directory.health.fail(error) from error
+        self._directories.write_in_each(
+            lambda path: write_topic_file(self._file_system, path, entries.values(), self._gone)
+        )
 
 
 @contextlib.contextmanager

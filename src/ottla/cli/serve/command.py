@@ -114,7 +114,7 @@ def serve_command(
         server.run()
         flusher.stop()
         cleaning.stop()
-    if broker.is_offline:
+    if broker.directories.is_offline:
         reasons = "; ".join(str(one.health.failure) for one in broker.directories)
         raise StorageError(
             "no log directory is left", f"{reasons}; repair the disk and start again"

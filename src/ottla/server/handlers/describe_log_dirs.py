@@ -40,7 +40,7 @@ def _describe(
     directory: LogDirectory, wanted: Container[TopicPartition] | None, context: RequestContext
 ) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(
-        log_dir=directory.path, is_cordoned=context.broker.is_cordoned(directory)
+        log_dir=directory.path, is_cordoned=context.broker.directories.is_cordoned(directory)
     )
     try:
         space = directory.disk_space()

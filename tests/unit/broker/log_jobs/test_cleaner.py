@@ -132,7 +132,7 @@ def test_a_log_that_is_kept_for_a_pass_is_given_to_nobody_else() -> None:
     broker = broker_with(file_system, t=30)
     task = broker.cleaner.next_task(later())
     assert task is not None
-    assert broker.cleaner.is_being_cleaned(task.log)
+    assert broker.log_access.is_being_cleaned(task.log)
     assert broker.cleaner.next_task(later()) is None
     assert broker.cleaner.task_for(("t", 0), later()) is None
 

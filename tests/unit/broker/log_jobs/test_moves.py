@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.storage.log.partition_log import PartitionLog
@@ -200,22 +201,20 @@ def test_a_rate_is_kept_and_none_stops_the_copying(file_system: FakeFileSystem) 
 
 def test_the_cleaner_may_have_the_end_of_a_move_wait(broker: Broker) -> None:
     produce(broker, *numbered(20))
-    asked: list[str] = []
-
-    def may_move(log: PartitionLog) -> bool:
-        asked.append(log.name)
-        return len(asked) > 2
-
-    broker.moves.may_move = may_move
-    move(broker)
-    assert asked == ["t-0"] * 3
+    key, log = TopicPartition("t", 0), partition_of(broker).log
+    broker.log_access.begin_cleaning(key, log, lambda: None)
+    broker.moves.request("t", 0, "/e")
+    pass_time(broker, 20)
+    assert place_of(broker) == "/d"
+    broker.log_access.end_cleaning(key, log)
+    pass_time(broker, 20)
     assert place_of(broker) == "/e"
 
 
 def test_with_a_flusher_the_copy_is_flushed_by_it_before_it_counts(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
-    broker.moves.has_flusher = True
+    broker.moves.leave_flushing()
     produce(broker, *numbered(40))
     broker.moves.request("t", 0, "/e")
     for _ in range(20):
@@ -238,10 +237,10 @@ def test_a_flush_that_was_planned_before_the_end_of_a_move_counts_for_nothing(
     produce(broker, *numbered(3))
     broker.moves.request("t", 0, "/e")
     pass_time(broker)
-    broker.moves.has_flusher = True
+    broker.moves.leave_flushing()
     pass_time(broker)
     plans = [plan for directory, plan in broker.due_flushes(NOW_MS) if directory.path == "/e"]
-    broker.moves.has_flusher = False
+    broker.moves.leave_flushing(to_others=False)
     move(broker)
     produce(broker, *numbered(3, first=3))
     log = partition_of(broker).log

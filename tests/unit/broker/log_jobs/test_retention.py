@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
@@ -48,6 +49,14 @@ class World:
                 now_ms=at_ms,
             )
             self.broker.write_out()
+
+    def begin_cleaning(self) -> None:
+        log = self.broker.topics.partition("t", 0).log
+        self.broker.log_access.begin_cleaning(TopicPartition("t", 0), log, lambda: None)
+
+    def end_cleaning(self) -> None:
+        log = self.broker.topics.partition("t", 0).log
+        self.broker.log_access.end_cleaning(TopicPartition("t", 0), log)
 
     def segments(self, partition: int = 0) -> int:
         return len(self.broker.topics.partition("t", partition).log.segments)
@@ -114,7 +123,7 @@ def test_a_log_that_the_cleaner_holds_is_left_alone() -> None:
     world = World(disk("/d"), partitions=2, retention_ms="1000")
     world.append(3)
     world.append(3, partition=1)
-    world.broker.retention.is_being_cleaned = lambda log: log.name == "t-0"
+    world.begin_cleaning()
     world.tick(FIRST_MS)
     assert (world.segments(0), world.segments(1)) == (3, 1)
 
@@ -230,13 +239,13 @@ def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
     for partition in range(2):
         world.append(4, partition=partition)
     world.tick(FIRST_MS)
-    world.broker.retention.is_being_cleaned = lambda log: log.name == "t-0"
+    world.begin_cleaning()
     while world.broker.next_job_ms == world.now_ms:
         world.tick(0)
     log = world.broker.topics.partition("t", 0).log
     assert (world.segments(0), world.segments(1)) == (4, 1)
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
-    world.broker.retention.is_being_cleaned = lambda _: False
+    world.end_cleaning()
     world.tick(INTERVAL_MS)
     while world.broker.next_job_ms == world.now_ms:
         world.tick(0)

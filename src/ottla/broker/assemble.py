@@ -1,0 +1,133 @@
+"""Composes a broker: every part is given, when it is made, all that it works with.
+
+The order is that of the dependencies. What waits for the broker itself, the coordinators and the
+requests of administrators, the broker makes.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ottla.base.errors import ApiError, StorageError
+from ottla.base.files import FileSystem
+from ottla.base.partitions import TopicPartition
+from ottla.broker.adoption.adoption_store import AdoptionStore
+from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.broker import Broker
+from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.fetching import FetchQuery, FetchResult
+from ottla.broker.log_jobs.cleaner import Cleaner
+from ottla.broker.log_jobs.log_access import LogAccess
+from ottla.broker.log_jobs.moves import Moves
+from ottla.broker.log_jobs.retention import Retention
+from ottla.broker.log_jobs.schedule import schedule_log_jobs
+from ottla.broker.parts import BrokerParts
+from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.startup.opening import (
+    BrokerOptions,
+    OpenedDirectories,
+    TopicConfigs,
+    check_paths,
+    failing_paths,
+    open_directories,
+)
+from ottla.broker.topics.removals import SegmentRemovals
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.waiting import WaitingRoom
+from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.log_directories import LogDirectories
+
+
+def assemble(
+    paths: Sequence[str], file_system: FileSystem, config: BrokerConfig, options: BrokerOptions
+) -> Broker:
+    """Opens (and repairs) log directories as one broker; raises `UserError`, `StorageError`."""
+    check_paths(paths, file_system)
+    failures = failing_paths(paths, file_system)
+    readable = [path for path in paths if path not in failures]
+    found = find_settings(readable, file_system)
+    settings = BrokerSettings(config.given, found.cluster)
+    defaults = settings.config.topic_defaults
+    opened, configs = open_directories(
+        paths,
+        file_system,
+        options.with_node_id(config.wanted_node_id),
+        lambda entries: TopicConfigs(defaults, entries),
+        found,
+    )
+    node_id = str(opened.node_id)
+    settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
+    parts = _make_parts(opened, configs, settings, options, (file_system, found))
+    _take_over(parts, found)
+    return Broker(parts, found.cluster.quotas, file_system.open_files)
+
+
+def _make_parts(
+    opened: OpenedDirectories,
+    configs: TopicConfigs,
+    settings: BrokerSettings,
+    options: BrokerOptions,
+    disks: tuple[FileSystem, FoundSettings],
+) -> BrokerParts:
+    file_system, found = disks
+    directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
+
+    def config() -> BrokerConfig:
+        return settings.config
+
+    adoption = AdoptionStore(found, directories, file_system)
+    access = LogAccess(adoption)
+    segment_removals = SegmentRemovals()
+    retention = Retention(directories, access, segment_removals)
+    cleaner = Cleaner(directories, access, file_system, config, segment_removals)
+
+    def before_delete(key: TopicPartition) -> None:
+        access.begin_deletion(key)
+        cleaner.forget(key)
+
+    store = TopicStore(directories, file_system, configs, options.new_id, before_delete)
+    store.load(opened)
+    waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom()
+
+    def more_is_checked(key: TopicPartition) -> None:
+        with suppress(ApiError):  # nobody waits for what is not served
+            waiting.wake(store.topics.partition(*key))
+
+    moves = Moves(directories, access, store.topics, store.removals, file_system, config)
+    moves.resume(options.now_ms)
+    return BrokerParts(
+        node_id=opened.node_id,
+        cluster_id=opened.cluster_id,
+        options=options,
+        settings=settings,
+        directories=directories,
+        store=store,
+        cluster=ClusterStore(found.cluster, directories, file_system),
+        adoption=adoption,
+        producer_ids=ProducerIds(
+            opened.next_producer_id,
+            lambda end: reserve_producer_ids(file_system, directories, end),
+        ),
+        waiting=waiting,
+        log_access=access,
+        retention=retention,
+        cleaner=cleaner,
+        moves=moves,
+        segment_removals=segment_removals,
+        jobs=schedule_log_jobs(directories, config, retention, more_is_checked),
+    )
+
+
+def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
+    """Writes down what was imported, and the record of it last: a crash has it done again."""
+    unknown = {
+        topic.name: reason
+        for topic in parts.store.topics
+        if (reason := found.why_unknown(topic.name, topic.topic_id)) is not None
+    }
+    with suppress(StorageError):  # logged where the directory went offline
+        if found.is_import:
+            parts.store.save()
+            parts.cluster.replace(found.cluster)
+            parts.producer_ids.reserve_below(found.next_producer_id)
+        parts.adoption.take_over(found, unknown)

@@ -1,0 +1,64 @@
+"""What is done to all logs at intervals, whoever asks for anything or not."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ottla.base.errors import StorageError
+from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.log_jobs.abort_checking import INTERVAL_MS, AbortChecking
+from ottla.broker.log_jobs.jobs import Jobs
+from ottla.broker.log_jobs.retention import Retention
+from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.log_directories import LogDirectories
+
+
+def schedule_log_jobs(
+    directories: LogDirectories,
+    config: Callable[[], BrokerConfig],
+    retention: Retention,
+    on_checked: Callable[[TopicPartition], None],
+) -> Jobs:
+    """`on_checked` hears of a log in which more aborted transactions are known now."""
+
+    def initial_ms() -> int:
+        return config().log_initial_task_delay_ms
+
+    def write_checkpoints(_: Timestamps) -> None:
+        for directory in directories.online:
+            with suppress(StorageError):  # logged where the directory went offline
+                directory.checkpoints.write()
+
+    def write_log_starts(_: Timestamps) -> None:
+        for directory in directories.online:
+            with suppress(StorageError):
+                directory.checkpoints.write_log_starts()
+
+    def expire_producers(at: Timestamps) -> None:
+        for directory in directories:
+            for log in directory.logs.values():
+                log.producers.expire(at, config().producer_id_expiration_ms)
+
+    jobs = Jobs()
+    jobs.add(
+        lambda: config().log_retention_check_interval_ms,
+        retention.run_slice,
+        initial_ms=initial_ms,
+    )
+    jobs.add(
+        lambda: config().log_flush_offset_checkpoint_interval_ms,
+        write_checkpoints,
+        initial_ms=initial_ms,
+    )
+    jobs.add(
+        lambda: config().log_flush_start_offset_checkpoint_interval_ms,
+        write_log_starts,
+        initial_ms=initial_ms,
+    )
+    jobs.add(
+        lambda: INTERVAL_MS,
+        AbortChecking(directories, on_checked).run_slice,
+        initial_ms=lambda: 0,
+    )
+    jobs.add(lambda: config().producer_id_expiration_check_interval_ms, expire_producers)
+    return jobs

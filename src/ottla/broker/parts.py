@@ -1,0 +1,39 @@
+"""What a broker is made of, as `assemble` has put it together."""
+
+from dataclasses import dataclass
+
+from ottla.broker.adoption.adoption_store import AdoptionStore
+from ottla.broker.configs.cluster_store import ClusterStore
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.fetching import FetchQuery, FetchResult
+from ottla.broker.log_jobs.cleaner import Cleaner
+from ottla.broker.log_jobs.jobs import Jobs
+from ottla.broker.log_jobs.log_access import LogAccess
+from ottla.broker.log_jobs.moves import Moves
+from ottla.broker.log_jobs.retention import Retention
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.broker.topics.removals import SegmentRemovals
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.waiting import WaitingRoom
+from ottla.storage.directory.log_directories import LogDirectories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    node_id: int
+    cluster_id: str
+    options: BrokerOptions
+    settings: BrokerSettings
+    directories: LogDirectories
+    store: TopicStore
+    cluster: ClusterStore
+    adoption: AdoptionStore
+    producer_ids: ProducerIds
+    waiting: WaitingRoom[FetchQuery, FetchResult]
+    log_access: LogAccess
+    retention: Retention
+    cleaner: Cleaner
+    moves: Moves
+    segment_removals: SegmentRemovals
+    jobs: Jobs
