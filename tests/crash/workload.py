@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
+from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -16,7 +17,7 @@ from tests.crash.history import Act, Event
 from tests.support.logs import NOW_MS, TOPIC_ID, open_directory
 
 TINY = TopicConfig(segment_bytes=420, index_interval_bytes=90, segment_index_bytes=120)
-KEY = ("t", 0)
+KEY = TopicPartition("t", 0)
 
 
 class Writer:
@@ -145,7 +146,7 @@ class Writer:
         """Deletes the topic, and makes another one of the same name."""
         self._note(Act.RESTARTING)
         log = self.directory.logs[KEY]
-        self.directory.delete_log(*KEY)
+        self.directory.delete_logs([KEY])
         log.maintenance.abandon()
         self.directory.create_log(*KEY, TOPIC_ID)
         self._note(Act.RESTARTED)

@@ -1,4 +1,4 @@
-"""Making a log directory ours before anything in it is read: its lock and its identity.
+"""Making a log directory ours before anything in it is read: its lock and its options.
 
 What a person must decide (a directory that another process holds, or that is somebody else's) is a
 plain `UserError`. What a broken disk is to blame for is an `UnusableDirectoryError`: a broker with
@@ -7,12 +7,11 @@ other directories goes on without this one, as Kafka does (`LogManager.createAnd
 """
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
-from ottla.base.ids import Uuid
+from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
     LOCK,
@@ -35,16 +34,6 @@ class UnusableDirectoryError(UserError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Whose a directory is to be if it is new, and the time at which that is written down."""
-
-    node_id: int
-    cluster_id: str
-    new_id: Callable[[], Uuid]
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A directory that nobody else has as long as `lock` is held."""
 
@@ -52,7 +41,7 @@ class Claim:
     properties: MetaProperties
 
 
-def claim_directory(file_system: FileSystem, path: str, identity: Identity) -> Claim:
+def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) -> Claim:
     """Makes the directory if needed, locks it, and reads or writes whose it is.
 
     Raises `UserError` when it is in use or holds other files, and changes nothing then;
@@ -70,7 +59,7 @@ def claim_directory(file_system: FileSystem, path: str, identity: Identity) -> C
         raise UserError(f"{path} is in use by another process; stop it, or name another directory")
     try:
         with DirectoryHealth(path).guarding():
-            return Claim(lock=lock, properties=_read_or_make(file_system, path, identity))
+            return Claim(lock=lock, properties=_read_or_make(file_system, path, options))
     except BaseException:
         lock.release()
         raise
@@ -106,17 +95,17 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
         )
 
 
-def _read_or_make(file_system: FileSystem, path: str, identity: Identity) -> MetaProperties:
+def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> MetaProperties:
     """What `meta.properties` says; it is made for a new directory, and completed by an id."""
     file_path = join(path, META_PROPERTIES)
     try:
         mend_meta_properties(file_system, path)
         known = read_meta_properties(file_system, file_path)
         if known is None:
-            known = MetaProperties(cluster_id=identity.cluster_id, node_id=identity.node_id)
+            known = MetaProperties(cluster_id=options.cluster_id, node_id=options.node_id)
         if known.directory_id is None and known.version == VERSION_KRAFT:
-            known = dataclasses.replace(known, directory_id=identity.new_id())
-            write_meta_properties(file_system, file_path, known, now_ms=identity.now_ms)
+            known = dataclasses.replace(known, directory_id=options.new_id())
+            write_meta_properties(file_system, file_path, known, now_ms=options.now_ms)
         copy_meta_properties(file_system, path)
     except CorruptionError as error:
         raise UnusableDirectoryError(

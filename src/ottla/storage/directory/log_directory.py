@@ -6,7 +6,7 @@ far as it concerns one directory.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.base.errors import StorageError
@@ -14,7 +14,7 @@ from ottla.base.files import DiskSpace, FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
-from ottla.storage.directory.directory_claim import Claim, Identity, claim_directory
+from ottla.storage.directory.directory_claim import Claim, claim_directory
 from ottla.storage.directory.found_logs import (
     ACTIONS_ALONE,
     FoundLog,
@@ -88,13 +88,7 @@ class LogDirectory:
     @classmethod
     def claim(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
         """A directory that is ours, and whose logs are still to be loaded; raises `UserError`."""
-        identity = Identity(
-            node_id=options.node_id,
-            cluster_id=options.cluster_id,
-            new_id=options.new_id,
-            now_ms=options.now_ms,
-        )
-        return cls(path, file_system, options, claim_directory(file_system, path, identity))
+        return cls(path, file_system, options, claim_directory(file_system, path, options))
 
     @classmethod
     def offline(
@@ -192,18 +186,34 @@ class LogDirectory:
         return log
 
     @changes_files
-    def delete_log(self, topic: str, partition: int, unique_id: bytes | None = None) -> str:
-        """Renames the directory out of the way, and returns its new path for `remove_deleted`.
+    def delete_log(self, topic: str, partition: int, unique_id: bytes) -> str:
+        """As `delete_logs`, for a log whose place a copy takes: that of this id.
+
+        From here on a start finds by it that the move was decided.
+        """
+        return self._put_away([TopicPartition(topic, partition)], lambda: unique_id)[0]
+
+    @changes_files
+    def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
+        """Renames directories out of the way, and returns their new paths for `remove_deleted`.
 
         The files stay open, for answers under way may still be sent from them; closing them is the
-        caller's. `unique_id` is that of the copy which takes the log's place, if one does: from
-        here on a start finds by it that the move was decided.
+        caller's.
         """
-        key = TopicPartition(topic, partition)
-        log = self.logs[key]
-        path = self._put_away(log, key, unique_id or self._options.new_id())
-        log.maintenance.renamed(path)
-        return path
+        return self._put_away(keys, self._options.new_id)
+
+    def _put_away(self, keys: Sequence[TopicPartition], new_id: Callable[[], bytes]) -> list[str]:
+        paths = []
+        for key in keys:
+            log = self.logs[key]
+            path = join(self.path, delete_directory_name(*key, new_id()))
+            self._file_system.rename(log.directory, path)
+            log.maintenance.renamed(path)
+            del self.logs[key]
+            paths.append(path)
+        self._file_system.sync_directory(self.path)
+        self._forget(keys)
+        return paths
 
     @changes_files
     def delete_future(self, topic: str, partition: int) -> str:
@@ -211,31 +221,12 @@ class LogDirectory:
         key = TopicPartition(topic, partition)
         log = self.futures.pop(key)
         log.maintenance.abandon()
-        return self._put_away(log, key, self._options.new_id())
-
-    @changes_files
-    def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
-        """As `delete_log`, for several at a time."""
-        paths = []
-        for key in keys:
-            log = self.logs[key]
-            path = join(self.path, delete_directory_name(*key, self._options.new_id()))
-            self._file_system.rename(log.directory, path)
-            log.maintenance.renamed(path)
-            del self.logs[key]
-            paths.append(path)
-        self._file_system.sync_directory(self.path)
-        self._forget_deleted(keys)
-        return paths
-
-    def _put_away(self, log: PartitionLog, key: TopicPartition, unique_id: bytes) -> str:
-        path = self._loader.rename(log.directory, delete_directory_name(*key, unique_id))
-        if self.logs.get(key) is log:
-            del self.logs[key]
-        self._forget_deleted([key])
+        name = delete_directory_name(*key, self._options.new_id())
+        path = self._loader.rename(log.directory, name)
+        self._forget([key])
         return path
 
-    def _forget_deleted(self, keys: Sequence[TopicPartition]) -> None:
+    def _forget(self, keys: Sequence[TopicPartition]) -> None:
         self.checkpoints.deleted(keys)
         left = {topic for topic, _ in self.logs}
         for topic in {topic for topic, _ in keys} - left:

@@ -73,39 +73,32 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def touches_disk(
-    method: Callable[Concatenate[Owner, Parameters], Result],
-) -> Callable[Concatenate[Owner, Parameters], Result]:
+Method = Callable[Concatenate[Owner, Parameters], Result]
+
+
+def touches_disk(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
     """Refuses work on an offline directory, and takes it offline at an `OSError`.
 
     The decorated method raises `StorageError` in both cases. A shortage refuses only the work: what
     was done before it must be of no harm, and done again by the next call.
     """
-
-    @functools.wraps(method)
-    def guarded(self: Owner, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        failure = self.health.failure
-        if failure is not None:
-            raise failure
-        try:
-            return method(self, *args, **kwargs)
-        except OSError as error:
-            raise self.health.fail(error) from error
-
-    return cast(Callable[Concatenate[Owner, Parameters], Result], guarded)
+    return _guarded(method, changes_files=False)
 
 
-def changes_files(
-    method: Callable[Concatenate[Owner, Parameters], Result],
-) -> Callable[Concatenate[Owner, Parameters], Result]:
+def changes_files(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
     """As `touches_disk`, for what must be done wholly: also a shortage takes the directory offline.
 
     A restart then brings the files to one end, which here would be known to nobody.
     """
+    return _guarded(method, changes_files=True)
 
+
+def _guarded(
+    method: Method[Owner, Parameters, Result], *, changes_files: bool
+) -> Method[Owner, Parameters, Result]:
     @functools.wraps(method)
     def guarded(self: Owner, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        with self.health.guarding(changes_files=True):
+        with self.health.guarding(changes_files=changes_files):
             return method(self, *args, **kwargs)
 
-    return cast(Callable[Concatenate[Owner, Parameters], Result], guarded)
+    return cast(Method[Owner, Parameters, Result], guarded)

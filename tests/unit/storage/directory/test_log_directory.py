@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSystem, replace_file
+from ottla.base.partitions import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.testing import (
     CrashMode,
@@ -70,7 +71,7 @@ def test_a_log_made_anew_knows_nothing_of_the_one_before_it() -> None:
     directory.logs["t", 0].maintenance.delete_records_before(15)
     directory.logs["t", 0].writer.flush()
     directory.checkpoints.write()
-    directory.delete_log("t", 0)
+    directory.delete_logs([TopicPartition("t", 0)])
     append(directory.create_log("t", 0, TOPIC_ID), b"new")
     log = open_directory(file_system.crash(CrashMode.KEEP)).logs["t", 0]
     assert (log.log_start_offset, log.offsets.recovery_point) == (0, 0)

@@ -8,6 +8,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.directory.log_directory import LogDirectory
@@ -306,7 +307,7 @@ def test_a_partition_that_is_removed_under_way_is_told(
     reader = reading(disk)
     records = reader.records(0)
     next(records)
-    broker.delete_log("t", 0)
+    broker.delete_logs([TopicPartition("t", 0)])
     with pytest.raises(UserError, match="was removed"):
         list(records)
 
