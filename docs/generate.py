@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from docs import house
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
@@ -126,6 +127,7 @@ A name that Kafka does not know either is refused, with the nearest one that it 
 def main() -> None:
     CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
+    house.write()
 
 
 if __name__ == "__main__":
