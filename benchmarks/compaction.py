@@ -29,12 +29,12 @@ from ottla.codec.crc32c import crc32c
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.runtime.opening import open_broker
-from ottla.storage.compaction import vector_sieve
+from ottla.storage.compaction import vector_key_filter as vector_sieve
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
+from ottla.storage.compaction.key_filter import PlainSieve, Sieve
 from ottla.storage.compaction.replacement import remove_cleaned
-from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.compaction.sieves import new_sieve
-from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
+from ottla.storage.compaction.vector_key_filter import CompiledSieve, VectorSieve, compiled_map
 
 LOG_SIZE = 1_000_000_000
 PLAIN_LOG_SIZE = 50_000_000

@@ -17,9 +17,9 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.key_filter import PlainSieve
 from ottla.storage.compaction.planning import plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.compaction.sieve import PlainSieve
 from ottla.storage.files.filenames import SEAMS
 from ottla.storage.log.maintenance import FlushPlan
 from ottla.storage.log.partition_log import PartitionLog

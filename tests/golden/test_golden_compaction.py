@@ -15,10 +15,10 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import Surroundings, compact
+from ottla.storage.compaction.key_filter import PlainSieve, Sieve
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.compaction.sieve import PlainSieve, Sieve
-from ottla.storage.compaction.vector_sieve import VectorSieve
+from ottla.storage.compaction.vector_key_filter import VectorSieve
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions

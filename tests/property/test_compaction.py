@@ -13,6 +13,7 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
+from ottla.storage.compaction.key_filter import PlainSieve
 from ottla.storage.compaction.planning import MapMemory
 from ottla.storage.compaction.shares import (
     copy_group,
@@ -20,8 +21,7 @@ from ottla.storage.compaction.shares import (
     transactions_before,
     transactions_in,
 )
-from ottla.storage.compaction.sieve import PlainSieve
-from ottla.storage.compaction.vector_sieve import CompiledSieve, VectorSieve, compiled_map
+from ottla.storage.compaction.vector_key_filter import CompiledSieve, VectorSieve, compiled_map
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import (
     COMPACTED,

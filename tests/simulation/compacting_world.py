@@ -13,7 +13,7 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.compaction.key_filter import PlainSieve
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World

@@ -21,7 +21,7 @@ from ottla.record.message_set import MessageSetBuilder
 from ottla.spark.compact import SparkEngine
 from ottla.spark.session import LocalSession
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.compaction.key_filter import PlainSieve
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.integration.cli.support import run_ottla
 

@@ -18,9 +18,9 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
+from ottla.storage.compaction.key_filter import PlainSieve, Sieve
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.compaction.sieve import PlainSieve, Sieve
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.support.logs import NOW_MS, SMALL, open_log

@@ -15,18 +15,18 @@ from ottla.base.files import Buffer, FileSystem, join, parent_directory
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.storage import scan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
+from ottla.storage.compaction.key_filter import (
+    Candidate,
+    Sieve,
+    Survivors,
+    raw_records,
+)
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.output import CleanedSegments
 from ottla.storage.compaction.rebuilding import (
     build_empty,
     build_retained,
     build_retained_messages,
-)
-from ottla.storage.compaction.sieve import (
-    Candidate,
-    Sieve,
-    Survivors,
-    raw_records,
 )
 from ottla.storage.compaction.transactions import CleanedTransactions
 from ottla.storage.compaction.verdict import BatchJudge, LastRecord, Verdict

@@ -10,7 +10,7 @@ from ottla.record.batch import Batch, RecordBatch, TimestampType
 from ottla.record.builder import build_empty_batch, builder_like
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
-from ottla.storage.compaction.sieve import Kept
+from ottla.storage.compaction.key_filter import Kept
 
 
 def build_empty(batch: Batch) -> bytes:

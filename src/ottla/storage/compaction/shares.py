@@ -26,7 +26,7 @@ from ottla.storage.compaction.transactions import (
     CleanedTransactions,
     TransactionsSeen,
 )
-from ottla.storage.compaction.vector_sieve import Numbers, SurvivorSieve, Words, key_digests
+from ottla.storage.compaction.vector_key_filter import Numbers, SurvivorSieve, Words, key_digests
 
 
 def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> TransactionsSeen:

@@ -16,7 +16,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
-from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.compaction.key_filter import PlainSieve
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.index.transaction_index import AbortedTransaction

@@ -17,7 +17,7 @@ from ottla.cli.main import explain_group
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.sieve import PlainSieve
+from ottla.storage.compaction.key_filter import PlainSieve
 from tests.support.brokers import NOW_MS
 
 HOUR = 3_600_000

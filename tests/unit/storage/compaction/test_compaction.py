@@ -16,10 +16,10 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
+from ottla.storage.compaction.key_filter import PlainSieve, Sieve
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.planning import MapMemory
-from ottla.storage.compaction.sieve import PlainSieve, Sieve
-from ottla.storage.compaction.vector_sieve import VectorSieve
+from ottla.storage.compaction.vector_key_filter import VectorSieve
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored

@@ -22,8 +22,8 @@ from ottla.record.compiled import compiled
 from ottla.record.legacy import read_legacy_records
 from ottla.record.record import Record
 from ottla.record.scan import Fields, RecordScan, plain_payloads
+from ottla.storage.compaction.key_filter import Candidate, Kept, RawRecord, RawRecords, Survivors
 from ottla.storage.compaction.offset_map import SLOT, capacity_of
-from ottla.storage.compaction.sieve import Candidate, Kept, RawRecord, RawRecords, Survivors
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
