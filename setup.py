@@ -14,10 +14,6 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-SCANS = {
-    "ottla.storage.compaction.compiled_map": "src/ottla/storage/compaction/compiled_map.py",
-}
-
 BROKER = {
     "base": "clock files timers timestamps",
     "broker": "background broker waiting",
@@ -26,7 +22,7 @@ BROKER = {
     "broker/quotas": "throttled_clients",
     "broker/topics": "partition removals topics",
     "broker/transactions": "coordinator",
-    "codec": "crc32c primitives",
+    "codec": "crc32c primitives varint",
     "coordinator": "shard",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
@@ -51,16 +47,6 @@ WALK = ["src/ottla/record/walk.py"]
 BUILDS = {"bdist_wheel", "build", "build_ext", "install"}
 EDITABLE = {"editable_wheel", "develop", "--inplace"}
 """The commands for which the broker is worth the minute, and those for which the walk alone is."""
-
-
-def scan_extensions() -> list[Extension]:
-    try:
-        from Cython.Build import cythonize
-    except ImportError:
-        return []
-    wanted = [Extension(name, [path], extra_compile_args=["-O3"]) for name, path in SCANS.items()]
-    made: list[Extension] = cythonize(wanted, build_dir="build/cython", quiet=True)
-    return made
 
 
 def broker_extensions() -> list[Extension]:
@@ -101,6 +87,6 @@ class BuildExtensions(build_ext):
 
 BROKER_EXTENSIONS = broker_extensions()
 setup(
-    ext_modules=scan_extensions() + BROKER_EXTENSIONS,
+    ext_modules=BROKER_EXTENSIONS,
     cmdclass={"build_ext": BuildExtensions},
 )

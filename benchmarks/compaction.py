@@ -1,4 +1,4 @@
-"""Compacting a log: how fast each sieve is, what memory it takes, and what clients notice."""
+"""Compacting a log: how fast each key filter is, what memory it takes, and what clients notice."""
 
 import resource
 import subprocess
@@ -6,10 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from struct import pack_into
-from unittest.mock import patch
 
 import numpy as np
 
@@ -29,12 +27,10 @@ from ottla.codec.crc32c import crc32c
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.runtime.opening import open_broker
-from ottla.storage.compaction import vector_key_filter as vector_sieve
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve, Sieve
+from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter, new_key_filter
 from ottla.storage.compaction.replacement import remove_cleaned
-from ottla.storage.compaction.sieves import new_sieve
-from ottla.storage.compaction.vector_key_filter import CompiledSieve, VectorSieve, compiled_map
+from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 
 LOG_SIZE = 1_000_000_000
 PLAIN_LOG_SIZE = 50_000_000
@@ -47,16 +43,9 @@ OFF = {"log.cleaner.enable": "false"}
 BUFFER_BYTES = 134_217_728
 SOME_REQUESTS = 20_000
 
-COMPILED_TARGET = Target(limit=150, unit="MB/s", is_minimum=True)
-PYTHON_TARGET = Target(limit=40, unit="MB/s", is_minimum=True)
+NUMPY_TARGET = Target(limit=150, unit="MB/s", is_minimum=True)
 MEMORY_TARGET = Target(limit=BUFFER_BYTES / MEGABYTE + 64, unit="MB")
 LATENCY_TARGET = Target(limit=2, unit="x")
-
-SIEVES: dict[str, type[Sieve]] = {
-    "compiled": CompiledSieve,
-    "numpy": VectorSieve,
-    "Python alone": PlainSieve,
-}
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -67,28 +56,17 @@ def run(scale: Scale) -> Iterator[Report]:
     )
     with scale.data_directory() as directory:
         broker = filled(directory, size)
-        for name in ("compiled", "numpy"):
-            if name == "compiled" and compiled_map is None:
-                report.notes.append("The extensions are not built: no C compiler when installed.")
-                continue
-            target = COMPILED_TARGET if name == "compiled" else PYTHON_TARGET
-            with nullcontext() if name == "compiled" else _without_compiler():
-                add_figure(report, name, _rates(scale, broker, SIEVES[name]), "MB/s", target)
+        rates = _rates(scale, broker, VectorKeyFilter)
+        add_figure(report, "with numpy", rates, "MB/s", NUMPY_TARGET)
         broker.close()
         memory = Samples((_memory(directory),))
         add_figure(report, "the cleaner's process, at its largest", memory, "MB", MEMORY_TARGET)
     with scale.data_directory() as directory:
         broker = filled(directory, scale.of(PLAIN_LOG_SIZE, 200_000))
-        add_figure(report, "Python alone", _rates(scale, broker, PlainSieve), "MB/s")
+        add_figure(report, "Python alone", _rates(scale, broker, PlainKeyFilter), "MB/s")
         broker.close()
     yield report
     yield _latencies(scale, size)
-
-
-@contextmanager
-def _without_compiler() -> Iterator[None]:
-    with patch.object(vector_sieve, "compiled_map", None):
-        yield
 
 
 def filled(directory: Path, size: int) -> Broker:
@@ -136,7 +114,7 @@ def _task(broker: Broker) -> CleaningTask:
     return task
 
 
-def _rates(scale: Scale, broker: Broker, sieve: type[Sieve]) -> Samples:
+def _rates(scale: Scale, broker: Broker, key_filter: type[KeyFilter]) -> Samples:
     task = _task(broker)
     plan = task.plan
     around = Surroundings(file_system=OsFileSystem())
@@ -144,7 +122,9 @@ def _rates(scale: Scale, broker: Broker, sieve: type[Sieve]) -> Samples:
 
     def once() -> float:
         seconds = seconds_of(
-            lambda: results.append(compact(plan, sieve(plan.map_bytes, plan.load_factor), around))
+            lambda: results.append(
+                compact(plan, key_filter(plan.map_bytes, plan.load_factor), around)
+            )
         )
         remove_cleaned(around.file_system, plan.directory, results[-1].groups)
         return size / MEGABYTE / seconds
@@ -180,7 +160,7 @@ def _measure_memory(directory: Path) -> float:
     watcher.start()
     plan, around = task.plan, Surroundings(file_system=OsFileSystem())
     try:
-        result = compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+        result = compact(plan, new_key_filter(plan.map_bytes, plan.load_factor), around)
     finally:
         is_over.set()
         watcher.join()

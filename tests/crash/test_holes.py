@@ -17,7 +17,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.compaction.planning import plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.files.filenames import SEAMS
@@ -80,8 +80,8 @@ class Work:
         range_ = cleanable(view_log(log, None), log.config, NOW_MS)
         assert 0 < range_.end_offset <= log.offsets.recovery_point
         plan = plan_compaction(log, range_, self._file_system, MEMORY, now_ms=NOW_MS)
-        sieve = PlainSieve(plan.map_bytes, plan.load_factor)
-        result = compact(plan, sieve, Surroundings(file_system=self._file_system))
+        key_filter = PlainKeyFilter(plan.map_bytes, plan.load_factor)
+        result = compact(plan, key_filter, Surroundings(file_system=self._file_system))
         for retired in replace_segments(log, result.groups, self._file_system, NOW_MS):
             retired.remove()
 

@@ -15,10 +15,10 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve, Sieve
+from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.compaction.vector_key_filter import VectorSieve
+from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
@@ -33,7 +33,7 @@ FILES = OsFileSystem()
 MEMORY = MapMemory(size=1 << 20, load_factor=0.9)
 GOLDEN = SHARED / "golden" if SHARED else Path("no golden directories")
 LAST_TIME_ENTRY = 12
-NewSieve = Callable[[int, float], Sieve]
+NewKeyFilter = Callable[[int, float], KeyFilter]
 
 
 def partitions_of(case: str) -> list[dict[str, Any]]:
@@ -59,12 +59,14 @@ def options_of(config: TopicConfig) -> OpenOptions:
     )
 
 
-def clean(log: PartitionLog, *, cleaned_until: int | None, now_ms: int, sieve: Sieve) -> int:
+def clean(
+    log: PartitionLog, *, cleaned_until: int | None, now_ms: int, key_filter: KeyFilter
+) -> int:
     """One pass; returns the new first dirty offset."""
     log.writer.flush()
     range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
     plan = plan_compaction(log, range_, FILES, MEMORY, now_ms=now_ms)
-    result = compact(plan, sieve, Surroundings(file_system=FILES))
+    result = compact(plan, key_filter, Surroundings(file_system=FILES))
     replace_segments(log, result.groups, FILES, now_ms)
     return result.end_offset
 
@@ -92,14 +94,14 @@ def contents(directory: Path, until: int) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
+@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-0-before"),
     ids=lambda one: f"{one['topic']}-{one['partition']}",
 )
 def test_the_first_pass_makes_the_bytes_that_kafka_made(
-    partition: dict[str, Any], new_sieve: NewSieve, tmp_path: Path
+    partition: dict[str, Any], new_key_filter: NewKeyFilter, tmp_path: Path
 ) -> None:
     key = partition["topic"], partition["partition"]
     name = f"{key[0]}-{key[1]}"
@@ -113,21 +115,24 @@ def test_the_first_pass_makes_the_bytes_that_kafka_made(
     directory = open_copy("compaction-0-before", tmp_path / "data", config)
     made_at = next((at - config.delete_retention_ms for at in horizons(after / name)), 10**13)
     end = clean(
-        directory.logs[key], cleaned_until=None, now_ms=made_at, sieve=new_sieve(1 << 20, 0.9)
+        directory.logs[key],
+        cleaned_until=None,
+        now_ms=made_at,
+        key_filter=new_key_filter(1 << 20, 0.9),
     )
     checkpoint = (after / "cleaner-offset-checkpoint").read_text()
     assert f"{key[0]} {key[1]} {end}\n" in checkpoint
     assert contents(tmp_path / "data" / name, end) == contents(after / name, end)
 
 
-@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
+@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-3-horizon-set"),
     ids=lambda one: f"{one['topic']}-{one['partition']}",
 )
 def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
-    partition: dict[str, Any], new_sieve: NewSieve, tmp_path: Path
+    partition: dict[str, Any], new_key_filter: NewKeyFilter, tmp_path: Path
 ) -> None:
     """From the stage before, with what Kafka has taken in since; it cleaned several times."""
     key = partition["topic"], partition["partition"]
@@ -152,7 +157,7 @@ def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
     cleaned_until = None
     for _ in range(2):
         cleaned_until = clean(
-            log, cleaned_until=cleaned_until, now_ms=now_ms, sieve=new_sieve(1 << 20, 0.9)
+            log, cleaned_until=cleaned_until, now_ms=now_ms, key_filter=new_key_filter(1 << 20, 0.9)
         )
     kept = kept_records(tmp_path / "data" / name, first_end)
     assert kept == kept_records(last / name, first_end)

@@ -13,7 +13,7 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.compaction.planning import MapMemory
 from ottla.storage.compaction.shares import (
     copy_group,
@@ -21,7 +21,7 @@ from ottla.storage.compaction.shares import (
     transactions_before,
     transactions_in,
 )
-from ottla.storage.compaction.vector_key_filter import CompiledSieve, VectorSieve, compiled_map
+from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import (
     COMPACTED,
@@ -84,15 +84,14 @@ def test_with_and_without_numpy_and_a_compiler_the_same_bytes_are_made(
     keeper.finish()
     memory = SMALL_MEMORY if has_small_map else MapMemory(size=24 * 1000, load_factor=0.9)
     outcomes = []
-    sieves = [PlainSieve, VectorSieve, *([] if compiled_map is None else [CompiledSieve])]
-    for new_sieve in sieves:
+    for new_key_filter in (PlainKeyFilter, VectorKeyFilter):
         copy = disk.crash(CrashMode.KEEP)
         log = open_log(copy, COMPACTED)
         made = plan(log, copy, memory=memory)
         if made is None:
             return
-        sieve = new_sieve(memory.size, memory.load_factor)
-        result = compact(made, sieve, Surroundings(file_system=copy))
+        key_filter = new_key_filter(memory.size, memory.load_factor)
+        result = compact(made, key_filter, Surroundings(file_system=copy))
         outcomes.append((result, cleaned_files(copy)))
     assert all(one == outcomes[0] for one in outcomes)
 
@@ -122,8 +121,8 @@ def test_in_shares_the_same_bytes_are_made(before: list[Step], steps: list[Step]
     if made is None:
         return
     one, other = disk.crash(CrashMode.KEEP), disk.crash(CrashMode.KEEP)
-    sieve = PlainSieve(MEMORY.size, MEMORY.load_factor)
-    whole = compact(made, sieve, Surroundings(file_system=one))
+    key_filter = PlainKeyFilter(MEMORY.size, MEMORY.load_factor)
+    whole = compact(made, key_filter, Surroundings(file_system=one))
     assert compact_in_shares(made, Surroundings(file_system=other)) == whole
     assert cleaned_files(other) == cleaned_files(one)
 

@@ -13,7 +13,7 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World
@@ -121,9 +121,9 @@ class CompactingWorld(World):
         task = self.broker.cleaner.task_for((partition.topic, 0), read_clock(self.clock))
         if task is None:
             return
-        sieve = PlainSieve(task.plan.map_bytes, task.plan.load_factor)
+        key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
         try:
-            result = compact(task.plan, sieve, Surroundings(file_system=self.files))
+            result = compact(task.plan, key_filter, Surroundings(file_system=self.files))
         except OSError as error:
             self.broker.cleaner.fail(task, error, read_clock(self.clock))
             return

@@ -21,7 +21,7 @@ from ottla.record.message_set import MessageSetBuilder
 from ottla.spark.compact import SparkEngine
 from ottla.spark.session import LocalSession
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.integration.cli.support import run_ottla
 
@@ -112,8 +112,8 @@ def test_the_files_are_those_of_the_other_engines(data: Path, engine: SparkEngin
         assert task is not None
         assert len(task.plan.sources) > 5
         assert task.plan.first_dirty_offset > 0
-        sieve = PlainSieve(1 << 20, 0.9)
-        wanted = compact(task.plan, sieve, Surroundings(file_system=OsFileSystem()))
+        key_filter = PlainKeyFilter(1 << 20, 0.9)
+        wanted = compact(task.plan, key_filter, Surroundings(file_system=OsFileSystem()))
         made = files(data / "t-0")
         assert wanted.stats.records_kept < wanted.stats.records_read
         assert task.plan.aborted

@@ -18,7 +18,7 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
-from ottla.storage.compaction.key_filter import PlainSieve, Sieve
+from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
 from ottla.storage.log.partition_log import PartitionLog
@@ -197,7 +197,7 @@ def clean(
     file_system: FileSystem,
     *,
     now_ms: int = NOW_MS,
-    sieve: Sieve | None = None,
+    key_filter: KeyFilter | None = None,
     **options: Any,
 ) -> CompactionResult | None:
     """One pass, from the plan to the segments in place; `options` are those of `plan`."""
@@ -205,8 +205,8 @@ def clean(
     if made is None:
         return None
     memory: MapMemory = options.get("memory", MEMORY)
-    sieve = sieve or PlainSieve(memory.size, memory.load_factor)
-    result = compact(made, sieve, Surroundings(file_system=file_system))
+    key_filter = key_filter or PlainKeyFilter(memory.size, memory.load_factor)
+    result = compact(made, key_filter, Surroundings(file_system=file_system))
     for retired in replace_segments(log, result.groups, file_system, now_ms):
         retired.remove()
     return result

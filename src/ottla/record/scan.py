@@ -92,11 +92,13 @@ class Fields:
 class RecordScan:
     """The records of several payloads, in order, read field by field.
 
-    `position` is where each record's next unread field begins. Rows can be dropped on the way;
-    what is not asked for is neither read nor checked. Raises `InvalidBatchError`.
+    `start` is where each record begins, `position` where its next unread field does. Rows can be
+    dropped on the way; what is not asked for is neither read nor checked. Raises
+    `InvalidBatchError`.
     """
 
     data: Data
+    start: Positions
     position: Positions
     end: Positions
 
@@ -104,20 +106,18 @@ class RecordScan:
     def begin(buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
         data = np.frombuffer(buffer, dtype=np.uint8)
         start, end = _follow_sizes(data, payloads)
-        return RecordScan(data, start, end)
+        position = read_varints(data, start, MAX_VARINT_SIZE)[1]
+        return RecordScan(data, start, position, end)
 
     def deltas(self) -> tuple[Positions, Positions]:
         """Timestamp and offset deltas; to be read first."""
-        return self.deltas_and_rest()[:2]
-
-    def deltas_and_rest(self) -> tuple[Positions, Positions, Positions]:
-        """The same, and where the offset delta begins."""
-        timestamp_delta, rest = read_varints(self.data, self.position + 1, MAX_VARLONG_SIZE)
-        offset_delta, position = read_varints(self.data, rest, MAX_VARINT_SIZE)
+        timestamp_delta, position = read_varints(self.data, self.position + 1, MAX_VARLONG_SIZE)
+        offset_delta, position = read_varints(self.data, position, MAX_VARINT_SIZE)
         self._advance(position)
-        return timestamp_delta, offset_delta, rest
+        return timestamp_delta, offset_delta
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
+        self.start = self.start[rows]
         self.position = self.position[rows]
         self.end = self.end[rows]
 
@@ -239,7 +239,7 @@ def _read_into(fields: Fields, slots: Positions, data: Data, position: Positions
 
 
 def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, Positions]:
-    """Start (after the size) and end of every record."""
+    """Start and end of every record."""
     _check_counts(payloads)
     counts, starts, stops = (
         np.array([getattr(one, name) for one in payloads], np.int64)
@@ -258,7 +258,7 @@ def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, P
     begins[1:] = ends[:-1]
     has_records = counts > 0
     begins[first[has_records]] = starts[has_records]
-    return read_varints(data, begins, MAX_VARINT_SIZE)[1], ends
+    return begins, ends
 
 
 def _check_counts(payloads: Sequence[Payload]) -> None:

@@ -1,9 +1,11 @@
 """The loops over the bytes of a v2 batch's records, which make nothing of them.
 
 `check_records` says whether the records are what the batch's header says, so that every reader can
-read past; `record_ends` says where each of them ends. setup.py has this module compiled in
-every install where that can be done, an editable one too, for the walk is 20 to 60 times quicker
-then. Kafka's counterpart: `DefaultRecord.readFrom` under `LogValidator`. Stricter than that where
+read past; `record_ends` says where each of them ends; `with_shifted_times` copies some. setup.py
+has this module compiled in every install where that can be done, an editable one too: the check is
+then 3 times quicker for one record, and 35 times for 160.
+
+Kafka's counterpart: `DefaultRecord.readFrom` under `LogValidator`. The check is stricter where
 clients read differently what hardly one of them writes: numbers of more than 32 or 64 bits, sizes
 below -1, names of headers that are not UTF-8 (at which clients for Python stop), and offsets that
 are not one after the other (Kafka renumbers the records of a compressed batch, and stores those of
@@ -14,6 +16,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.files import Buffer
+from ottla.codec.varint import read_varint, read_varlong
 from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.record.batch import NO_TIMESTAMP, RecordBatch
 
@@ -108,6 +111,35 @@ def record_ends(data: bytes, start: int, count: int) -> list[int]:
         position += (size & 0xFFFFFFFF) >> 1
         ends.append(position)
     return ends
+
+
+def timestamp_delta(data: bytes, start: int) -> tuple[int, int]:
+    """Of the record that begins at `start`, and where it ends; raises `VarintError`."""
+    return read_varlong(data, read_varint(data, start)[1] + 1)
+
+
+def with_shifted_times(data: bytes, places: list[tuple[int, int]], shift: int) -> bytes:
+    """The records at these places, one after the other, with `shift` taken off their deltas."""
+    pieces: list[bytes] = []
+    for start, end in places:
+        delta, rest = timestamp_delta(data, start)
+        delta_word, delta_bits = _varint(delta - shift)
+        size_word, size_bits = _varint(1 + delta_bits // 8 + end - rest)
+        head = size_word | delta_word << size_bits + 8  # Between them the attributes, which are 0.
+        pieces.append(head.to_bytes((size_bits + 8 + delta_bits) // 8, "little"))
+        pieces.append(data[rest:end])
+    return b"".join(pieces)
+
+
+def _varint(value: int) -> tuple[int, int]:
+    """A number's bytes as one number, the first lowest, and how many bits they have."""
+    left = (value << 1) ^ (value >> 63)
+    word = bits = 0
+    while left > 0x7F:
+        word |= (left & 0x7F | 0x80) << bits
+        bits += 8
+        left >>= 7
+    return word | left << bits, bits + 8
 
 
 IS_COMPILED: Final[bool] = not isinstance(check_records, FunctionType)

@@ -25,7 +25,7 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
-from ottla.storage.compaction.sieves import new_sieve
+from ottla.storage.compaction.key_filter import new_key_filter
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class ThreadEngine:
             check=check,
             while_making=while_making,
         )
-        return compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+        return compact(plan, new_key_filter(plan.map_bytes, plan.load_factor), around)
 
 
 class _Making:

@@ -32,9 +32,9 @@ from ottla.storage.compaction.compaction import (
     compact,
 )
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource
+from ottla.storage.compaction.key_filter import new_key_filter
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.replacement import remove_all_cleaned
-from ottla.storage.compaction.sieves import new_sieve
 from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.index.transaction_index import AbortedTransaction
 
@@ -136,7 +136,7 @@ def _read_plan(fields: dict[str, Any]) -> CompactionPlan:
 def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[Any]]:
     around = Surroundings(file_system=OsFileSystem(), on_bytes=Throttle(bytes_per_second))
     try:
-        result = compact(plan, new_sieve(plan.map_bytes, plan.load_factor), around)
+        result = compact(plan, new_key_filter(plan.map_bytes, plan.load_factor), around)
     except DamagedSegmentError as error:
         return "damaged", [error.path, error.position, error.reason, error.base_offset]
     except OffsetMapTooSmallError as error:

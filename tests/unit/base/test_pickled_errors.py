@@ -35,9 +35,9 @@ SAMPLES: dict[str, Any] = {
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages(ottla.__path__, "ottla."):
         name = found.name.rpartition(".")[2]
-        # Cython's sources are no modules of Python's; what is optional may be missing here.
-        if name == "__main__" or name.startswith("compiled_"):
+        if name == "__main__":
             continue
+        # What is optional may be missing here.
         with contextlib.suppress(ImportError):
             yield importlib.import_module(found.name)
 

@@ -17,9 +17,10 @@ from ottla.storage import scan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
 from ottla.storage.compaction.key_filter import (
     Candidate,
-    Sieve,
-    Survivors,
-    raw_records,
+    KeyFilter,
+    Retained,
+    StoredRecords,
+    stored_records,
 )
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.output import CleanedSegments
@@ -35,10 +36,10 @@ from ottla.storage.files.segment_witness import BlockComparison, WitnessOfSegmen
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 MAX_GROUP_ROWS = 65_536
-"""Records that a sieve is given at once, about."""
+"""Records that a key filter is given at once, about."""
 
 MAX_GROUP_SIZE = 4 << 20
-"""Bytes that a sieve is given at once, about; they are in memory until they are written."""
+"""Bytes that a key filter is given at once, about; they are in memory until they are written."""
 
 
 class StoppedError(OttlaError):
@@ -136,20 +137,20 @@ class Surroundings:
     while_making: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
-def compact(plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> CompactionResult:
+def compact(plan: CompactionPlan, key_filter: KeyFilter, around: Surroundings) -> CompactionResult:
     """Writes the `.cleaned` files of one pass, durably.
 
     Raises `DamagedSegmentError`, `OffsetMapTooSmallError`, `StoppedError` and `OSError`; the files
     made so far are removed then.
     """
-    end_offset = _Learning(plan, sieve, around).run()
-    copying = Copying(plan, sieve, around, end_offset, CleanedTransactions(plan.aborted))
+    end_offset = _Learning(plan, key_filter, around).run()
+    copying = Copying(plan, key_filter, around, end_offset, CleanedTransactions(plan.aborted))
     try:
         groups = tuple(copying.run(group) for group in plan.groups(end_offset))
     except BaseException:
         copying.take_back()
         raise
-    copying.stats.keys = sieve.size
+    copying.stats.keys = key_filter.size
     return CompactionResult(groups=groups, end_offset=end_offset, stats=copying.stats)
 
 
@@ -221,9 +222,9 @@ class SourceReader:
 class _Learning:
     """The first pass."""
 
-    def __init__(self, plan: CompactionPlan, sieve: Sieve, around: Surroundings) -> None:
+    def __init__(self, plan: CompactionPlan, key_filter: KeyFilter, around: Surroundings) -> None:
         self._plan = plan
-        self._sieve = sieve
+        self._key_filter = key_filter
         self._around = around
         self._transactions = CleanedTransactions(plan.aborted, plan.first_dirty_offset)
         self._pending: list[Batch] = []
@@ -255,15 +256,15 @@ class _Learning:
     def _has_room(self, batch: Batch) -> bool:
         """A batch is taken when all its keys would fit if they were new.
 
-        The rule does not ask how many there are in truth, so that every sieve stops alike.
+        The rule does not ask how many there are in truth, so that every key filter stops alike.
         """
         count = _row_count(batch)
-        if self._sieve.size + self._pending_rows + count > self._sieve.capacity:
+        if self._key_filter.size + self._pending_rows + count > self._key_filter.capacity:
             self._flush()
-        if self._sieve.size + count <= self._sieve.capacity:
+        if self._key_filter.size + count <= self._key_filter.capacity:
             return True
-        if self._sieve.size == 0:
-            raise OffsetMapTooSmallError(count, self._sieve.capacity)
+        if self._key_filter.size == 0:
+            raise OffsetMapTooSmallError(count, self._key_filter.capacity)
         return False
 
     def _add(self, batch: Batch) -> None:
@@ -277,7 +278,7 @@ class _Learning:
         pending, self._pending = self._pending, []
         self._pending_rows = self._pending_size = 0
         if pending:
-            self._sieve.learn(pending, self._plan.first_dirty_offset)
+            self._key_filter.learn(pending, self._plan.first_dirty_offset)
 
 
 def _row_count(batch: Batch) -> int:
@@ -293,14 +294,14 @@ class Copying:
     def __init__(
         self,
         plan: CompactionPlan,
-        sieve: Sieve,
+        key_filter: KeyFilter,
         around: Surroundings,
         end_offset: int,
         transactions: CleanedTransactions,
     ) -> None:
         self.stats = CompactionStats()
         self._plan = plan
-        self._sieve = sieve
+        self._key_filter = key_filter
         self._around = around
         self._end_offset = end_offset
         self._ends = {source.base_offset: end for source, end in plan.with_ends()}
@@ -373,15 +374,15 @@ class Copying:
             for batch, verdict in judged
             if not verdict.drops_records and not batch.is_control
         ]
-        survivors = iter(self._sieve.sift(candidates, self._end_offset))
+        retained = iter(self._key_filter.retain(candidates, self._end_offset))
         for batch, verdict in judged:
             self.stats.bytes_read += batch.size
             if verdict.drops_records:
-                left = Survivors(records=[], count=0, is_whole=False, has_tombstone=False)
+                left = Retained(records=list, count=0, is_whole=False, has_tombstone=False)
             elif isinstance(batch, RecordBatch) and batch.is_control:
                 left = _whole(batch)
             else:
-                left = next(survivors)
+                left = next(retained)
             self._write_batch(batch, verdict, left, output)
         self._around.on_bytes(output.write_out())
 
@@ -394,7 +395,7 @@ class Copying:
         return not self._judge.is_past_horizon(batch)
 
     def _write_batch(
-        self, batch: Batch, verdict: Verdict, left: Survivors, output: CleanedSegments
+        self, batch: Batch, verdict: Verdict, left: Retained, output: CleanedSegments
     ) -> None:
         stats = self.stats
         stats.records_read += batch.record_count if isinstance(batch, RecordBatch) else 1
@@ -408,27 +409,30 @@ class Copying:
         elif left.is_whole:
             content = batch.bytes_view()
         else:
-            assert isinstance(left.records, Sequence)
-            content = build_retained_messages(batch, left.records)
+            messages = left.records()
+            assert isinstance(messages, list)
+            content = build_retained_messages(batch, messages)
         if content is not None:
             stats.bytes_written += len(content)
             output.append(content, batch.last_offset)
 
-    def _retained(
-        self, batch: RecordBatch, verdict: Verdict, left: Survivors
-    ) -> bytes | memoryview:
+    def _retained(self, batch: RecordBatch, verdict: Verdict, left: Retained) -> bytes | memoryview:
         horizon_ms = batch.base_timestamp_ms if batch.has_delete_horizon else None
         begins = horizon_ms is None and (left.has_tombstone or verdict.starts_horizon)
         if begins:
             horizon_ms = self._plan.now_ms + self._plan.delete_retention_ms
         if left.is_whole and not begins:
             return batch.bytes_view()
-        assert not isinstance(left.records, Sequence)
-        return build_retained(batch, left.records, left.count, horizon_ms)
+        records = left.records()
+        assert isinstance(records, StoredRecords)
+        return build_retained(batch, records, horizon_ms)
 
 
-def _whole(batch: RecordBatch) -> Survivors:
+def _whole(batch: RecordBatch) -> Retained:
     """Of a control batch everything stays."""
-    return Survivors(
-        records=raw_records(batch), count=batch.record_count, is_whole=True, has_tombstone=False
+    return Retained(
+        records=lambda: stored_records(batch),
+        count=batch.record_count,
+        is_whole=True,
+        has_tombstone=False,
     )

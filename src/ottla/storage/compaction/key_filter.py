@@ -1,73 +1,39 @@
-"""Which records stay: each key's last, tombstones until their horizon, all behind the map's end.
+"""Which records compaction retains: the last of each key, tombstones until their delete horizon,
+and all after the end of the map.
 
-`PlainSieve` asks record by record. `vector_sieve` answers the same for many at once where numpy
-is installed. Kafka's counterpart: `Cleaner.shouldRetainRecord`.
+`PlainKeyFilter` asks record by record, `vector_key_filter` many at once where numpy is installed.
+Kafka's counterpart: `Cleaner.shouldRetainRecord`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from importlib.util import find_spec
+from typing import Protocol
 
-from ottla.codec.varint import (
-    VarintError,
-    read_varint,
-    read_varlong,
-    write_varint,
-    write_varlong,
-)
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
-from ottla.record.legacy import read_legacy_records
-from ottla.record.record import Record, unpacked_payload
+from ottla.record.record import Record, read_records, unpacked_payload
+from ottla.record.walk import record_ends
 from ottla.storage.compaction.offset_map import OffsetMap
 
 
-class Kept(Protocol):
-    """Some records of a v2 batch, in their order, as they are stored."""
-
-    def timestamp_deltas(self) -> tuple[int, int]:
-        """The first and the largest."""
-
-    def pack(self, shift: int) -> bytes:
-        """One behind the other, with `shift` taken off their timestamp deltas."""
-
-
 @dataclass(frozen=True, slots=True)
-class RawRecord:
-    """A record of a v2 batch as it is stored; `rest` is all behind the timestamp delta."""
+class StoredRecords:
+    """Records of a v2 batch as they are stored: where in `data` each begins and ends."""
 
-    timestamp_delta: int
-    rest: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class RawRecords:
-    """Kept records one by one."""
-
-    records: Sequence[RawRecord]
-
-    def timestamp_deltas(self) -> tuple[int, int]:
-        deltas = [one.timestamp_delta for one in self.records]
-        return deltas[0], max(deltas)
-
-    def pack(self, shift: int) -> bytes:
-        packed = bytearray()
-        for record in self.records:
-            body = bytearray(b"\0")
-            write_varlong(body, record.timestamp_delta - shift)
-            body += record.rest
-            write_varint(packed, len(body))
-            packed += body
-        return bytes(packed)
+    data: bytes
+    places: list[tuple[int, int]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Survivors:
-    """What stays of one batch: `count` records, all of them when it `is_whole`.
+class Retained:
+    """What is retained of one batch: `count` records, all of them when it `is_whole`.
 
-    `records` are `Kept` of a v2 batch, and the records themselves of an old one.
+    `records` gives them, which of an old format are not as they are stored; it may raise
+    `InvalidBatchError`.
     """
 
-    records: Kept | Sequence[Record]
+    records: Callable[[], StoredRecords | list[Record]]
     count: int
     is_whole: bool
     has_tombstone: bool
@@ -76,14 +42,14 @@ class Survivors:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A batch whose records are to be sifted; `keeps_tombstones`: their time has not come."""
+    """A batch whose records are to be filtered; `keeps_tombstones`: their time has not come."""
 
     batch: Batch
     keeps_tombstones: bool
 
 
-class Sieve(Protocol):
-    """Learns offsets in ascending order, then tells survivors.
+class KeyFilter(Protocol):
+    """Learns offsets in ascending order, then says which records are retained.
 
     Everything raises `InvalidBatchError`.
     """
@@ -99,11 +65,20 @@ class Sieve(Protocol):
     def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
         """Takes in the keys of the records from `start_offset`; there must be room for all."""
 
-    def sift(self, candidates: Sequence[Candidate], end_offset: int) -> list[Survivors]:
-        """What stays of each batch; what lies at or behind `end_offset` was not learnt."""
+    def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
+        """What is retained of each batch; what lies at or after `end_offset` was not learnt."""
 
 
-class PlainSieve:
+def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
+    """With numpy if it is installed; what is retained is the same."""
+    if find_spec("numpy") is None:
+        return PlainKeyFilter(memory_bytes, load_factor)
+    from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
+
+    return VectorKeyFilter(memory_bytes, load_factor)
+
+
+class PlainKeyFilter:
     """Needs nothing but Python."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
@@ -119,86 +94,49 @@ class PlainSieve:
 
     def learn(self, batches: Sequence[Batch], start_offset: int) -> None:
         for batch in batches:
-            for row in _rows(batch):
-                if row.key is not None and row.offset >= start_offset:
-                    self._map.put(row.key, row.offset)
+            for record in read_records(batch):
+                if record.key is not None and record.offset >= start_offset:
+                    self._map.put(record.key, record.offset)
 
-    def sift(self, candidates: Sequence[Candidate], end_offset: int) -> list[Survivors]:
-        return [self._sift(one, end_offset) for one in candidates]
+    def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
+        return [self._retain(one, end_offset) for one in candidates]
 
-    def _sift(self, candidate: Candidate, end_offset: int) -> Survivors:
-        kept: list[Any] = []
-        has_tombstone = False
+    def _retain(self, candidate: Candidate, end_offset: int) -> Retained:
+        retained: list[Record] = []
+        indexes: list[int] = []
         total = keyless = 0
-        for row in _rows(candidate.batch):
+        for record in read_records(candidate.batch):
             total += 1
-            if row.offset < end_offset:
-                if row.key is None:
+            if record.offset < end_offset:
+                if record.key is None:
                     keyless += 1
                     continue
-                if row.offset < self._map.get(row.key):
+                if record.offset < self._map.get(record.key):
                     continue
-                if row.is_tombstone and not candidate.keeps_tombstones:
+                if record.value is None and not candidate.keeps_tombstones:
                     continue
-            kept.append(row.record)
-            has_tombstone |= row.is_tombstone
-        return Survivors(
-            records=RawRecords(kept) if isinstance(candidate.batch, RecordBatch) else kept,
-            count=len(kept),
-            is_whole=len(kept) == total,
-            has_tombstone=has_tombstone,
+            retained.append(record)
+            indexes.append(total - 1)
+        batch = candidate.batch
+        return Retained(
+            records=(
+                partial(stored_records, batch, indexes)
+                if isinstance(batch, RecordBatch)
+                else lambda: retained
+            ),
+            count=len(retained),
+            is_whole=len(retained) == total,
+            has_tombstone=any(one.value is None for one in retained),
             keyless_count=keyless,
         )
 
 
-@dataclass(slots=True)
-class _Row:
-    offset: int
-    key: bytes | None
-    is_tombstone: bool
-    record: RawRecord | Record
-
-
-def _rows(batch: Batch) -> Iterator[_Row]:
-    if isinstance(batch, RecordBatch):
-        return _v2_rows(batch)
-    return _old_rows(batch)
-
-
-def raw_records(batch: RecordBatch) -> RawRecords:
-    """All records of a v2 batch; raises `InvalidBatchError`."""
-    return RawRecords([row.record for row in _v2_rows(batch) if isinstance(row.record, RawRecord)])
-
-
-def _old_rows(batch: Batch) -> Iterator[_Row]:
-    for record in read_legacy_records(batch):
-        yield _Row(record.offset, record.key, record.value is None, record)
-
-
-def _v2_rows(batch: RecordBatch) -> Iterator[_Row]:
-    payload = bytes(unpacked_payload(batch))
-    position = 0
+def stored_records(batch: RecordBatch, indexes: Sequence[int] | None = None) -> StoredRecords:
+    """Some records of a batch, or all."""
+    data = bytes(unpacked_payload(batch))
     try:
-        for _ in range(batch.record_count):
-            size, start = read_varint(payload, position)
-            end = start + size
-            timestamp_delta, rest = read_varlong(payload, start + 1)
-            offset_delta, behind = read_varint(payload, rest)
-            key, behind = _read_field(payload, behind, end)
-            value_size, behind = read_varint(payload, behind)
-            if size < 0 or max(behind, behind + value_size) > end or end > len(payload):
-                raise InvalidBatchError("a record is cut short")
-            raw = RawRecord(timestamp_delta, payload[rest:end])
-            yield _Row(batch.base_offset + offset_delta, key, value_size < 0, raw)
-            position = end
-    except (IndexError, VarintError) as error:
+        ends = record_ends(data, 0, batch.record_count)
+    except (IndexError, ValueError) as error:
         raise InvalidBatchError("a record is cut short") from error
-    if position != len(payload):
-        raise InvalidBatchError("a batch's size and the size of its records disagree")
-
-
-def _read_field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, start = read_varint(payload, position)
-    if start + size > end:
-        raise InvalidBatchError("a record is cut short")
-    return (None, start) if size < 0 else (payload[start : start + size], start + size)
+    places = list(zip([0, *ends], ends, strict=False))
+    return StoredRecords(data, places if indexes is None else [places[one] for one in indexes])

@@ -10,7 +10,8 @@ from ottla.record.batch import Batch, RecordBatch, TimestampType
 from ottla.record.builder import build_empty_batch, builder_like
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
-from ottla.storage.compaction.key_filter import Kept
+from ottla.record.walk import timestamp_delta, with_shifted_times
+from ottla.storage.compaction.key_filter import StoredRecords
 
 
 def build_empty(batch: Batch) -> bytes:
@@ -20,21 +21,22 @@ def build_empty(batch: Batch) -> bytes:
 
 
 def build_retained(
-    batch: RecordBatch, records: Kept, count: int, delete_horizon_ms: int | None
+    batch: RecordBatch, records: StoredRecords, delete_horizon_ms: int | None
 ) -> bytes:
     """A v2 batch of these records, in the codec it had."""
-    first_delta, largest_delta = records.timestamp_deltas()
-    shift = first_delta
+    data, places = records.data, records.places
+    deltas = [timestamp_delta(data, start)[0] for start, _ in places]
+    shift = deltas[0]
     if delete_horizon_ms is not None:
         shift = delete_horizon_ms - batch.base_timestamp_ms
     builder = builder_like(
         batch, compression=batch.compression, delete_horizon_ms=delete_horizon_ms
     )
     builder.append_packed(
-        records.pack(shift),
-        count,
+        with_shifted_times(data, places, shift),
+        len(places),
         base_timestamp_ms=batch.base_timestamp_ms + shift,
-        max_timestamp_ms=batch.base_timestamp_ms + largest_delta,
+        max_timestamp_ms=batch.base_timestamp_ms + max(deltas),
     )
     return builder.build(last_offset=batch.last_offset)
 

@@ -26,7 +26,7 @@ from ottla.storage.compaction.transactions import (
     CleanedTransactions,
     TransactionsSeen,
 )
-from ottla.storage.compaction.vector_key_filter import Numbers, SurvivorSieve, Words, key_digests
+from ottla.storage.compaction.vector_key_filter import Numbers, OffsetFilter, Words, key_digests
 
 
 def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> TransactionsSeen:
@@ -81,8 +81,8 @@ def copy_group(
     and `seen` is what the batches before it have left.
     """
     transactions = CleanedTransactions(plan.aborted, group[0].base_offset, seen)
-    sieve = SurvivorSieve(np.sort(survivors))
-    copying = Copying(plan, sieve, around, plan.end_offset, transactions)
+    key_filter = OffsetFilter(np.sort(survivors))
+    copying = Copying(plan, key_filter, around, plan.end_offset, transactions)
     try:
         return copying.run(group), copying.stats
     except BaseException:
@@ -96,7 +96,7 @@ def _reader(plan: CompactionPlan, number: int, around: Surroundings) -> SourceRe
 
 
 def _bunches(batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-    """About as many at a time as a sieve is given."""
+    """About as many at a time as a key filter is given."""
     bunch: list[Batch] = []
     size = 0
     for batch in batches:

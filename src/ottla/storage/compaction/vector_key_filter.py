@@ -1,35 +1,28 @@
-"""The sieve for many records at once, with numpy.
+"""The key filter for many records at once, with numpy, which this module imports.
 
 The map has the same 24 bytes in a slot as `OffsetMap`, and the digest is of 16 bytes too, but of
 our own making, for MD5 takes one key at a time: multiplications and shifts over each eight bytes of
-a key, in two lanes. What survives does not depend on it. `CompiledSieve` has loops of a compiler
-for the same.
-numpy is imported by whoever imports this module.
+a key, in two lanes. What is retained does not depend on it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
 from ottla.record.batch import Batch, RecordBatch
-from ottla.record.builder import MAX_RECORD_OVERHEAD
-from ottla.record.compiled import compiled
 from ottla.record.legacy import read_legacy_records
 from ottla.record.record import Record
 from ottla.record.scan import Fields, RecordScan, plain_payloads
-from ottla.storage.compaction.key_filter import Candidate, Kept, RawRecord, RawRecords, Survivors
+from ottla.storage.compaction.key_filter import Candidate, Retained, StoredRecords
 from ottla.storage.compaction.offset_map import SLOT, capacity_of
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
-
-compiled_map: Any = compiled("ottla.storage.compaction.compiled_map")
 
 WORD = 8
 LANES = (
@@ -39,23 +32,23 @@ LANES = (
 """Seed and two odd factors of each half of the digest."""
 
 
-class _Sifter:
-    """Tells survivors of those who know each key's last offset."""
+class _LastOffsetFilter:
+    """Says what is retained, given the last offset of each row's key."""
 
     def _last_offsets(self, rows: "_Rows") -> Numbers:
         """Of each row's key; -1 where it has none or is null."""
         raise NotImplementedError
 
-    def sift(self, candidates: Sequence[Candidate], end_offset: int) -> list[Survivors]:
-        survivors: list[Survivors] = []
-        stays = iter([one.keeps_tombstones for one in candidates])
+    def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
+        retained: list[Retained] = []
+        keeps = iter([one.keeps_tombstones for one in candidates])
         for rows in _runs([one.batch for one in candidates]):
-            survivors += self._sift(rows, list(islice(stays, len(rows.counts))), end_offset)
-        return survivors
+            retained += self._retain(rows, list(islice(keeps, len(rows.counts))), end_offset)
+        return retained
 
-    def _sift(
+    def _retain(
         self, rows: "_Rows", keeps_tombstones: Sequence[bool], end_offset: int
-    ) -> list[Survivors]:
+    ) -> list[Retained]:
         is_keyless = rows.keys.is_null & (rows.offset < end_offset)
         stays = np.repeat(np.array(keeps_tombstones, np.bool_), rows.counts)
         keep = ~rows.keys.is_null & (rows.offset >= self._last_offsets(rows))
@@ -70,8 +63,8 @@ class _Sifter:
         for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             count = int(kept_counts[number])
             found.append(
-                Survivors(
-                    records=rows.records(start + np.flatnonzero(keep[start:end])),
+                Retained(
+                    records=partial(rows.records, start, keep[start:end]),
                     count=count,
                     is_whole=count == end - start,
                     has_tombstone=bool(tombstones[number]),
@@ -81,8 +74,8 @@ class _Sifter:
         return found
 
 
-class SurvivorSieve(_Sifter):
-    """Has been told which offsets stay, unless they are tombstones that go; learns nothing."""
+class OffsetFilter(_LastOffsetFilter):
+    """Was given the offsets that are retained, unless they are tombstones that go."""
 
     def __init__(self, offsets: Numbers) -> None:
         """`offsets` ascend."""
@@ -99,8 +92,8 @@ class SurvivorSieve(_Sifter):
         return np.where(stays, rows.offset, np.iinfo(np.int64).max)
 
 
-class VectorSieve(_Sifter):
-    """Takes and gives the same as `PlainSieve`."""
+class VectorKeyFilter(_LastOffsetFilter):
+    """Retains what `PlainKeyFilter` retains."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         slot_count = max(1, memory_bytes // SLOT.size)
@@ -171,26 +164,6 @@ def _count(flags: Flags, starts: Numbers, ends: Numbers) -> Numbers:
     return found
 
 
-class CompiledSieve(VectorSieve):
-    """The same map, filled and asked by `compiled_map`."""
-
-    def _learn(self, rows: "_Rows", start_offset: int) -> None:
-        added, _ = compiled_map.put(
-            rows.data, _bounds(rows.keys), rows.offset, start_offset, self._slots
-        )
-        self.size += added
-
-    def _last_offsets(self, rows: "_Rows") -> Numbers:
-        found = np.empty(len(rows.offset), np.int64)
-        compiled_map.get(rows.data, _bounds(rows.keys), self._slots, found)
-        return found
-
-
-def _bounds(keys: Fields) -> Numbers:
-    """Starts, -1 for null, and ends."""
-    return np.stack([np.where(keys.is_null, -1, keys.start), keys.end])
-
-
 class _Rows:
     """The records of some batches, of one kind of format."""
 
@@ -201,48 +174,27 @@ class _Rows:
         self.keys = keys
         self.is_tombstone: Flags = np.zeros(len(offset), np.bool_)
 
-    def records(self, rows: Numbers) -> Kept | list[Record]:
+    def records(self, start: int, retained: Flags) -> StoredRecords | list[Record]:
+        """Those of the rows from `start` on that are retained."""
         raise NotImplementedError
 
 
 class _V2Rows(_Rows):
     places: Numbers
-    """Timestamp delta, start of the rest and end of each."""
+    """Start and end of each."""
 
-    def records(self, rows: Numbers) -> Kept:
-        return KeptRows(self, rows)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRows:
-    """Some rows of many."""
-
-    rows: _V2Rows
-    numbers: Numbers
-
-    def timestamp_deltas(self) -> tuple[int, int]:
-        deltas = self.rows.places[0, self.numbers]
-        return int(deltas[0]), int(deltas.max())
-
-    def pack(self, shift: int) -> bytes:
-        data = self.rows.data
-        places = self.rows.places[:, self.numbers]
-        if compiled_map is not None:
-            room = int((places[2] - places[1]).sum()) + MAX_RECORD_OVERHEAD * len(self.numbers)
-            out = bytearray(room)
-            size = compiled_map.pack(data, self.rows.places, self.numbers, shift, out)
-            return bytes(memoryview(out)[:size])
-        view = memoryview(data)
-        return RawRecords(
-            [RawRecord(delta, bytes(view[start:end])) for delta, start, end in places.T.tolist()]
-        ).pack(shift)
+    def records(self, start: int, retained: Flags) -> StoredRecords:
+        starts, ends = self.places[:, start : start + len(retained)][:, retained]
+        first = int(starts[0])
+        places = list(zip((starts - first).tolist(), (ends - first).tolist(), strict=True))
+        return StoredRecords(bytes(self.data[first : int(ends[-1])]), places)
 
 
 class _OldRows(_Rows):
     found: list[Record]
 
-    def records(self, rows: Numbers) -> list[Record]:
-        return [self.found[row] for row in rows.tolist()]
+    def records(self, start: int, retained: Flags) -> list[Record]:
+        return [self.found[start + row] for row in np.flatnonzero(retained).tolist()]
 
 
 def _runs(batches: Sequence[Batch]) -> Iterator[_Rows]:
@@ -256,13 +208,13 @@ def _v2_rows(batches: Sequence[RecordBatch]) -> _Rows:
     buffer, payloads = plain_payloads(batches)
     counts = np.array([one.record_count for one in batches], np.int64)
     scan = RecordScan.begin(buffer, payloads)
-    timestamp_delta, offset_delta, rest = scan.deltas_and_rest()
+    _, offset_delta = scan.deltas()
     keys = scan.fields()
     values = scan.fields()
     base = np.repeat(np.array([one.base_offset for one in batches], np.int64), counts)
     rows = _V2Rows(buffer, base + offset_delta, counts, keys)
     rows.is_tombstone = values.is_null
-    rows.places = np.stack([timestamp_delta, rest, scan.end])
+    rows.places = np.stack([scan.start, scan.end])
     return rows
 
 

@@ -16,7 +16,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.storage.compaction.compaction import CompactionResult, Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.index.transaction_index import AbortedTransaction
@@ -50,8 +50,8 @@ def write(broker: Broker, topic: str, count: int, key: bytes = b"key") -> None:
 
 
 def carry_out(task: CleaningTask, file_system: FileSystem) -> CompactionResult:
-    sieve = PlainSieve(task.plan.map_bytes, task.plan.load_factor)
-    return compact(task.plan, sieve, Surroundings(file_system=file_system))
+    key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
+    return compact(task.plan, key_filter, Surroundings(file_system=file_system))
 
 
 def log_of(broker: Broker, topic: str) -> PartitionLog:

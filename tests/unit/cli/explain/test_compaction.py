@@ -17,7 +17,7 @@ from ottla.cli.main import explain_group
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import PlainSieve
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from tests.support.brokers import NOW_MS
 
 HOUR = 3_600_000
@@ -60,8 +60,8 @@ def clean(log: Log, topic: str) -> bool:
     if task is None:
         return False
     assert task.key == (topic, 0)
-    sieve = PlainSieve(task.plan.map_bytes, task.plan.load_factor)
-    result = compact(task.plan, sieve, Surroundings(file_system=OsFileSystem()))
+    key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
+    result = compact(task.plan, key_filter, Surroundings(file_system=OsFileSystem()))
     cleaner.finish(task, result, AT)
     return True
 

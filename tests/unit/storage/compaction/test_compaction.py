@@ -16,10 +16,10 @@ from ottla.storage.compaction.compaction import (
     Surroundings,
     compact,
 )
-from ottla.storage.compaction.key_filter import PlainSieve, Sieve
+from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.planning import MapMemory
-from ottla.storage.compaction.vector_key_filter import VectorSieve
+from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored
@@ -168,27 +168,27 @@ def test_the_last_batch_of_a_pass_stays_so_that_the_end_is_known(
     assert [(one.base_offset, one.record_count) for one in batches] == [(0, 1), (1, 0)]
 
 
-@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
+@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
 @pytest.mark.parametrize("codec", list(Compression))
 def test_a_batch_keeps_its_codec(
-    keeper: Keeper, disk: FakeFileSystem, codec: Compression, new_sieve: type[PlainSieve]
+    keeper: Keeper, disk: FakeFileSystem, codec: Compression, new_key_filter: type[PlainKeyFilter]
 ) -> None:
     keeper.carry_out(Write(((b"a", b"1" * 50), (b"b", b"2" * 50)), codec=codec))
     write(keeper, (b"a", b"3"))
     write(keeper, (b"c", b"3"))
     keeper.finish()
-    sieve: Sieve = new_sieve(24 * 100, 0.9)
-    clean(keeper.log, disk, sieve=sieve)
+    key_filter: KeyFilter = new_key_filter(24 * 100, 0.9)
+    clean(keeper.log, disk, key_filter=key_filter)
     first = next(iter_batches(stored(keeper.log)))
     first.check()
     assert first.compression is codec
     assert found(keeper.log)[0] == (1, b"b", b"2" * 50)
 
 
-@pytest.mark.parametrize("new_sieve", [PlainSieve, VectorSieve])
+@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_compacted_too(
-    disk: FakeFileSystem, magic: int, new_sieve: type[PlainSieve]
+    disk: FakeFileSystem, magic: int, new_key_filter: type[PlainKeyFilter]
 ) -> None:
     log = open_log(disk, replace(COMPACTED, cleanup_policy=("delete",)))
     old = [
@@ -207,7 +207,7 @@ def test_messages_of_old_formats_are_compacted_too(
     log.writer.write_out()
     log.writer.roll(NOW_MS)
     log.maintenance.reconfigure(COMPACTED)
-    clean(log, disk, sieve=new_sieve(24 * 100, 0.9))
+    clean(log, disk, key_filter=new_key_filter(24 * 100, 0.9))
     assert found(log)[:2] == [(2, b"k2", b"old"), (3, b"k0", b"new")]
     assert found(log)[-1] == (5, b"z", b"end")
     assert all(one.magic == magic for one in iter_batches(stored(log)))
@@ -298,7 +298,7 @@ def test_a_pass_that_is_stopped_takes_back_what_it_has_made(
             raise StoppedError("enough")
 
     with pytest.raises(StoppedError):
-        compact(made, PlainSieve(24 * 100, 0.9), Surroundings(file_system=disk, check=check))
+        compact(made, PlainKeyFilter(24 * 100, 0.9), Surroundings(file_system=disk, check=check))
     assert not cleaned_files(disk)
 
 
