@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 import ottla.table
 from ottla.loading.job import LoadOptions, LoadPlace
-from ottla.loading.rerun_plan import RerunRange
+from ottla.loading.rerun_plan import rerun_range
 from ottla.loading.task import OnError
 from ottla.spark.load import compact, rerun
 from ottla.spark.session import LocalSession
@@ -52,7 +52,7 @@ def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
     place = LoadPlace(str(tmp_path / "log"), "orders", path)
     again = rerun(
         place,
-        RerunRange(begin={0: 25}, end={0: 75}),
+        rerun_range("0:25", "0:75", "orders"),
         spark=local_session.spark,
         options=LoadOptions(on_error=OnError.QUARANTINE),
     )

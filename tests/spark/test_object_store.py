@@ -12,7 +12,7 @@ from ottla.loading.compaction import CompactReport
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport, claimed, load_job
 from ottla.loading.load import load_new as load_new_records
-from ottla.loading.rerun_plan import RerunRange
+from ottla.loading.rerun_plan import rerun_range
 from ottla.loading.task import OnError
 from ottla.spark.load import compact, load, rerun
 from ottla.spark.session import LocalSession
@@ -86,7 +86,7 @@ def test_a_table_in_a_store_is_loaded_rerun_compacted_vacuumed_and_audited(
     assert load_new(tmp_path, table, local_session).nothing_new
     assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
     place = LoadPlace(str(tmp_path / "log"), "orders", table)
-    again = rerun(place, RerunRange(begin={0: 100}, end={0: 200}), spark=local_session.spark)
+    again = rerun(place, rerun_range("0:100", "0:200", "orders"), spark=local_session.spark)
     assert again.row_count == 100
     report = compacted(table, local_session)
     assert len(report.before) > len(report.after) == 2
@@ -198,7 +198,7 @@ def test_a_rerun_that_a_load_overtakes_is_done_behind_it(
 
     report = rerun(
         LoadPlace(str(tmp_path / "log"), "orders", table),
-        RerunRange(begin={0: 5}, end={0: 25}),
+        rerun_range("0:5", "0:25", "orders"),
         spark=local_session.spark,
         progress=acting((Step.SYNCED, overtake)),
     )

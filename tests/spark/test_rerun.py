@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.cli.main import main
 from ottla.loading.job import LoadPlace, Progress, Step
 from ottla.loading.load import LoadReport
-from ottla.loading.rerun_plan import AtTime, RerunRange
+from ottla.loading.rerun_plan import RerunRange, rerun_range
 from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
@@ -47,7 +47,7 @@ def test_a_range_is_read_again_and_rows_beside_it_stay(
     before = table_rows(local_session.spark, loaded / "table")
     for path in table_files(str(loaded / "table")):
         forge(path)
-    report = run_again(loaded, local_session, RerunRange(begin={0: 333}, end={0: 720}))
+    report = run_again(loaded, local_session, rerun_range("0:333", "0:720", "orders"))
     assert [(one.partition, one.from_offset, one.until_offset) for one in report.partitions] == [
         (0, 333, 720)
     ]
@@ -78,7 +78,7 @@ def test_a_table_read_again_whole_equals_its_log_and_loads_go_on(
 
 def test_reruns_of_parts_of_reruns_still_add_up(loaded: Path, local_session: LocalSession) -> None:
     for begin, end in ((100, 500), (400, 710), (450, 460)):
-        run_again(loaded, local_session, RerunRange(begin={0: begin}, end={0: end}))
+        run_again(loaded, local_session, rerun_range(f"0:{begin}", f"0:{end}", "orders"))
     assert table_rows(local_session.spark, loaded / "table") == log_rows(loaded / "log")
     report = audited(loaded)
     assert report.differences == []
@@ -88,9 +88,7 @@ def test_reruns_of_parts_of_reruns_still_add_up(loaded: Path, local_session: Loc
 def test_times_mean_the_first_offset_that_is_as_late(
     loaded: Path, local_session: LocalSession
 ) -> None:
-    wanted = RerunRange(
-        begin=AtTime(timestamp_ms=1_700_000_000_010), end=AtTime(timestamp_ms=1_700_000_000_025)
-    )
+    wanted = rerun_range("@1700000000010", "@1700000000025", "orders")
     report = run_again(loaded, local_session, wanted)
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [
         (10, 25),
@@ -98,7 +96,7 @@ def test_times_mean_the_first_offset_that_is_as_late(
     ]
     assert audited(loaded).is_equal
     with pytest.raises(UserError, match="nothing to read again"):
-        run_again(loaded, local_session, RerunRange(begin=AtTime(timestamp_ms=2_000_000_000_000)))
+        run_again(loaded, local_session, rerun_range("@2000000000000", None, "orders"))
 
 
 def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
@@ -116,13 +114,13 @@ def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(
         with pytest.raises(Stopped):
             rerun(
                 place,
-                RerunRange(begin=20, end=600),
+                rerun_range("20", "600", "orders"),
                 spark=local_session.spark,
                 progress=stop,
             )
         assert table_files(str(table)) == files
     assert audited(loaded).is_equal
-    assert run_again(loaded, local_session, RerunRange(begin=20, end=600)).commit_id == 2
+    assert run_again(loaded, local_session, rerun_range("20", "600", "orders")).commit_id == 2
     assert audited(loaded).is_equal
     replaced = set(files) - set(table_files(str(table)))
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}

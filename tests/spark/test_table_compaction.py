@@ -10,7 +10,7 @@ from ottla.cli.main import main
 from ottla.loading.compaction import CompactOptions, CompactReport
 from ottla.loading.job import LoadPlace, Progress, Step
 from ottla.loading.merging import MergeJob
-from ottla.loading.rerun_plan import RerunRange
+from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import compact, load, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import table_files
@@ -69,7 +69,7 @@ def test_loads_and_reruns_go_on_after_a_compaction(
 ) -> None:
     compacted(loaded, local_session)
     place = LoadPlace(str(loaded / "log"), "orders", str(loaded / "table"))
-    again = rerun(place, RerunRange(begin={0: 100}, end={0: 200}), spark=local_session.spark)
+    again = rerun(place, rerun_range("0:100", "0:200", "orders"), spark=local_session.spark)
     assert again.partitions[0].carried_count == 641
     append(loaded / "log", {0: 10})
     load(str(loaded / "log"), "orders", str(loaded / "table"), spark=local_session.spark)

@@ -7,13 +7,15 @@ new ones in, so readers see all of the old rows or all of the new ones. Old file
 until `ottla table vacuum`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.job import LoadJob, LoadPlan, TableState
 from ottla.loading.load import LoadReport, claimed, load_new
 from ottla.loading.plan import check_same_topic
-from ottla.loading.rerun_plan import AtTime, Bound, RerunRange, plan_rerun, touched_files
+from ottla.loading.rerun_plan import RerunRange, plan_rerun, touched_files
+from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
+from ottla.sources.log_source import LogSource
 from ottla.tables.coverage import Piece, covered
 from ottla.tables.manifest import Action
 
@@ -37,9 +39,9 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
         check_same_topic(before, offered)
     pieces = covered(job.table.entries())
     ranges = {
-        number: _range(job, number, some, wanted)
+        number: _range(job.log, TopicPartition(job.place.topic, number), some, wanted)
         for number, some in pieces.items()
-        if some and wanted.names(number)
+        if some and wanted.names(TopicPartition(job.place.topic, number))
     }
     # Without those that end before they begin, as when no record is that late.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}
@@ -54,22 +56,17 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
 
 
 def _range(
-    job: LoadJob, partition: int, pieces: Sequence[Piece], wanted: RerunRange
+    log: LogSource, place: TopicPartition, pieces: Sequence[Piece], wanted: RerunRange
 ) -> OffsetRange:
-    def offset(bound: Bound, none_given: int) -> int:
-        match bound:
-            case None:
-                return none_given
-            case int():
-                return bound
-            case AtTime():
-                place = TopicPartition(job.place.topic, partition)
-                found = job.log.offsets_for_times({place: bound.timestamp_ms})[place]
-                return end if found is None else found
-            case Mapping():
-                return bound[partition]
-
     start, end = pieces[0].from_offset, pieces[-1].until_offset
+
+    def offset(bound: Bound) -> int:
+        if bound.kind is BoundKind.TIMES:
+            found = log.offsets_for_times({place: bound.of(place)})[place]
+            return end if found is None else found
+        return {EARLIEST: start, LATEST: end}.get(bound.of(place), bound.of(place))
+
     return OffsetRange(
-        from_offset=offset(wanted.begin, start), until_offset=offset(wanted.end, end)
+        from_offset=start if wanted.begin is None else offset(wanted.begin),
+        until_offset=end if wanted.end is None else offset(wanted.end),
     )

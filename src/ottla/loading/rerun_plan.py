@@ -8,34 +8,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.base.errors import UserError
-from ottla.base.partitions import OffsetRange
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.bounds import parse_place
 from ottla.loading.plan import PlannedRange
+from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
 from ottla.tables.manifest import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtTime:
-    """The first offset whose record has this time, or a later one."""
-
-    timestamp_ms: int
-
-
-Bound = AtTime | int | Mapping[int, int] | None
-"""A time, an offset for every partition or for some, or the table's own end (`None`)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RerunRange:
-    """What is to be read again. Partitions for which either end names no offset are left alone."""
+    """What is to be read again; `None`: from or to where the table begins or ends.
 
-    begin: Bound = None
-    end: Bound = None
+    Partitions for which either bound names no offset are left alone.
+    """
 
-    def names(self, partition: int) -> bool:
-        maps = [bound for bound in (self.begin, self.end) if isinstance(bound, Mapping)]
-        return all(partition in bound for bound in maps)
+    begin: Bound | None = None
+    end: Bound | None = None
+
+    def names(self, place: TopicPartition) -> bool:
+        bounds = [bound for bound in (self.begin, self.end) if bound is not None]
+        return all(bound.for_each is None or place in bound.for_each for bound in bounds)
+
+
+def rerun_range(begin: str | None, end: str | None, topic: str) -> RerunRange:
+    """As a person types it (`bounds.parse_place`); raises `UserError`."""
+    return RerunRange(
+        begin=None if begin is None else parse_place("--from", begin, topic),
+        end=None if end is None else parse_place("--to", end, topic),
+    )
 
 
 def plan_rerun(

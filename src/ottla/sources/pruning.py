@@ -5,7 +5,8 @@ are cut on both sides; times only from below, by the time index: a later record 
 earlier time, so there is no offset behind which all times are too late.
 """
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +18,16 @@ from ottla.sources.log_source import LogSource
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _EQUALS = ("EqualTo", "EqualNullSafe")
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EqualTo": operator.eq,
+    "EqualNullSafe": operator.eq,
+    "In": lambda value, values: value in values,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "StringStartsWith": lambda value, start: str(value).startswith(start),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +47,8 @@ class Condition:
             return True
 
     def _compared(self, value: Any) -> bool:
-        match self.name:
-            case "EqualTo" | "EqualNullSafe":
-                return bool(value == self.value)
-            case "In":
-                return value in self.value
-            case "GreaterThan":
-                return bool(value > self.value)
-            case "GreaterThanOrEqual":
-                return bool(value >= self.value)
-            case "LessThan":
-                return bool(value < self.value)
-            case "LessThanOrEqual":
-                return bool(value <= self.value)
-            case "StringStartsWith":
-                return str(value).startswith(self.value)
-            case _:
-                return not self.is_negated
+        compare = _COMPARISONS.get(self.name)
+        return not self.is_negated if compare is None else bool(compare(value, self.value))
 
 
 def read_filters(filters: Iterable[Any]) -> tuple[Condition, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ottla.loading.tasks import OnTasks, Work
@@ -35,14 +34,9 @@ class SparkTasks:
     def __enter__(self) -> "SparkTasks":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         # The session may know better than the error why it was raised.
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*error)
 
     def start(self, *, is_short: bool) -> None:
         self._started(is_short=is_short)
@@ -86,7 +80,7 @@ def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTask
 
     def run() -> None:
         try:
-            context.setJobGroup(group, "ottla load", interruptOnCancel=True)
+            context.setJobGroup(group, "ottla", interruptOnCancel=True)
             act()
             outcome.set_result(None)
         except BaseException as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
+from ottla.base.partitions import TopicPartition
 from ottla.loading.job import LoadOptions, LoadPlace, Progress
 from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
@@ -16,6 +17,7 @@ from ottla.mirror.places import open_source
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
+from ottla.sources.bounds import Bound
 from ottla.spark.load import compact, load, rerun
 from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.source import OttlaSource
@@ -124,12 +126,16 @@ class Jobs:
 
     def _some_range(self, chance: random.Random) -> RerunRange:
         loaded = loaded_partitions(TableDirectory(self._table).entries())
-        begins, ends = {}, {}
+        begins: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
         for number, one in loaded.items():
             if one.until_offset:
-                begins[number] = chance.randrange(one.until_offset)
-                ends[number] = chance.randint(begins[number] + 1, one.until_offset)
-        return RerunRange(begin=begins, end=ends)
+                place = TopicPartition(one.topic, number)
+                begins[place] = chance.randrange(one.until_offset)
+                ends[place] = chance.randint(begins[place] + 1, one.until_offset)
+        return RerunRange(
+            begin=Bound(option="--from", for_each=begins), end=Bound(option="--to", for_each=ends)
+        )
 
     # Mirrors
 

@@ -11,10 +11,10 @@ from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
 from ottla.loading.load import claimed, load, load_job, load_new
 from ottla.loading.rerun import rerun
-from ottla.loading.rerun_plan import RerunRange
-from ottla.loading.tasks import LocalTasks
+from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.table_directory import TableDirectory
+from tests.support.local_tasks import LocalTasks
 
 pytest.importorskip("pyarrow")
 
@@ -64,7 +64,7 @@ def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -
 def test_a_rerun_reads_a_range_again_and_carries_over_the_rest(tmp_path: Path) -> None:
     append(tmp_path / "log", 20)
     load(load_job(place(tmp_path), LocalTasks()))
-    report = rerun(load_job(place(tmp_path), LocalTasks()), RerunRange(begin=5, end=9))
+    report = rerun(load_job(place(tmp_path), LocalTasks()), rerun_range("5", "9", "orders"))
     (only,) = report.partitions
     assert (only.row_count, only.carried_count) == (4, 16)
     assert is_equal(tmp_path)

@@ -14,7 +14,6 @@ from ottla.loading.bounds import bounded, parse_place
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.plan import PlannedRange
-from ottla.loading.tasks import LocalTasks
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, Split
 from ottla.sources.splits import SplitOptions
@@ -25,6 +24,7 @@ from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
+from tests.support.local_tasks import LocalTasks
 from tests.support.mirroring import SOURCE
 from tests.support.overtaken import OvertakingFileSystem, filled_disk, overtaken
 

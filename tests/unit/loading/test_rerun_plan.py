@@ -1,11 +1,13 @@
 """What a rerun reads again, what it refuses, and how its ends are typed."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.base.partitions import OffsetRange
-from ottla.cli.load.rerun import parse_bound, rerun_range
-from ottla.loading.rerun_plan import AtTime, RerunRange, plan_rerun, touched_files
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.rerun_plan import plan_rerun, rerun_range, touched_files
+from ottla.sources.bounds import FROM_EARLIEST, Bound, BoundKind
 from ottla.sources.log_source import LogPartition
 from ottla.tables.coverage import Piece
 from ottla.tables.manifest import DataFile, LoadedPartition
@@ -76,31 +78,43 @@ def test_files_that_touch_the_range_are_replaced() -> None:
     assert touched_files(files, plan) == files[:3]
 
 
+def times(timestamp_ms: int) -> Bound:
+    return Bound(option="--from", kind=BoundKind.TIMES, for_all=timestamp_ms)
+
+
 @pytest.mark.parametrize(
     ("text", "bound"),
     [
         (None, None),
-        ("1200", 1200),
-        ("0:1200,2:900", {0: 1200, 2: 900}),
-        ("2023-11-14T22:13:20", AtTime(timestamp_ms=1_700_000_000_000)),
-        ("2023-11-14T23:13:20.5+01:00", AtTime(timestamp_ms=1_700_000_000_500)),
-        ("2023-11-14", AtTime(timestamp_ms=1_699_920_000_000)),
-        ("@1700000000000", AtTime(timestamp_ms=1_700_000_000_000)),
-        ("earliest", 0),
-        ("0", 0),
+        ("1200", Bound(option="--from", for_all=1200)),
+        ("0", Bound(option="--from", for_all=0)),
+        (
+            "0:1200,2:900",
+            Bound(
+                option="--from",
+                for_each={TopicPartition("orders", 0): 1200, TopicPartition("orders", 2): 900},
+            ),
+        ),
+        ("earliest", FROM_EARLIEST),
+        ("@1700000000000", times(1_700_000_000_000)),
+        ("2023-11-14T22:13:20", times(1_700_000_000_000)),
+        ("2023-11-14T23:13:20.5+01:00", times(1_700_000_000_500)),
+        ("2023-11-14", times(1_699_920_000_000)),
     ],
 )
-def test_ends_are_offsets_or_times(text: str | None, bound: object) -> None:
-    assert parse_bound("--from", text) == bound
+def test_ends_are_offsets_or_times(text: str | None, bound: Bound | None) -> None:
+    found = rerun_range(text, None, "orders").begin
+    assert found == (None if bound is None else replace(bound, option="--from"))
 
 
 @pytest.mark.parametrize("text", ["", "-3", "yesterday", "0:1,0:2", "1:", "2023-13-01"])
 def test_other_ends_are_refused_with_examples(text: str) -> None:
     with pytest.raises(UserError, match="--to"):
-        rerun_range(None, text)
+        rerun_range(None, text, "orders")
 
 
 def test_partitions_that_no_end_names_are_left_alone() -> None:
-    wanted = RerunRange(begin={0: 5}, end=9)
-    assert (wanted.names(0), wanted.names(1)) == (True, False)
-    assert RerunRange(begin=5).names(1)
+    zero, one = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    wanted = rerun_range("0:5", "9", "orders")
+    assert (wanted.names(zero), wanted.names(one)) == (True, False)
+    assert rerun_range("5", None, "orders").names(one)

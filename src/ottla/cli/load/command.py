@@ -84,10 +84,11 @@ def topic_job(
 
 
 def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any]) -> None:
-    from ottla.cli.load.rerun import rerun_range, show_rerun
+    from ottla.cli.load.rerun import show_rerun
     from ottla.loading.rerun import rerun
+    from ottla.loading.rerun_plan import rerun_range
 
-    show_rerun(console, rerun(job, rerun_range(given["start"], given["end"])))
+    show_rerun(console, rerun(job, rerun_range(given["start"], given["end"], job.place.topic)))
 
 
 def _load(console: "Console", jobs: list["LoadJob"]) -> None:
