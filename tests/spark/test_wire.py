@@ -220,9 +220,9 @@ def test_a_position_behind_the_end_of_its_epoch_is_known(tmp_path: Path, client:
         partition.log.epochs.assign(1, 50)
         partition.leader_epoch = 1
         log.append_batch("orders", 0, batch_of(20))
-        assert wire.parting_offset(place, 0, 60) == 50
-        assert wire.parting_offset(place, 0, 50) is None
-        assert wire.parting_offset(place, 1, 60) is None
+        assert wire.divergence_offset(place, 0, 60) == 50
+        assert wire.divergence_offset(place, 0, 50) is None
+        assert wire.divergence_offset(place, 1, 60) is None
 
 
 def test_both_clients_commit_for_a_group(tmp_path: Path, client: Client) -> None:

@@ -83,9 +83,9 @@ class LogFiles:
             for path in self._paths
         ]
 
-    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
+    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
         there = self._places()
-        if not may_lack:
+        if not allow_missing:
             self._check_there(there)
         offered = []
         self._listed = {}
@@ -99,7 +99,7 @@ class LogFiles:
                 self._listed[place] = log
             except UserError:
                 # Deleted, or moved to another directory, since it was listed.
-                if not may_lack:
+                if not allow_missing:
                     raise
         return offered
 
@@ -113,7 +113,7 @@ class LogFiles:
             for place, timestamp_ms in wanted.items()
         }
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         log = self._log(place)
         found = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
         return found[1] if found is not None and found[1] < position else None

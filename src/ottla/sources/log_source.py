@@ -72,15 +72,15 @@ class OffsetsGoneError(UserError):
 class LogSource(Protocol):
     """The partitions that were chosen. Raises `UserError` when they cannot be had."""
 
-    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
-        """Ids and offsets as they are now; a topic that is named must be there, or `may_lack`."""
+    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
+        """Ids and offsets as they are now; without `allow_missing` each topic named must exist."""
 
     def offsets_for_times(
         self, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | None]:
         """The first offset whose record is of that time (in ms) or later; `None` without one."""
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         """Where the log parts from what it was in a leader epoch, if that is before `position`.
 
         `None` when all up to there is as it was, as far as the log can tell (KIP-320).

@@ -83,7 +83,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._pinned = self._source().partitions(may_lack=True)
+        self._pinned = self._source().partitions(allow_missing=True)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends; `start` itself when there is none to be made."""
@@ -140,11 +140,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _there(self, known: Positions) -> list[LogPartition]:
         """What is there now; what is known and is missing is looked for twice."""
-        there = self._source().partitions(may_lack=True)
+        there = self._source().partitions(allow_missing=True)
         if set(known) <= {one.place for one in there}:
             return there
         time.sleep(MISSING_SECONDS)
-        return self._source().partitions(may_lack=True)
+        return self._source().partitions(allow_missing=True)
 
     def _first_end(self, limit: ReadLimit) -> dict[str, Any]:
         """The first batch's end, which says where the query starts, even if that is all it has."""

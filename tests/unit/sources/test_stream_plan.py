@@ -23,7 +23,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 class PartedLog(LogSource):
     """A log that parts at 30 from what it was in epoch 1."""
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         return 30 if epoch == 1 and position > 30 else None
 
 

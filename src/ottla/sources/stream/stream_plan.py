@@ -137,7 +137,7 @@ def _continued(
     if now is None or not _is_later_epoch(before, now):
         return continued(place, before, now)
     assert before.leader_epoch is not None
-    parts_at = log.parting_offset(place, before.leader_epoch, before.offset)
+    parts_at = log.divergence_offset(place, before.leader_epoch, before.offset)
     return continued(place, before, now, parts_at)
 
 

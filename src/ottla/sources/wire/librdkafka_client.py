@@ -109,7 +109,7 @@ class LibrdkafkaClient:
             for one, told in found.items()
         }
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         """Found by the client itself, which asks the leader before it fetches (KIP-320)."""
         client = self._module
         with self._reading(place) as consumer:

@@ -93,7 +93,7 @@ class PlaintextClient:
         with self._told(self.address):
             return self._cluster.again(ask)
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         def ask(broker: Connection) -> int | None:
             return epoch_end_offset(broker, place.topic, place.partition, epoch)
 

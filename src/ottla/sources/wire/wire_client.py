@@ -48,7 +48,7 @@ class WireClient(Protocol):
     ) -> dict[TopicPartition, ListedOffset]:
         """The first offset at a time (ms) or later, -1 without one; or `EARLIEST`, or `LATEST`."""
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         """As `LogSource` says."""
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":

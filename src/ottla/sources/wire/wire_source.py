@@ -44,8 +44,8 @@ class BrokerLog:
         self._isolation = isolation
         self._surveyed: tuple[tuple[TopicPartition, OffsetRange] | None, Survey | None] = None, None
 
-    def partitions(self, *, may_lack: bool = False) -> list[LogPartition]:
-        ids = self._chosen(may_lack=may_lack)
+    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
+        ids = self._chosen(allow_missing=allow_missing)
         starts = self._client.offsets(dict.fromkeys(ids, EARLIEST), self._isolation)
         ends = self._client.offsets(dict.fromkeys(ids, LATEST), self._isolation)
         log_ends = self._client.offsets(dict.fromkeys(ids, LATEST), Isolation.READ_UNCOMMITTED)
@@ -68,8 +68,8 @@ class BrokerLog:
         listed = self._client.offsets(wanted, self._isolation)
         return {place: one.offset if one.offset >= 0 else None for place, one in listed.items()}
 
-    def parting_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
-        return self._client.parting_offset(place, epoch, position)
+    def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
+        return self._client.divergence_offset(place, epoch, position)
 
     def splits(
         self, ranges: Mapping[TopicPartition, OffsetRange], options: SplitOptions = ANY_TASKS
@@ -126,20 +126,20 @@ class BrokerLog:
                 f"(its id was {uuid_text(split.topic_id)}); run it again"
             )
 
-    def _chosen(self, *, may_lack: bool) -> dict[TopicPartition, Uuid | None]:
+    def _chosen(self, *, allow_missing: bool) -> dict[TopicPartition, Uuid | None]:
         """The chosen partitions, and the ids of their topics."""
         address = self._client.address
         names = self._choice.named
         if names is None:
             names = tuple(self._choice.topics(self._client.topics()))
-            if not names and not may_lack:
+            if not names and not allow_missing:
                 raise UserError(f"{address}: no topic fits subscribePattern")
         there = self._client.partitions_of(names)
-        if not may_lack:
+        if not allow_missing:
             for topic in sorted(set(names) - {place.topic for place in there}):
                 raise UserError(f"{address} has no topic {topic}; create it, or name another one")
         found = {place: there[place] for place in there if self._choice.takes(place)}
         for place in self._choice.assigned:
-            if place not in found and not may_lack:
+            if place not in found and not allow_missing:
                 raise UserError(f"{address} has no partition {place}")
         return found

@@ -72,7 +72,7 @@ class LogDirectory:
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
-        """Makes the directory if needed, locks it, and loads (and mends) every log in it.
+        """Makes the directory if needed, locks it, and loads (and repairs) every log in it.
 
         Raises `UserError` when it is in use, unreadable, or somebody else's; nothing is changed
         then.
@@ -135,7 +135,7 @@ class LogDirectory:
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
         """Replaces a partition's damaged topic id; it is served from now on."""
         path = join(self.log_path(topic, partition), PARTITION_METADATA)
-        logger.warning("%s is damaged; it is made anew with the id %s", path, uuid_text(topic_id))
+        logger.warning("%s is damaged; it is rewritten with the id %s", path, uuid_text(topic_id))
         with self.health.guarding():
             write_topic_id(self._file_system, path, topic_id)
         self.topic_ids[topic] = topic_id
@@ -157,7 +157,7 @@ class LogDirectory:
     ) -> PartitionLog:
         """Makes a partition's directory and its empty log.
 
-        Who makes several calls `sync_names` after them instead, before anybody hears of them.
+        A caller that creates several calls `sync_names` after them instead, before it answers.
         """
         assert (topic, partition) not in self.logs
         path = self.log_path(topic, partition)

@@ -1,7 +1,7 @@
 """What must be true of batches before they enter the log, and the cheapest way to make it so.
 
 A v2 batch that may stay as it is gets its base offset and leader epoch patched in place: neither is
-covered by the CRC, so nothing is recomputed and no record is touched. It is written anew only when
+covered by the CRC, so nothing is recomputed and no record is touched. It is rewritten only when
 `compression.type` asks for another codec, or the topic for another message format (`conversion`);
 LogAppendTime rewrites the header. The records are walked, so that nothing is stored that a reader
 cannot read past (`record.walk`); what that takes too long for is a `LongPreparation`. Kafka's
@@ -295,7 +295,7 @@ def stamp_batches(batches: list[Batch], target: AppendTarget) -> None:
 
 
 def _is_long(batches: list[Batch]) -> bool:
-    """Whether to make these batches anew may take more than 5 ms."""
+    """Whether rebuilding these batches may take more than 5 ms."""
     if len(batches) > INLINE_COUNT:
         return True
     return any(

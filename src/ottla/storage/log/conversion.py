@@ -1,4 +1,4 @@
-"""Batches written anew before they enter the log: in another codec, or another message format.
+"""Batches rewritten before they enter the log: in another codec, or another message format.
 
 A topic's `message.format.version` decides in which format its log is kept; what comes in another
 one is converted, up or down. Of a set of the old formats that is right already, only offsets and
@@ -231,7 +231,7 @@ def _as_record_batch(batches: list[Batch], target: AppendTarget) -> bytes:
 
 
 def _limited(records: Buffer, target: AppendTarget) -> Buffer:
-    """The limits hold for what is written anew as they did for what came."""
+    """The limits hold for what is rewritten as they did for what came."""
     config = target.config
     for batch in iter_batches(records):
         if batch.size > config.max_message_bytes:

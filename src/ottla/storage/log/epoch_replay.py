@@ -1,7 +1,7 @@
 """Leader epochs out of the batches: as they are appended, and where their file lacks them.
 
-A crash can leave the file behind the log's start or without entries that the log still has: it is
-cut at the front before the new start is on the disk. Kafka's counterpart is the part of
+A crash can leave the file older than the log's start or without entries that the log still has: it
+is cut at the front before the new start is on the disk. Kafka's counterpart is the part of
 `LogSegment.recover` that fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 """
 
@@ -29,7 +29,7 @@ def read_epochs(file_system: FileSystem, path: str) -> LeaderEpochs:
     try:
         return LeaderEpochs.read(file_system, path)
     except CorruptionError as error:
-        logger.warning("%s; the leader epochs are made anew from the log", error)
+        logger.warning("%s; the leader epochs are rebuilt from the log", error)
         return LeaderEpochs(file_system, path)
 
 
@@ -39,7 +39,7 @@ def check_epochs(
     """Holds each epoch's first offset, and the batches at the segments' edges, against each other.
 
     Where they differ, all headers are read. A single batch that differs from the file is what is
-    wrong, and is refused when it is read (`header_check`); otherwise the file is made anew. Kafka
+    wrong, and is refused when it is read (`header_check`); otherwise the file is rebuilt. Kafka
     believes the file.
     """
     if all(_agrees(epochs, batch) for batch in _batches_at_edges(epochs, segments, start_offset)):
@@ -47,7 +47,7 @@ def check_epochs(
     batches = list(_headers(segments, start_offset, end_offset))
     wrong = [batch for batch in batches if not _agrees(epochs, batch)]
     if len(wrong) > 1:
-        logger.warning("%s contradicts the log; the leader epochs are made anew", epochs.path)
+        logger.warning("%s contradicts the log; the leader epochs are rebuilt", epochs.path)
         epochs.replace(epochs_of(batches))
         wrong = [batch for batch in batches if not _agrees(epochs, batch)]
     for batch in wrong:
@@ -96,7 +96,7 @@ def _batches_at_edges(
 
 @dataclass(slots=True)
 class _Run:
-    """Batches of one epoch, one behind the other."""
+    """Batches of one epoch, one after the other."""
 
     entry: EpochEntry
     batch_count: int = 1
@@ -145,7 +145,7 @@ def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
 class StoredEpochs:
     """Takes the epochs of a segment's stored batches that the file does not know.
 
-    `following` is the batch behind the segment. Kafka may have lost entries; `is_complete` where
+    `following` is the batch after the segment. Kafka may have lost entries; `is_complete` where
     only this module has written: each is then on the disk before its first batch is.
     """
 
@@ -169,16 +169,14 @@ class StoredEpochs:
         self._epochs.assign(epoch, batch.base_offset)
 
     def _has_changed(self, batch: RecordBatch) -> bool:
-        """Whether it is the batch that is wrong: no sound batch behind one has a lower epoch.
+        """Whether it is the batch that is wrong: no sound batch after one has a lower epoch.
 
         Nor does a later epoch than that of the file begin with the very last batch, unless the
         file's own last one does: then it may be the file that is wrong.
         """
-        behind = _next_sound(batch, self._following)
-        if behind is not None:
-            return (
-                behind.magic == 2 and behind.partition_leader_epoch < batch.partition_leader_epoch
-            )
+        after = _next_sound(batch, self._following)
+        if after is not None:
+            return after.magic == 2 and after.partition_leader_epoch < batch.partition_leader_epoch
         entries = self._epochs.entries
         return self._is_complete and bool(entries) and batch.base_offset > entries[-1].start_offset
 
@@ -188,11 +186,11 @@ def _next_sound(batch: RecordBatch, following: Batch | None) -> Batch | None:
     if end == len(batch.buffer):
         return following
     try:
-        behind = batch_at(batch.buffer, end)
-        behind.check()
+        after = batch_at(batch.buffer, end)
+        after.check()
     except InvalidBatchError:
         return None
-    return behind
+    return after
 
 
 def complete_epochs(
@@ -230,4 +228,4 @@ def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator
                 if header.last_offset >= end_offset - 1:
                     return
         except CorruptionError as error:
-            logger.warning("%s; the leader epochs behind it are not known", error)
+            logger.warning("%s; the leader epochs after it are not known", error)

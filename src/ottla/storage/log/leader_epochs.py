@@ -76,7 +76,7 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes that a batch of an epoch begins at an offset; tells if that was new.
+        """Notes that a batch of an epoch begins at an offset; returns whether that was new.
 
         Called for every batch, so the common case is one comparison. Entries that the new one
         contradicts go: they are of a history that this log has left.
@@ -146,7 +146,7 @@ class LeaderEpochs:
         self._write()
 
     def clear(self) -> None:
-        """Forgets every epoch: of a log that starts anew, or that goes back to an old format."""
+        """Forgets every epoch: of a log that starts again, or that goes back to an old format."""
         self._epochs.clear()
         self._start_offsets.clear()
         self._write()

@@ -37,7 +37,7 @@ class LogCopy:
 
     @property
     def lag(self) -> int:
-        """How many offsets the copy is behind."""
+        """How many offsets the copy lacks."""
         return max(0, self.source.log_end_offset - self.target.log_end_offset)
 
     @property

@@ -30,7 +30,7 @@ class LogOffsets:
         self.first_unstable_offset: int | None = None
         self.recovery_point = recovery_point
         self.cut_count = 0
-        """How often the log was cut from behind: what was known of its offsets is void then."""
+        """How often the log was cut at its end: what was known of its offsets is void then."""
         self.is_front_unsynced = False
         """Whether a crash could bring segments back that have left below the log's start."""
         self.check()
@@ -71,7 +71,7 @@ class LogOffsets:
         self.recovery_point = max(self.recovery_point, offset)
 
     def truncated(self, log_end_offset: int) -> None:
-        """The log was cut from behind: nothing may point beyond its new end."""
+        """The log was cut at its end: nothing may point beyond its new end."""
         self.cut_count += 1
         self.log_end_offset = log_end_offset
         self.high_watermark = min(self.high_watermark, log_end_offset)

@@ -56,7 +56,7 @@ def rebuild_producers(
     snapshots.load_newest(state, log_start_offset=log_start_offset)
     if state.map_end_offset < until_offset:
         for segment in segments.from_offset(state.map_end_offset):
-            # What lies behind may be damaged still: recovery goes from the first to the last.
+            # What comes after may be damaged still: recovery goes from the first to the last.
             if segment.base_offset < until_offset:
                 _replay_segment(state, segment, until_offset)
     state.map_end_offset = max(state.map_end_offset, until_offset)
@@ -73,7 +73,7 @@ def _replay_segment(state: ProducerState, segment: Segment, until_offset: int) -
             position += batch.size
     except InvalidBatchError as error:
         logger.error(
-            "%s at byte %d: %s; what its producers did behind it is not known",
+            "%s at byte %d: %s; what its producers did after it is not known",
             segment.log.path, position, error,
         )  # fmt: skip
     finally:

@@ -72,7 +72,7 @@ class ProducerEntry:
     """One producer's state. `transaction_first_offset` is `None` outside a transaction.
 
     `quiet_since_ms` is when a look first found nothing new, on the monotonic clock; `None` when
-    something came since the last look. `is_partial`: a snapshot told of one batch, and the log may
+    something came since the last look. `is_partial`: a snapshot named one batch, and the log may
     hold others that the client waits for.
     """
 
@@ -146,7 +146,7 @@ class ProducerState:
     def admit(self, batch: Batch, origin: AppendOrigin) -> BatchMetadata | None:
         """The remembered batch that this one repeats (a client's retry), or `None` for a new one.
 
-        A retry is known by epoch and sequence numbers alone, as in Kafka, also behind a marker that
+        A retry is known by epoch and sequence numbers alone, as in Kafka, also after a marker that
         kept the epoch. Raises `ApiError` when a new one may not follow what the producer has sent.
         """
         entry = self.entries.get(batch.producer_id)
@@ -192,7 +192,7 @@ class ProducerState:
         return None
 
     def _find_in_log(self, entry: ProducerEntry, batch: Batch) -> BatchMetadata | None:
-        """Looks behind what a snapshot told, once."""
+        """Looks before what a snapshot names, once."""
         entry.is_partial = False
         if self.recall is None or len(entry.batches) == BATCHES_TO_RETAIN:
             return None
@@ -278,7 +278,7 @@ class ProducerState:
     # Forgetting
 
     def opened(self) -> None:
-        """The log begins to serve, with what its files tell."""
+        """The log begins to serve, with what its files say."""
         for entry in self.entries.values():
             entry.quiet_since_ms = BEFORE_START
 
