@@ -29,6 +29,7 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatAnswer,
     HeartbeatRequest,
 )
+from ottla.coordinator.decision import Decision
 from tests.compat.group_consumers import TOPIC, ConfluentConsumer, poll_until, share
 from tests.compat.test_clients_in_groups import (
     ALL,
@@ -101,7 +102,7 @@ class Home:
         return consumer
 
     def group(self) -> ConsumerGroupDescription:
-        found = self.broker.groups.describe_consumer("g", read_clock(SystemClock()))
+        found = self.broker.groups.loaded(read_clock(SystemClock())).describe_consumer("g")
         assert found is not None
         return found
 
@@ -183,13 +184,16 @@ def test_a_member_that_says_nothing_is_missed_after_its_session(home: Home) -> N
 
 def enter_silently(home: Home) -> None:
     """A client that dies right after its first heartbeat."""
-    home.broker.groups.consumer_heartbeat(
-        HeartbeatRequest(
-            group_id="g",
-            member_id="dead",
-            rebalance_timeout_ms=5000,
-            topic_names=frozenset({TOPIC}),
-            owned=frozenset(),
+    home.broker.groups.carry_out(
+        home.broker.groups.loaded(read_clock(SystemClock())).consumer_heartbeat(
+            HeartbeatRequest(
+                group_id="g",
+                member_id="dead",
+                rebalance_timeout_ms=5000,
+                topic_names=frozenset({TOPIC}),
+                owned=frozenset(),
+            ),
+            read_clock(SystemClock()),
         ),
         read_clock(SystemClock()),
     )
@@ -219,16 +223,16 @@ def test_heartbeats_come_as_often_as_the_group_is_told(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[float] = []
-    take_in = home.broker.groups.consumer_heartbeat
+    take_in = home.broker.groups.machine.consumer_heartbeat
 
-    def note(request: HeartbeatRequest, at: Timestamps) -> HeartbeatAnswer:
+    def note(request: HeartbeatRequest, at: Timestamps) -> Decision[HeartbeatAnswer]:
         times.append(at.monotonic_ms)
         return take_in(request, at)
 
     def gaps() -> list[float]:
         return [later - earlier for earlier, later in pairwise(times)][-3:]
 
-    monkeypatch.setattr(home.broker.groups, "consumer_heartbeat", note)
+    monkeypatch.setattr(home.broker.groups.machine, "consumer_heartbeat", note)
     consumer = home.consumer()
     poll_until(lambda: share(PARTITION_COUNT, consumer), consumer)
     set_interval(home, 1000)

@@ -208,7 +208,7 @@ def _is_ours(error: Exception) -> bool:
 
 def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
     try:
-        broker.groups.load(at(0))
+        broker.groups.loaded(at(0))
         broker.transactions.load(at(0))
     except (UserError, StorageError) as error:
         seen.named.append(str(error))
@@ -216,7 +216,9 @@ def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
     for group in original.committed:
         if not broker.groups.is_available(group):
             continue
-        found = broker.groups.fetch_offsets(MemberClaim(group_id=group), [("plain", 0)], at(0))
+        found = broker.groups.loaded(at(0)).fetch_offsets(
+            MemberClaim(group_id=group), [("plain", 0)]
+        )
         committed = found["plain", 0].committed
         seen.committed[group] = None if committed is None else committed.offset
 

@@ -244,7 +244,12 @@ def _commit(writer: _Writer, base: int) -> None:
     for number, group in enumerate(GROUPS):
         offset = NewOffset(offset=base + number, leader_epoch=-1, metadata="")
         request = CommitRequest(claim=MemberClaim(group_id=group), offsets={("plain", 0): offset})
-        broker.groups.commit(request, Timestamps(now_ms=NOW_MS, monotonic_ms=0))
+        broker.groups.carry_out(
+            broker.groups.loaded(Timestamps(now_ms=NOW_MS, monotonic_ms=0)).commit(
+                request, Timestamps(now_ms=NOW_MS, monotonic_ms=0)
+            ),
+            Timestamps(now_ms=NOW_MS, monotonic_ms=0),
+        )
         broker.write_out()
         writer.original.committed[group] = base + number
     assert broker.topics.find(CONSUMER_OFFSETS) is not None

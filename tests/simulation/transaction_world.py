@@ -159,8 +159,8 @@ class TransactionWorld:
         )
 
     def group_goes_on(self) -> None:
-        found = self.broker.groups.fetch_offsets(
-            MemberClaim(group_id=GROUP), list(PLACES), self._at()
+        found = self.broker.groups.loaded(self._at()).fetch_offsets(
+            MemberClaim(group_id=GROUP), list(PLACES)
         )
         positions = {
             text(where): one.committed.offset
@@ -258,7 +258,11 @@ class TransactionWorld:
             offsets={one: NewOffset(offset=offset) for one in PLACES},
             producer=(claim.producer_id, claim.epoch),
         )
-        answer = self._call(lambda: self.broker.groups.commit(request, self._at()))
+        answer = self._call(
+            lambda: self.broker.groups.carry_out(
+                self.broker.groups.loaded(self._at()).commit(request, self._at()), self._at()
+            )
+        )
         is_ok = answer is not None and set(answer.partitions.values()) == {ErrorCode.NONE}
         self._tell_done(
             CommitOffsets,

@@ -113,7 +113,7 @@ class InternalTopic:
         """The last record of every key in every partition, and those of open transactions.
 
         Nothing of a partition that is offline, or damaged: whoever asks for what it keeps is
-        refused from now on (`was_read`). Raises `StorageError`.
+        refused from now on (`is_unread`). Raises `StorageError`.
         """
         topic = self._broker.topics.find(self._new.name)
         if topic is None:
@@ -134,9 +134,9 @@ class InternalTopic:
                 self.unread.add(index)
                 logger.error("%s; what %s keeps is not served", error, log.name)
 
-    def was_read(self, place: str) -> bool:
-        """Whether all is known that the partition keeps that an id stands for."""
-        return not self.unread or self.partition_of(place) not in self.unread
+    def is_unread(self, place: str) -> bool:
+        """Whether what the partition keeps that an id stands for could not be read."""
+        return bool(self.unread) and self.partition_of(place) in self.unread
 
     def partition_of(self, place: str) -> int:
         """The partition that an id stands for, or will when the topic is made."""

@@ -49,7 +49,8 @@ class Decision(NamedTuple, Generic[AnswerT]):
 
     `answer` is for the request at hand; `None` means that it comes later, under its pending_id.
     `deadlines` and `group`, the group as the decision leaves it, take effect once the records are
-    appended. `None` leaves the group as the records do.
+    appended. `None` leaves the group as the records do. `producer` is the id and epoch in whose
+    transaction the records are, and `too_large` what to answer when they do not fit.
     """
 
     key: str
@@ -58,6 +59,8 @@ class Decision(NamedTuple, Generic[AnswerT]):
     replies: tuple[Reply, ...] = ()
     deadlines: Deadlines = MappingProxyType({})
     group: object | None = None
+    producer: tuple[int, int] | None = None
+    too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @dataclass(slots=True)

@@ -78,11 +78,14 @@ class GroupCoordinatorShard:
         catalog: TopicCatalog,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
+        is_unread: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`is_unread` says of a group whether what the log keeps of it could not be read."""
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = CommittedOffsets()
         self._config = config
         self._new_id = new_id
+        self.is_unread = is_unread
         self._timers: Timers[Hashable] = Timers()
         self._commits = Commits(config, self.offsets)
         self._sessions = Sessions(group_configs)
@@ -216,6 +219,17 @@ class GroupCoordinatorShard:
         assert not draft.records
         return plan.decide(answer)
 
+    def _find(self, group_id: str) -> AnyGroup | None:
+        """The group, if there is one; raises `ApiError` for one of which nothing is known.
+
+        To make up such a group would lose what it has committed. Clients then look for the
+        coordinator, and again until there is one. Kafka's counterpart: a `CoordinatorContext` that
+        has failed to load.
+        """
+        if self.is_unread(group_id):
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return self.groups.get(group_id)
+
     # Members of classic groups
 
     def join(
@@ -240,7 +254,7 @@ class GroupCoordinatorShard:
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
     def _group_to_join(self, request: JoinRequest, draft: Draft) -> ClassicGroup:
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id)
         if isinstance(group, ClassicGroup):
             return group
         if group is not None and not group.is_empty:
@@ -287,7 +301,7 @@ class GroupCoordinatorShard:
     def _classic_group(self, group_id: str) -> ClassicGroup:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        group = self.groups.get(group_id)
+        group = self._find(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return group
@@ -310,7 +324,7 @@ class GroupCoordinatorShard:
             return Draft(request.group_id, at).decide(answer)
 
     def _consumer_group(self, request: HeartbeatRequest, draft: Draft) -> ConsumerGroup:
-        group = self.groups.get(request.group_id)
+        group = self._find(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if request.epoch != JOIN_EPOCH:
@@ -336,19 +350,23 @@ class GroupCoordinatorShard:
         group_id = request.claim.group_id
         draft = Draft(group_id, at)
         try:
-            errors = self._commits.commit(self.groups.get(group_id), request, draft)
+            errors = self._commits.commit(self._find(group_id), request, draft)
         except ApiError as error:
             errors = dict.fromkeys(request.offsets, error.code)
-        return draft.decide(PartitionErrors(partitions=errors))
+        decision = draft.decide(PartitionErrors(partitions=errors))
+        return decision._replace(
+            producer=request.producer, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        )
 
     def fetch_offsets(
         self, claim: MemberClaim, wanted: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, FetchedOffset]:
         """The committed offsets of some partitions, or with `None` of all that the group has.
 
-        Raises `ApiError` for a client that is no longer a member of a consumer group.
+        Raises `ApiError` for a client that is no longer a member of a consumer group, and for a
+        group of which nothing is known.
         """
-        group = self.groups.get(claim.group_id)
+        group = self._find(claim.group_id)
         if group is not None:
             group.check_fetch(claim)
         return self.offsets.fetch(claim.group_id, wanted)
@@ -358,7 +376,7 @@ class GroupCoordinatorShard:
     ) -> Decision[PartitionErrors]:
         draft = Draft(group_id, at)
         try:
-            errors = self._commits.delete(self.groups.get(group_id), group_id, wanted, draft)
+            errors = self._commits.delete(self._find(group_id), group_id, wanted, draft)
         except ApiError as error:
             return draft.decide(PartitionErrors(error=error.code))
         return draft.decide(PartitionErrors(partitions=errors))
@@ -402,8 +420,8 @@ class GroupCoordinatorShard:
 
     def delete_group(self, group_id: str, at: Timestamps) -> Decision[Acknowledgement]:
         draft = Draft(group_id, at)
-        group = self.groups.get(group_id)
         try:
+            group = self._find(group_id)
             self._commits.delete_group(group, group_id, draft)
         except ApiError as error:
             return draft.decide(Acknowledgement(error=error.code))

@@ -161,7 +161,8 @@ class Target:
     def _commit(self, group: str, offsets: Mapping[TopicPartition, NewOffset]) -> int:
         at = read_clock(self._clock)
         claim = MemberClaim(group_id=group)
-        known = self.broker.groups.fetch_offsets(claim, offsets, at)
+        groups = self.broker.groups
+        known = groups.loaded(at).fetch_offsets(claim, offsets)
         changed = {
             where: new
             for where, new in offsets.items()
@@ -171,7 +172,8 @@ class Target:
         }
         if not changed:
             return 0
-        answer = self.broker.groups.commit(CommitRequest(claim=claim, offsets=changed), at)
+        decision = groups.loaded(at).commit(CommitRequest(claim=claim, offsets=changed), at)
+        answer = groups.carry_out(decision, at)
         self.broker.write_out()
         for code in (answer.error, *answer.partitions.values()):
             if code:

@@ -159,7 +159,7 @@ class Server:
         """Begins to listen; raises `UserError` when an address cannot be had."""
         try:
             at = read_clock(self._clock)
-            self._broker.groups.load(at)
+            self._broker.groups.loaded(at)
             self._broker.transactions.load(at)
             self._acceptors = open_acceptors(self._listeners)
         except UserError:

@@ -29,6 +29,7 @@ from ottla.storage.files.filenames import log_file_name
 from ottla.testing import FakeFileSystem
 from tests.support.asking import Asker
 from tests.support.brokers import NOW_MS, at, disk, open_broker
+from tests.support.group_requests import join_group, sync_group
 
 PARTITIONS = 3
 SETTINGS = {
@@ -45,13 +46,13 @@ def commit(broker: Broker, group_id: str, offset: int) -> ErrorCode:
     request = CommitRequest(
         claim=MemberClaim(group_id=group_id), offsets={WHERE: NewOffset(offset=offset)}
     )
-    answer = broker.groups.commit(request, at(0))
+    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
     broker.write_out()
     return answer.partitions[WHERE]
 
 
 def committed(broker: Broker, group_id: str) -> int | None:
-    found = broker.groups.fetch_offsets(MemberClaim(group_id=group_id), [WHERE], at(0))
+    found = broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id=group_id), [WHERE])
     one = found[WHERE].committed
     return None if one is None else one.offset
 
@@ -97,7 +98,7 @@ def test_groups_of_a_damaged_partition_are_refused_and_others_are_served(
     flip(file_system, path, last_byte(file_system, path))
     broker = open_broker(file_system, **SETTINGS)
     with caplog.at_level(logging.ERROR):
-        broker.groups.load(at(0))
+        broker.groups.loaded(at(0))
     assert f"{path} at byte " in caplog.text
     assert "ottla log repair /d" in caplog.text
     assert not all(is_harmed(one) for one in GROUPS)
@@ -125,16 +126,16 @@ def test_nobody_can_join_a_group_of_which_nothing_is_known() -> None:
         protocols={"range": b""},
     )
     claim = MemberClaim(group_id=HARMED, member_id="m", generation=1)
-    joined = groups.join(request, at(0))
+    joined = join_group(groups, request, at(0))
     assert isinstance(joined, JoinAnswer)
     answers = [
         joined.error,
-        groups.heartbeat(claim, at(0)).error,
-        groups.leave(HARMED, (), at(0)).error,
-        groups.delete_group(HARMED, at(0)).error,
-        groups.delete_offsets(HARMED, [WHERE], at(0)).error,
+        groups.carry_out(groups.loaded(at(0)).heartbeat(claim, at(0)), at(0)).error,
+        groups.carry_out(groups.loaded(at(0)).leave(HARMED, (), at(0)), at(0)).error,
+        groups.carry_out(groups.loaded(at(0)).delete_group(HARMED, at(0)), at(0)).error,
+        groups.carry_out(groups.loaded(at(0)).delete_offsets(HARMED, [WHERE], at(0)), at(0)).error,
     ]
-    synced = groups.sync(SyncRequest(claim=claim), at(0))
+    synced = sync_group(groups, SyncRequest(claim=claim), at(0))
     assert {*answers, getattr(synced, "error", None)} == {ErrorCode.NOT_COORDINATOR}
 
 

@@ -137,8 +137,10 @@ def configure(broker: Broker) -> None:
 def commit_otherwise(broker: Broker) -> None:
     from ottla.coordinator.requests import MemberClaim
 
-    broker.groups.delete_offsets("g", [("t", 0)], at(0))
-    assert broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0)) == {}
+    broker.groups.carry_out(
+        broker.groups.loaded(at(0)).delete_offsets("g", [("t", 0)], at(0)), at(0)
+    )
+    assert broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), None) == {}
 
 
 @pytest.mark.parametrize(

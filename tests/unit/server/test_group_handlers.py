@@ -83,7 +83,7 @@ def test_the_first_member_joins_at_once(asker: Asker, version: int) -> None:
         (answer.member_id, METADATA)
     ]
     assert answer.protocol_type == ("consumer" if version >= 7 else None)
-    member = asker.broker.groups.describe("g", at(0)).members[0]  # type: ignore[union-attr]
+    member = asker.broker.groups.loaded(at(0)).describe("g").members[0]  # type: ignore[union-attr]
     assert (member.client_id, member.client_host) == ("test", "/10.0.0.9")
 
 
@@ -278,4 +278,6 @@ def test_groups_are_deleted(asker: Asker, version: int) -> None:
         "simple": ErrorCode.NONE,
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
     }
-    assert asker.broker.groups.fetch_offsets(MemberClaim(group_id="simple"), None, at(0)) == {}
+    assert (
+        asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="simple"), None) == {}
+    )

@@ -44,7 +44,7 @@ def commit(asker: Asker, *indexes: int) -> None:
 
 
 def committed(asker: Asker, group_id: str = "g") -> dict[int, int]:
-    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id=group_id), None, at(0))
+    found = asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id=group_id), None)
     return {index: one.committed.offset for (_, index), one in found.items() if one.committed}
 
 
@@ -87,17 +87,21 @@ def test_clients_of_old_choose_times_themselves(asker: Asker) -> None:
     request = commit_request(1, asker.broker, 0)
     request.topics[0].partitions[0].commit_timestamp = 1234
     asker.ask(request, 1)
-    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0))[
-        "t", 0
-    ].committed
+    found = (
+        asker.broker.groups.loaded(at(0))
+        .fetch_offsets(MemberClaim(group_id="g"), None)["t", 0]
+        .committed
+    )
     assert found is not None
     assert (found.commit_ms, found.expire_ms) == (1234, None)
     request = commit_request(2, asker.broker, 0)
     request.retention_time_ms = 5000
     asker.ask(request, 2)
-    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id="g"), None, at(0))[
-        "t", 0
-    ].committed
+    found = (
+        asker.broker.groups.loaded(at(0))
+        .fetch_offsets(MemberClaim(group_id="g"), None)["t", 0]
+        .committed
+    )
     assert found is not None
     assert (found.commit_ms, found.expire_ms) == (NOW_MS, NOW_MS + 5000)
 

@@ -55,7 +55,7 @@ def fenced_since(version: int, first: int) -> ErrorCode:
 
 
 def committed(asker: Asker) -> int | None:
-    found = asker.broker.groups.fetch_offsets(MemberClaim(group_id="g"), [("t", 0)], at(0))
+    found = asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [("t", 0)])
     known = found["t", 0].committed
     return None if known is None else known.offset
 

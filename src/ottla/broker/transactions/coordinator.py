@@ -108,12 +108,14 @@ class TransactionCoordinator:
 
     def is_available(self, transactional_id: str) -> bool:
         """Whether the partition that keeps the id is online, and was read at the start."""
-        return self._topic.is_online(transactional_id) and self._topic.was_read(transactional_id)
+        return self._topic.is_online(transactional_id) and not self._topic.is_unread(
+            transactional_id
+        )
 
     def refusal(self, transactional_id: str) -> ErrorCode:
         """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
-        was_read = self._topic.was_read(transactional_id)
-        return ErrorCode.NONE if was_read else ErrorCode.NOT_COORDINATOR
+        is_unread = self._topic.is_unread(transactional_id)
+        return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
 
     def _replay_stored(self, record: StoredRecord) -> None:
         try:

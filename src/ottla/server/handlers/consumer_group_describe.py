@@ -45,12 +45,13 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    if refusal := context.broker.groups.refusal(group_id):
-        return DescribedGroup(group_id=group_id, error_code=refusal)
-    found = context.broker.groups.describe_consumer(group_id, context.at)
+    groups = context.broker.groups.loaded(context.at)
+    if groups.is_unread(group_id):
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    found = groups.describe_consumer(group_id)
     if found is not None:
         return _group(found, context)
-    is_other = context.broker.groups.describe(group_id, context.at) is not None
+    is_other = groups.describe(group_id) is not None
     return DescribedGroup(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,

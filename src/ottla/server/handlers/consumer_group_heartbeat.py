@@ -26,9 +26,9 @@ def handle(
     if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
         code = ErrorCode.UNSUPPORTED_VERSION
         return _response(HeartbeatAnswer(error=code, message=code.description))
-    return _response(
-        context.broker.groups.consumer_heartbeat(_request(request, context), context.at)
-    )
+    groups, at = context.broker.groups, context.at
+    decision = groups.loaded(at).consumer_heartbeat(_request(request, context), at)
+    return _response(groups.carry_out(decision, at))
 
 
 def _request(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatRequest:

@@ -34,15 +34,16 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    found = context.broker.groups.describe(group_id, context.at)
+    groups = context.broker.groups.loaded(context.at)
+    found = groups.describe(group_id)
     if found is not None:
         return _group(found)
-    if refusal := context.broker.groups.refusal(group_id):
-        return DescribedGroup(group_id=group_id, error_code=refusal)
+    if groups.is_unread(group_id):
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
     group = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if context.api_version >= FIRST_NOT_FOUND_VERSION:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        is_other = context.broker.groups.describe_consumer(group_id, context.at) is not None
+        is_other = groups.describe_consumer(group_id) is not None
         group.error_message = (
             f"Group {group_id} is not a classic group."
             if is_other

@@ -15,4 +15,6 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatRespo
         generation=request.generation_id,
         instance_id=request.group_instance_id,
     )
-    return HeartbeatResponse(error_code=context.broker.groups.heartbeat(claim, context.at).error)
+    groups, at = context.broker.groups, context.at
+    decision = groups.loaded(at).heartbeat(claim, at)
+    return HeartbeatResponse(error_code=groups.carry_out(decision, at).error)

@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """
 
 from ottla.base.turns import in_turns
+from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.protocol.messages.join_group import (
@@ -22,7 +23,10 @@ FIRST_SKIP_ASSIGNMENT_VERSION = 9
 
 
 def handle(request: JoinGroupRequest, context: RequestContext) -> Message | PendingResponse:
-    answer = context.broker.groups.join(_request(request, context), context.at)
+    groups, at = context.broker.groups, context.at
+    waiting: Waiting[JoinAnswer] = Waiting()
+    decision = groups.loaded(at).join(_request(request, context), waiting, at)
+    answer = groups.carry_out_or_wait(decision, waiting, at)
     no_protocol = None if context.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
     return respond(answer, lambda known: _response(known, no_protocol))
 

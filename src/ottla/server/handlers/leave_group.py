@@ -16,15 +16,16 @@ FIRST_BATCH_VERSION = 3
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    groups, at = context.broker.groups, context.at
     if context.api_version < FIRST_BATCH_VERSION:
         only = Leaving(member_id=request.member_id)
-        answer = context.broker.groups.leave(request.group_id, (only,), context.at)
+        answer = groups.carry_out(groups.loaded(at).leave(request.group_id, (only,), at), at)
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
     leaving = tuple(
         Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
         for one in in_turns(request.members)
     )
-    answer = context.broker.groups.leave(request.group_id, leaving, context.at)
+    answer = groups.carry_out(groups.loaded(at).leave(request.group_id, leaving, at), at)
     return LeaveGroupResponse(
         error_code=answer.error,
         members=[

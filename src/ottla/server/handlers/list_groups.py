@@ -20,7 +20,7 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
                 group_state=one.state,
                 group_type=one.group_type,
             )
-            for one in in_turns(context.broker.groups.list_groups(context.at))
+            for one in in_turns(context.broker.groups.loaded(context.at).list_groups())
             if (not states or one.state.lower() in states)
             and (not types or one.group_type in types)
         ]

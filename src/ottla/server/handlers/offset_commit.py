@@ -86,7 +86,8 @@ def _commit(
         offsets=offsets,
         retention_ms=None if retention_ms == NONE_GIVEN else retention_ms,
     )
-    errors = context.broker.groups.commit(commit, context.at).partitions
+    groups, at = context.broker.groups, context.at
+    errors = groups.carry_out(groups.loaded(at).commit(commit, at), at).partitions
     if context.api_version >= FIRST_NEW_CODES_VERSION:
         return dict(errors)
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

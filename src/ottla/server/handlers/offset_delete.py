@@ -22,9 +22,11 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
         for one in in_turns(topic.partitions)
         if context.broker.topics.find(topic.name) is not None
     ]
+    groups, at = context.broker.groups, context.at
     errors: dict[TopicPartition, ErrorCode] = {}
     for part in parts_in_turns(wanted) if wanted else [wanted]:
-        answer = context.broker.groups.delete_offsets(request.group_id, part, context.at)
+        decision = groups.loaded(at).delete_offsets(request.group_id, part, at)
+        answer = groups.carry_out(decision, at)
         if answer.error:
             return OffsetDeleteResponse(error_code=answer.error)
         errors |= answer.partitions

@@ -143,7 +143,7 @@ def _fetch(
             if one.name
             for index in in_turns(one.indexes)
         ]
-    fetched = context.broker.groups.fetch_offsets(claim, places, context.at)
+    fetched = context.broker.groups.loaded(context.at).fetch_offsets(claim, places)
     if wanted is None:
         wanted = _all_topics(fetched, context)
     return [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]

@@ -6,6 +6,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
+from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim
@@ -19,7 +20,10 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pend
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= FIRST_PROTOCOL_VERSION and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    answer = context.broker.groups.sync(_request(request), context.at)
+    groups, at = context.broker.groups, context.at
+    waiting: Waiting[SyncAnswer] = Waiting()
+    decision = groups.loaded(at).sync(_request(request), waiting, at)
+    answer = groups.carry_out_or_wait(decision, waiting, at)
     return respond(answer, _response)
 
 

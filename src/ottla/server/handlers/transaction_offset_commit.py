@@ -101,5 +101,6 @@ def _commit(
         offsets=offsets,
         producer=(request.producer_id, request.producer_epoch),
     )
-    errors = context.broker.groups.commit(commit, context.at).partitions
+    groups, at = context.broker.groups, context.at
+    errors = groups.carry_out(groups.loaded(at).commit(commit, at), at).partitions
     return {where: OLD_CODES.get(code, code) for where, code in errors.items()}

@@ -56,7 +56,9 @@ def beat(broker: Broker, epoch: int, *, now_ms: int = 0) -> HeartbeatAnswer:
         topic_names=frozenset({"t"}) if is_entering else None,
         owned=frozenset() if is_entering else None,
     )
-    answer = broker.groups.consumer_heartbeat(request, at(now_ms))
+    answer = broker.groups.carry_out(
+        broker.groups.loaded(at(now_ms)).consumer_heartbeat(request, at(now_ms)), at(now_ms)
+    )
     broker.write_out()
     return answer
 

@@ -13,6 +13,7 @@ from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import at, disk, open_broker
+from tests.support.group_requests import join_group
 
 SETTINGS = {
     "offsets_topic_num_partitions": "3",
@@ -46,7 +47,9 @@ def beat(
         topic_regex=regex,
         owned=frozenset() if is_entering else None,
     )
-    answer = broker.groups.consumer_heartbeat(request, at(now_ms))
+    answer = broker.groups.carry_out(
+        broker.groups.loaded(at(now_ms)).consumer_heartbeat(request, at(now_ms)), at(now_ms)
+    )
     broker.write_out()
     return answer
 
@@ -60,7 +63,7 @@ def join(broker: Broker) -> JoinAnswer:
         protocols={"range": b""},
         requires_member_id=False,
     )
-    answer = broker.groups.join(request, at(0))
+    answer = join_group(broker.groups, request, at(0))
     broker.write_out()
     assert isinstance(answer, JoinAnswer)
     return answer
@@ -70,12 +73,16 @@ def test_a_member_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSys
     assert beat(broker, 0, regex="u.*").epoch == 1
     claim = MemberClaim(group_id="g", member_id="m", generation=1)
     commit = CommitRequest(claim=claim, offsets={("t", 0): NewOffset(offset=7)})
-    assert broker.groups.commit(commit, at(0)).partitions == {("t", 0): ErrorCode.NONE}
+    assert broker.groups.carry_out(
+        broker.groups.loaded(at(0)).commit(commit, at(0)), at(0)
+    ).partitions == {("t", 0): ErrorCode.NONE}
     broker.write_out()
     after = open_broker(file_system.crash(CrashMode.KEEP), **SETTINGS)
     assert beat(after, 1).error is ErrorCode.NONE
-    assert after.groups.describe_consumer("g", at(0)) == broker.groups.describe_consumer("g", at(0))
-    found = after.groups.fetch_offsets(claim, [("t", 0)], at(0))["t", 0].committed
+    assert after.groups.loaded(at(0)).describe_consumer("g") == broker.groups.loaded(
+        at(0)
+    ).describe_consumer("g")
+    found = after.groups.loaded(at(0)).fetch_offsets(claim, [("t", 0)])["t", 0].committed
     assert found is not None
     assert found.offset == 7
 
@@ -103,7 +110,7 @@ def test_without_room_for_its_replicas_there_is_no_coordinator(
     broker = open_broker(file_system, offsets_topic_replication_factor="3", **SETTINGS)
     answer = beat(broker, 0)
     assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert broker.groups.list_groups(at(0)) == []
+    assert broker.groups.loaded(at(0)).list_groups() == []
 
 
 def test_an_empty_group_goes_from_protocol_to_protocol(
@@ -113,9 +120,11 @@ def test_an_empty_group_goes_from_protocol_to_protocol(
     assert join(broker).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     beat(broker, -1)
     assert join(broker).error is ErrorCode.NONE
-    assert [one.group_type for one in broker.groups.list_groups(at(0))] == ["classic"]
+    assert [one.group_type for one in broker.groups.loaded(at(0)).list_groups()] == ["classic"]
     after = open_broker(file_system.crash(CrashMode.KEEP), **SETTINGS)
-    assert after.groups.list_groups(at(0)) == [], "the old one is gone, the new one not yet there"
+    assert after.groups.loaded(at(0)).list_groups() == [], (
+        "the old one is gone, the new one not yet there"
+    )
 
 
 def test_a_group_that_cannot_be_given_up_is_not_joined(broker: Broker) -> None:
@@ -124,4 +133,4 @@ def test_a_group_that_cannot_be_given_up_is_not_joined(broker: Broker) -> None:
     tiny = Alteration(changes=[ConfigChange(name="max.message.bytes", value="1")])
     broker.admin.alter_topic(CONSUMER_OFFSETS, tiny)
     assert join(broker).error is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [one.group_type for one in broker.groups.list_groups(at(0))] == ["consumer"]
+    assert [one.group_type for one in broker.groups.loaded(at(0)).list_groups()] == ["consumer"]

@@ -29,6 +29,7 @@ from ottla.storage import scan
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
+from tests.support.group_requests import join_group, sync_group
 
 SETTINGS = {
     "offsets_topic_num_partitions": "3",
@@ -53,15 +54,17 @@ def commit(broker: Broker, offset: int, group_id: str = "g", metadata: str = "")
         claim=MemberClaim(group_id=group_id),
         offsets={WHERE: NewOffset(offset=offset, metadata=metadata)},
     )
-    answer = broker.groups.commit(request, at(0))
+    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
     broker.write_out()
     return answer.partitions[WHERE]
 
 
 def committed(broker: Broker, group_id: str = "g") -> int | None:
-    found = broker.groups.fetch_offsets(MemberClaim(group_id=group_id), [WHERE], at(0))[
-        WHERE
-    ].committed
+    found = (
+        broker.groups.loaded(at(0))
+        .fetch_offsets(MemberClaim(group_id=group_id), [WHERE])[WHERE]
+        .committed
+    )
     return None if found is None else found.offset
 
 
@@ -78,14 +81,14 @@ def join_request(member_id: str = "") -> JoinRequest:
 
 
 def join_first(broker: Broker) -> JoinAnswer:
-    answer = broker.groups.join(join_request(), at(0))
+    answer = join_group(broker.groups, join_request(), at(0))
     assert isinstance(answer, JoinAnswer)
     return answer
 
 
 def sync(broker: Broker, joined: JoinAnswer) -> None:
     claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
-    broker.groups.sync(SyncRequest(claim=claim), at(0))
+    sync_group(broker.groups, SyncRequest(claim=claim), at(0))
     broker.write_out()
 
 
@@ -100,8 +103,8 @@ def restarted(file_system: FakeFileSystem) -> tuple[Broker, FakeFileSystem]:
 
 def test_the_offsets_topic_is_made_when_something_is_first_written(broker: Broker) -> None:
     assert committed(broker) is None
-    broker.groups.describe("g", at(0))
-    broker.groups.list_groups(at(0))
+    broker.groups.loaded(at(0)).describe("g")
+    broker.groups.loaded(at(0)).list_groups()
     assert broker.topics.find(CONSUMER_OFFSETS) is None
     commit(broker, 1)
     topic = broker.topics.get(CONSUMER_OFFSETS)
@@ -160,9 +163,12 @@ def test_what_was_committed_is_there_after_a_crash(
 
 def test_a_deleted_group_is_gone_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
     commit(broker, 1)
-    assert broker.groups.delete_group("g", at(0)).error is ErrorCode.NONE
+    assert (
+        broker.groups.carry_out(broker.groups.loaded(at(0)).delete_group("g", at(0)), at(0)).error
+        is ErrorCode.NONE
+    )
     broker.write_out()
-    assert restarted(file_system)[0].groups.list_groups(at(0)) == []
+    assert restarted(file_system)[0].groups.loaded(at(0)).list_groups() == []
 
 
 def test_a_group_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
@@ -170,7 +176,10 @@ def test_a_group_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSyst
     sync(broker, joined)
     after, _ = restarted(file_system)
     claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
-    assert after.groups.heartbeat(claim, at(0)).error is ErrorCode.NONE
+    assert (
+        after.groups.carry_out(after.groups.loaded(at(0)).heartbeat(claim, at(0)), at(0)).error
+        is ErrorCode.NONE
+    )
 
 
 def append_batch(broker: Broker, batch: bytes) -> None:
@@ -212,13 +221,15 @@ def test_offsets_of_a_transaction_count_as_its_marker_says(
     append_batch(broker, transactional_commit(5))
     between, file_system = restarted(file_system)
     assert committed(between) == 1
-    assert between.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))[
-        WHERE
-    ].is_unstable
+    assert (
+        between.groups.loaded(at(0))
+        .fetch_offsets(MemberClaim(group_id="g"), [WHERE])[WHERE]
+        .is_unstable
+    )
     append_batch(between, marker(is_commit=is_commit))
     after, _ = restarted(file_system)
     assert committed(after) == expected
-    found = after.groups.fetch_offsets(MemberClaim(group_id="g"), [WHERE], at(0))
+    found = after.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [WHERE])
     assert not found[WHERE].is_unstable
 
 
@@ -242,7 +253,7 @@ def test_records_that_this_broker_does_not_know_are_left_alone(
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
     assert committed(after) == 1
-    assert [one.group_id for one in after.groups.list_groups(at(0))] == ["g"]
+    assert [one.group_id for one in after.groups.loaded(at(0)).list_groups()] == ["g"]
     assert "__consumer_offsets, offset 2" in caplog.text
 
 
@@ -254,9 +265,9 @@ def test_a_group_of_the_new_protocol_is_read_from_the_log(
     builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\7\0", NOW_MS)
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
-    listed = {one.group_id: one.group_type for one in after.groups.list_groups(at(0))}
+    listed = {one.group_id: one.group_type for one in after.groups.loaded(at(0)).list_groups()}
     assert listed == {"g": "classic", "new": "consumer"}
-    described = after.groups.describe_consumer("new", at(0))
+    described = after.groups.loaded(at(0)).describe_consumer("new")
     assert described is not None
     assert described.epoch == 7
 
@@ -273,8 +284,7 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
     file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
     file.pwrite(batch[61:], 61)
     coordinator = GroupCoordinator(broker, broker.config, broker.new_id, broker.settings.groups.of)
-    coordinator.load(at(0))
-    assert coordinator.refusal("g") is ErrorCode.NOT_COORDINATOR
+    assert coordinator.loaded(at(0)).is_unread("g")
 
 
 # Those who wait
@@ -283,11 +293,11 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
 def test_members_that_wait_are_answered_when_the_last_has_joined(broker: Broker) -> None:
     joined = join_first(broker)
     sync(broker, joined)
-    waiting = broker.groups.join(join_request(), at(0))
+    waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
     assert not broker.has_answers
     assert broker.take_answered(0) == []
-    again = broker.groups.join(join_request(joined.member_id), at(0))
+    again = join_group(broker.groups, join_request(joined.member_id), at(0))
     assert isinstance(again, JoinAnswer)
     assert broker.has_answers
     assert broker.take_answered(0) == [waiting]
@@ -299,7 +309,7 @@ def test_members_that_wait_are_answered_when_the_last_has_joined(broker: Broker)
 def test_members_that_wait_are_answered_when_time_is_up(broker: Broker) -> None:
     joined = join_first(broker)
     sync(broker, joined)
-    waiting = broker.groups.join(join_request(), at(0))
+    waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
     assert broker.next_deadline_ms == 10_000
     broker.run_due_jobs(at(9_999))
@@ -313,10 +323,10 @@ def test_members_that_wait_are_answered_when_time_is_up(broker: Broker) -> None:
 def test_a_member_whose_client_is_gone_has_joined_all_the_same(broker: Broker) -> None:
     joined = join_first(broker)
     sync(broker, joined)
-    waiting = broker.groups.join(join_request(), at(0))
+    waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
     broker.cancel(waiting)
-    again = broker.groups.join(join_request(joined.member_id), at(0))
+    again = join_group(broker.groups, join_request(joined.member_id), at(0))
     assert isinstance(again, JoinAnswer)
     assert len(again.members) == 2
 
@@ -344,7 +354,7 @@ def test_a_disk_that_is_gone_takes_no_commits(broker: Broker) -> None:
     partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
     partition.directory.health.fail(OSError("broken"))
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
-    answer = broker.groups.commit(request, at(0))
+    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
     assert answer.partitions[WHERE] is ErrorCode.NOT_COORDINATOR
     assert committed(broker) == 1
 
@@ -363,5 +373,6 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
         broker.settings.groups.of,
     )
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
-    answer = coordinator.commit(request, Timestamps(now_ms=NOW_MS, monotonic_ms=0))
+    now = Timestamps(now_ms=NOW_MS, monotonic_ms=0)
+    answer = coordinator.carry_out(coordinator.loaded(now).commit(request, now), now)
     assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -136,12 +136,14 @@ def commit_offset(broker: Broker, claim: ProducerClaim, offset: int) -> None:
         offsets={A: NewOffset(offset=offset)},
         producer=(claim.producer_id, claim.epoch),
     )
-    assert broker.groups.commit(request, at(0)).partitions == {A: ErrorCode.NONE}
+    assert broker.groups.carry_out(
+        broker.groups.loaded(at(0)).commit(request, at(0)), at(0)
+    ).partitions == {A: ErrorCode.NONE}
     broker.write_out()
 
 
 def fetched(broker: Broker) -> FetchedOffset:
-    return broker.groups.fetch_offsets(MemberClaim(group_id="g"), [A], at(0))[A]
+    return broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [A])[A]
 
 
 def offset_of(broker: Broker) -> int | None:
