@@ -108,16 +108,14 @@ class SegmentReader(SegmentView):
     def tail(self) -> "SegmentTail":
         """Where the whole and sound batches end, found by a walk from the last index entry."""
         end = self.base_offset
-        position = sound_end = self.search_start(MAX_OFFSET)
+        sound_end = self.search_start(MAX_OFFSET)
+        checks = (scan.Ascending(self.base_offset),)
         try:
-            for position, header in scan.headers(self.log, sound_end):
-                if header.last_offset < end:
-                    reason = f"a batch of offset {header.last_offset} comes after offset {end - 1}"
-                    raise CorruptionError(self.log.path, position, reason)
-                scan.batch_of(self.log, position).check()
+            for position, header in scan.headers(self.log, sound_end, checks=checks):
+                scan.sound_batch(self.log, position)
                 end = header.last_offset + 1
                 sound_end = position + header.size
-        except (CorruptionError, InvalidBatchError):
+        except CorruptionError:
             return SegmentTail(end, is_whole=False)
         return SegmentTail(end, is_whole=sound_end >= self.log.size)
 
@@ -174,17 +172,11 @@ class SegmentReader(SegmentView):
 
     def _check_order(self, start: int, end: int) -> None:
         """Raises `CorruptionError` unless the batches from `start` ascend and lead to `end`."""
-        before = -1 if start else self.base_offset - 1
-        following = start
-        for position, header in scan.headers(self.log, start):
+        checks = (scan.Ascending(self.base_offset),)
+        for position, header in scan.headers(self.log, start, allow_torn_tail=False):
             if position >= end:
                 return
-            if header.magic == 2 and header.base_offset <= before:
-                raise self._out_of_place(position, header.base_offset, header.last_offset)
-            before = header.last_offset
-            following = position + header.size
-        if following < end:
-            raise CorruptionError(self.log.path, following, "a batch is cut short")
+            scan.run_checks(checks, header, self.log.path, position)
 
     def _check_gap(self, position: int, span: "_Span") -> None:
         """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
