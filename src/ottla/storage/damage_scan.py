@@ -1,4 +1,4 @@
-"""A log file read from outside, with damage told as a place in it instead of an error.
+"""A log file read from outside, with damage reported as a place in it instead of an error.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Bytes are read, never
 mapped: a broker that cuts the file meanwhile would kill a process that maps it.

@@ -45,7 +45,7 @@ class Waits(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSegment:
-    """`next_offset` is that of the segment behind; `waits_until_ms` where only time is missing."""
+    """`next_offset` is that of the next segment; `waits_until_ms` where only time is missing."""
 
     view: SegmentView
     next_offset: int

@@ -19,7 +19,7 @@ from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entry
 
 @dataclass(slots=True)
 class EpochRun:
-    """Batches of one epoch, one behind the other; `path` and `position` are of the first."""
+    """Batches of one epoch, one after the other; `path` and `position` are of the first."""
 
     epoch: int
     first_offset: int
@@ -70,14 +70,14 @@ class EpochCheck:
             last = entries[-1] if entries else None
             if last is not None and last.start_offset > end_offset and not is_growing:
                 reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
-                yield _wrong(path, None, f"{reason}behind the log's end at {end_offset}")
+                yield _wrong(path, None, f"{reason}after the log's end at {end_offset}")
         elif not self.is_ascending:
             yield from self._backward(None)
 
     def _contradictions(self, path: str, entries: list[EpochEntry]) -> Iterator[Finding]:
         """One batch against both the checkpoint and its neighbours is wrong; else it is the file.
 
-        Unless the batches disagree among themselves: then nothing can be told.
+        Unless the batches disagree among themselves: then nothing is known.
         """
         wrong = [run for run in self.runs if not _agrees(run, entries)]
         is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1

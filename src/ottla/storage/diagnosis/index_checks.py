@@ -2,7 +2,7 @@
 
 Format pages: docs/format/offset-index.md, docs/format/time-index.md. An index is read before its
 log is scanned, so on a live segment it can only lack entries, or have some for batches that are
-still to be written; those lie behind the scanned end.
+still to be written; those lie after the scanned end.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class IndexFindings:
             return
         position = min(self._wrong)
         others = len(self._wrong) - 1
-        more = f" (and {others} more wrong entries behind it)" if others else ""
+        more = f" (and {others} more wrong entries after it)" if others else ""
         yield Finding(
             kind=self._kind,
             path=self._path,
@@ -99,7 +99,7 @@ class OffsetIndexCheck:
             self._by_offset.pop(offset, None)
             if position >= end:
                 if not is_growing:
-                    reason = f"position {position} of offset {offset} lies behind the log's end"
+                    reason = f"position {position} of offset {offset} lies after the log's end"
                     self._wrong.add(place(number), reason)
             elif not any(one.position <= position < one.end for one in self._regions):
                 reason = f"position {position} of offset {offset} is not where a batch begins"
@@ -167,7 +167,7 @@ class TimeIndexCheck:
         content = self._content
         if not is_growing and not self._is_damaged:
             for number in range(self._next, len(content.entries)):
-                reason = f"offset {content.entries[number][1]} lies behind the log's end"
+                reason = f"offset {content.entries[number][1]} lies after the log's end"
                 self._wrong.add(content.position_of(number), reason)
         if not is_active and not self._is_damaged and self._largest_ms >= 0:
             self._check_last()

@@ -198,7 +198,7 @@ class _PartitionCheck:
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
-            reason = f"lies behind the log's end at offset {report.end_offset}"
+            reason = f"lies after the log's end at offset {report.end_offset}"
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:

@@ -1,8 +1,8 @@
-"""Files of a partition made anew from its logs.
+"""Files of a partition rebuilt from its logs.
 
 Format pages: docs/format/offset-index.md, time-index.md, transaction-index.md,
 producer-snapshot.md, leader-epochs.md. Each is replaced whole, so a crash leaves the old file or
-the new one. Kafka's counterpart: `LogSegment.recover`, which makes all of them anew at once.
+the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of them at once.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def batches(file_system: FileSystem, log_path: str, base_offset: int) -> Iterato
 
 @dataclass(slots=True)
 class Replayed:
-    """What a replay of all of a partition's logs tells."""
+    """What a replay of all of a partition's logs finds."""
 
     replay: ProducerReplay
     epochs: EpochCheck
@@ -114,7 +114,7 @@ def rebuild_transactions(
 ) -> None:
     """Makes a segment's transaction index.
 
-    Where the log no longer tells all (after compaction, or with a hole), entries that can still
+    Where the log no longer holds all (after compaction, or with a hole), entries that can still
     be read stay unless the log has its own.
     """
     entries = {(one.producer_id, one.last_offset): one for one in replayed.aborted[base_offset]}
@@ -159,7 +159,7 @@ def _readable_entries(
 
 
 def take_snapshot(file_system: FileSystem, directory: str, replayed: Replayed) -> None:
-    """Writes what the logs tell of the producers, unless a snapshot of the end is there."""
+    """Writes what the logs say of the producers, unless a snapshot of the end is there."""
     snapshots = SnapshotFiles(file_system, directory)
     snapshots.take(replayed.replay.state)
 

@@ -2,8 +2,8 @@
 
 What the logs hold is what counts: damage in them is taken out and nothing else, so that offsets
 stay what they were and only those of the damage are missing, as after compaction. All other files
-are made anew from the logs, each only when it is wrong. Kafka's recovery would cut a log at its
-first bad batch and drop every segment behind it.
+are rebuilt from the logs, each only when it is wrong. Kafka's recovery would cut a log at its
+first bad batch and drop every segment after it.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ class ActionKind(Enum):
     STAMP_OFFSET = "stamp_offset"
     """Gives a sound batch the base offset at which it fits between its neighbours."""
     STAMP_EPOCH = "stamp_epoch"
-    """Gives a batch the leader epoch that its neighbours and the checkpoint tell."""
+    """Gives a batch the leader epoch that its neighbours and the checkpoint say."""
     CUT_OUT = "cut_out"
     """Takes bytes out of a log."""
     REMOVE = "remove"
     """Removes an index that has no log."""
     REBUILD_INDEXES = "rebuild_indexes"
-    """Makes a log's offset and time index anew; the path is the log's."""
+    """Rebuilds a log's offset and time index; the path is the log's."""
     REBUILD_EPOCHS = "rebuild_epochs"
     REBUILD_TRANSACTIONS = "rebuild_transactions"
     REPLACE_SNAPSHOT = "replace_snapshot"
@@ -102,7 +102,7 @@ NEEDED = {
     ActionKind.CUT_OUT: "size",
     ActionKind.SET_CHECKPOINT: "entry",
 }
-"""What a finding must tell for its action to be possible."""
+"""What a finding must say for its action to be possible."""
 
 EACH_IS_ONE = (
     ActionKind.CUT_OUT,
@@ -129,7 +129,7 @@ def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
             continue
         _add(actions, action)
         if action.kind is ActionKind.CUT_OUT:
-            reason = "positions behind what is taken out change"
+            reason = "positions after what is taken out change"
             _add(actions, Action(kind=ActionKind.REBUILD_INDEXES, path=action.path, reason=reason))
     ordered = sorted(
         actions.values(), key=lambda one: (_ORDER[one.kind], one.path, one.position or 0)

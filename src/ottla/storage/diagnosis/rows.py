@@ -143,7 +143,7 @@ class PropertyRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRow(Row):
-    """Room made ahead: zeros behind the last entry of an index."""
+    """Room made ahead: zeros after the last entry of an index."""
 
     TYPE: ClassVar[str] = "free"
     position: int
@@ -152,7 +152,7 @@ class FreeRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamageRow(Row):
-    """Bytes that are not what they must be; `size` is `None` when nobody can tell how many."""
+    """Bytes that are not what they must be; `size` is `None` when it is not known how many."""
 
     TYPE: ClassVar[str] = "damage"
     position: int

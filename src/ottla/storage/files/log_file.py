@@ -22,8 +22,8 @@ class LogFile:
 
     The file may be closed between two uses (`let_go`), and is opened again by the next: what is
     called here may raise `OSError` for that. Only once it is synced: a write that the system could
-    not carry out is told to who has the file open, and may be forgotten with the last descriptor,
-    so that an fsync through another, later, would say that all is well.
+    not carry out is reported to those who have the file open, and may be forgotten with the last
+    descriptor, so that an fsync through another, later, would say that all is well.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class LogFile:
         self.is_unsynced = bool(self._pending)
 
     def append(self, buffer: Buffer) -> int:
-        """Adds bytes behind the last; returns their position."""
+        """Adds bytes after the last; returns their position."""
         position = self.size
         self._pending.append(buffer)
         self.size = position + len(buffer)
@@ -170,7 +170,7 @@ class LogFile:
         return file.pread(size, position)
 
     def reader(self) -> File:
-        """The file itself, for those who only read it; it is not theirs to close."""
+        """The file itself, for readers that change nothing it; it is not theirs to close."""
         return self._opened()
 
     def map(self) -> memoryview:

@@ -50,7 +50,7 @@ class PartitionFiles:
 
     least_end_offset: int = 0
     """Where those segments begin that came too late for this listing. The last one in it may have
-    been compacted since, and then holds nothing that would tell how far the log goes."""
+    been compacted since, and then holds nothing that would say how far the log goes."""
 
 
 def list_partition(
@@ -60,7 +60,7 @@ def list_partition(
 
     A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
     two listings in a row must agree, of which `before` may be the first. Segments that have come
-    behind the last one meanwhile are left for whoever lists next. While compaction replaces
+    after the last one meanwhile are left for the next listing. While compaction replaces
     segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
     not there any more.
     """

@@ -44,7 +44,7 @@ class OffsetIndex(SparseIndex):
         return self._last_offset
 
     def append(self, offset: int, position: int) -> None:
-        """Adds an entry behind the last, whose offset must be smaller."""
+        """Adds an entry after the last, whose offset must be smaller."""
         file = self._opened()
         count = self._entry_count
         relative = offset - self.base_offset
@@ -73,7 +73,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative, position
 
     def first_at_or_behind(self, position: int) -> int | None:
-        """The offset of the first entry whose batch begins at a position or behind it.
+        """The offset of the first entry whose batch begins at a position or after it.
 
         Kafka: `OffsetIndex.fetchUpperBoundOffset`.
         """

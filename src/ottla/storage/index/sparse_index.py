@@ -11,7 +11,7 @@ through a mapping, writes through `pwrite`, which the mapping follows.
 
 **How many entries a file holds.** No entry is all zero bytes, except perhaps a time index's first,
 and entries only ever ascend, so the entries are a run of non-zero ones and the first zero entry
-behind them is found by bisection. Kafka instead takes the whole length as entries, and is saved by
+after them is found by bisection. Kafka instead takes the whole length as entries, and is saved by
 always rebuilding the indexes of an unclean directory; reading a live one needs the count.
 Since a truncated index would otherwise show its old entries again, what `truncate_to` removes is
 overwritten with zeros.
@@ -142,7 +142,7 @@ class SparseIndex:
         self._truncate_to_count(0)
 
     def resize(self, size: int) -> bool:
-        """Makes the file `size` long, rounded down to whole entries; tells if that changed it."""
+        """Makes the file `size` long, rounded down to whole entries; returns whether it changed."""
         file = self._opened()
         assert self._writable
         rounded = size - size % self.ENTRY.size
@@ -156,7 +156,7 @@ class SparseIndex:
         self._unmap()
         excess = self._file_size % self.ENTRY.size
         if excess and rounded > self._file_size:
-            # Half an entry would become a whole one, with the zeros behind it.
+            # Half an entry would become a whole one, with the zeros after it.
             file.truncate(self._file_size - excess)
         file.truncate(rounded)
         self._map(file)

@@ -50,7 +50,7 @@ class TailPositions:
             del self._positions[:]
 
     def position_of(self, offset: int) -> int | None:
-        """Where the append of an offset begins, or the last one, when the offset is behind it.
+        """Where the append of an offset begins, or the last one, when the offset is after it.
 
         `None` for what lies before all that is known.
         """

@@ -33,7 +33,7 @@ class AbortedTransaction:
     """What one producer wrote between two offsets and took back.
 
     `last_stable_offset` is what it was once the marker had been appended: no transaction that ends
-    behind this one begins before it.
+    after this one begins before it.
     """
 
     producer_id: int
@@ -100,7 +100,7 @@ class TransactionIndex:
         return list(self._entries_from(0))
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Adds a transaction that ends behind all others."""
+        """Adds a transaction that ends after all others."""
         assert self._writable
         file = self._opened() or self._create()
         assert transaction.last_offset > self._last_offset, "last offsets must ascend"

@@ -21,7 +21,7 @@ REPLACEMENTS_PER_SEGMENT = 100
 
 @dataclass(slots=True)
 class Cursor:
-    """How far a read has come. Where the segment `is_replaced`, the offset is looked for anew."""
+    """How far a read has come. Where the segment `is_replaced`, the offset is looked for again."""
 
     offset: int
     is_replaced: bool = False

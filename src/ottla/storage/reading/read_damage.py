@@ -2,7 +2,7 @@
 
 A crash tears only what was not flushed: below the recovery point, and anywhere after a clean stop,
 a bad batch is damage, and so is a log that ends before its recorded end. A reader raises there, or
-steps over it where it was told to, and reports what it stepped over. Kafka's tools
+steps over it where that was asked for, and reports what it stepped over. Kafka's tools
 (`kafka-dump-log`) end at the first bad batch.
 """
 

@@ -1,7 +1,7 @@
 """From a time to an offset in a log that is only read. Format: docs/format/time-index.md
 
 Kafka's counterpart: `UnifiedLog.fetchOffsetByTimestamp`. The largest timestamp of a segment stands
-in its time index once it was rolled, and is sure up to the recovery point; behind that the log
+in its time index once it was rolled, and is sure up to the recovery point; after that the log
 itself is walked from the index's last entry before the time.
 """
 

@@ -8,7 +8,7 @@ start, the checkpoint makes that durable, and `LogMaintenance.delete_segments_be
 files. A crash after any of them shows no record again that was out of the log once.
 
 Kafka's counterparts: `UnifiedLog.deleteOldSegments`, `deletableSegments`, `deleteSegments`. Kafka
-goes through the log once per rule; since no rule begins to hold again behind a segment where it did
+goes through the log once per rule; since no rule begins to hold again after a segment where it did
 not, one walk that asks all three finds the same.
 """
 
@@ -149,7 +149,7 @@ def judge(facts: LogFacts, now_ms: int) -> Iterator[Verdict]:
 
 
 def _with_ends(facts: LogFacts) -> Iterator[tuple[SegmentFacts, int, bool]]:
-    """Each segment with the offset behind it, and whether it is the last."""
+    """Each segment with the offset after it, and whether it is the last."""
     before: SegmentFacts | None = None
     for segment in facts.segments:
         if before is not None:
@@ -160,7 +160,7 @@ def _with_ends(facts: LogFacts) -> Iterator[tuple[SegmentFacts, int, bool]]:
 
 
 def _rule(config: TopicConfig, after: int, time: SegmentTime | None, now_ms: int) -> Rule | None:
-    """Which rule lets a segment go that leaves `after` bytes behind it in the log."""
+    """Which rule lets a segment go that leaves `after` bytes of the log after it."""
     if not config.deletes:
         return None
     if 0 <= config.retention_bytes <= after:
@@ -248,7 +248,7 @@ def plan_retention(facts: LogFacts, now_ms: int, max_count: int) -> RetentionPla
 
 
 def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None:
-    """Moves the log's start behind the segments that go; their files stay.
+    """Moves the log's start after the segments that go; their files stay.
 
     The caller makes the start durable before it lets `delete_segments_below_start` take them.
     Raises `StorageError`.

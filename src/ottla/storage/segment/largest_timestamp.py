@@ -57,7 +57,7 @@ def _largest_of(log: LogFile) -> tuple[int, int] | None:
 
 
 def _is_batch_of(log: LogFile, base_offset: int, entry: tuple[int, ...], offset: int) -> bool:
-    """Whether an entry of the offset index tells where a batch is, and this not behind `offset`."""
+    """Whether an entry of the offset index says where a batch is, and this not after `offset`."""
     if not entry:
         return True
     indexed = base_offset + entry[0]

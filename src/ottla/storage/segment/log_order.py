@@ -26,8 +26,8 @@ class OffsetOverflowError(CorruptionError):
 def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) -> bool:
     """Whether a batch that does not begin at the offset due is one whose base offset has changed.
 
-    Then it overlaps with the batch before it, or with the one behind. Of the last one only where
-    the next segment begins can tell.
+    Then it overlaps with the batch before it, or with the one after. Of the last batch only where
+    the next segment begins says so.
     """
     assert isinstance(batch, RecordBatch)
     end = batch.position + batch.size

@@ -91,7 +91,7 @@ class Segment(SegmentView):
         )
         self._is_used = False
         self._last_entry = 0
-        # How long files without an entry shall be from the first one on, which they do not tell.
+        # How long files without an entry shall be from the first one on, which they do not say.
         self._index_rooms = (0, 0)
         self.witness = WitnessOfSegment(
             file_system, join(directory, witness_file_name(base_offset))
@@ -203,7 +203,7 @@ class Segment(SegmentView):
         """The bytes from the batch of `offset` up to `max_size`, never beyond `max_position`.
 
         With `min_one_message` the first batch comes whole however small `max_size` is. `None`
-        when the segment holds nothing at or behind `offset`.
+        when the segment holds nothing at or after `offset`.
         """
         found = self.translate(offset)
         if found is None:
@@ -226,11 +226,11 @@ class Segment(SegmentView):
         `on_batch` sees each valid batch in order (for producer state and epochs), all before
         `limit`. From `gapless_from` on each must begin where the one before it ends, and one that
         does not by one bit is given its offset back. Gaps before `cleaned_until` are compaction's,
-        whatever the topic's policy is by now. What lies behind them is for the caller to cut
-        off, once the segments behind this one are gone. Raises `OffsetOverflowError`: it must be
+        whatever the topic's policy is by now. What lies after them is for the caller to cut
+        off, once the segments after this one are gone. Raises `OffsetOverflowError`: it must be
         split. Kafka: `LogSegment.recover`.
         """
-        # Whatever they hold is not to be trusted: they are made anew.
+        # Whatever they hold is not to be trusted: they are rebuilt.
         self.offset_index.delete()
         self.time_index.delete()
         self.transaction_index.delete()
@@ -292,7 +292,7 @@ class Segment(SegmentView):
         return valid
 
     def rebuild_indexes(self) -> None:
-        """Makes the offset and the time index anew from the log's headers, and durable.
+        """Rebuilds the offset and the time index from the log's headers, durably.
 
         Raises `CorruptionError` when the log itself is damaged; then nothing is changed.
         """
@@ -345,7 +345,7 @@ class Segment(SegmentView):
         self.log.trim()
 
     def check_last_entry(self, end_offset: int) -> None:
-        """Makes indexes anew whose last entry lies behind the log's end: none could follow it."""
+        """Rebuilds indexes whose last entry lies after the log's end: none could follow it."""
         index = self.offset_index
         if self.trust is not OURS and index.entry_count and index.last_offset >= end_offset:
             logger.warning(

@@ -39,7 +39,7 @@ SHORT_SIZE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Whole batches, one behind the other, as they are in a log file."""
+    """Whole batches, one after the other, as they are in a log file."""
 
     path: str
     position: int
@@ -132,8 +132,8 @@ class SegmentReader(SegmentView):
 
         They come about `size` bytes (REGION_SIZE) at a time.
         There must be sound batches up to `until_offset` or the end of the file, in order and before
-        `limit`. Raises `CorruptionError`. `on_gap` is told the path, the position and the offsets
-        of each gap before a batch.
+        `limit`. Raises `CorruptionError`. `on_gap` is called with the path, the position and the
+        offsets of each gap before a batch.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
@@ -195,7 +195,7 @@ class SegmentReader(SegmentView):
     def _whole_batches(self, chunk: memoryview, position: int, span: "_Span") -> "_WholeBatches":
         """How much of a chunk is whole batches that begin before the span's end.
 
-        What lies behind a batch that reaches the range's end may be torn, and is not looked at.
+        What lies after a batch that reaches the range's end may be torn, and is not looked at.
         """
         start, last_offset, until_offset = 0, -1, span.until_offset
         while start + MIN_LEGACY_SIZE <= len(chunk):
@@ -278,4 +278,4 @@ class _WholeBatches:
     size: int
     last_offset: int
     next_size: int | None
-    """What must be read for one more batch; `None` behind the last one wanted."""
+    """What must be read for one more batch; `None` after the last one wanted."""

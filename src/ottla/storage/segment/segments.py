@@ -38,7 +38,7 @@ class Segments:
         return self.values[index] if index >= 0 else None
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that covers `offset` and all behind it."""
+        """The segment that covers `offset` and all after it."""
         return self.values[max(self.floor_index(offset), 0) :]
 
     def below(self, offset: int) -> tuple[Segment, ...]:
@@ -46,7 +46,7 @@ class Segments:
         return self.values[: bisect_left(self._base_offsets, offset)]
 
     def wholly_below(self, offset: int) -> tuple[Segment, ...]:
-        """The segments that hold nothing at `offset` or behind it; never the active one."""
+        """The segments that hold nothing at `offset` or after it; never the active one."""
         return self.values[: max(self.floor_index(offset), 0)]
 
     def add(self, segment: Segment) -> None:

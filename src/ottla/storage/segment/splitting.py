@@ -4,7 +4,7 @@ Indexes hold offsets relative to the segment's base offset, in 31 bits. Compacti
 1.1.1 could merge segments into one of a wider span; recovery splits what it meets of these.
 
 The pieces are written as `.cleaned` and become `.swap` from the last to the first, as after a
-compaction: while a `.cleaned` is left, the swaps behind it stand for unfinished work, and the old
+compaction: while a `.cleaned` is left, the swaps after it stand for unfinished work, and the old
 segment is whole. Afterwards `finish_swaps` puts the pieces in its place, at this start or the next.
 Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
 """
@@ -44,10 +44,10 @@ def pieces_of(
 ) -> list[Piece]:
     """How a log of `size` bytes is divided, so that each piece's offsets fit its indexes.
 
-    `batches` are positions and last offsets; `first_offset_at` tells the first offset of the batch
-    at a position. The first piece keeps the old base offset, and with it the old file's name: it is
-    empty when not even the first batch fits. Every other is named after its first batch. What is no
-    batch, or goes backwards, stays behind the batches before it, for recovery to judge.
+    `batches` are positions and last offsets; `first_offset_at` returns the first offset of the
+    batch at a position. The first piece keeps the old base offset, and with it the old file's name:
+    it is empty when not even the first batch fits. Every other is named after its first batch. What
+    is no batch, or goes backwards, stays after the batches before it, for recovery to judge.
     """
     pieces: list[Piece] = []
     base, start, end_offset = base_offset, 0, base_offset
