@@ -1,0 +1,42 @@
+"""What commands import before they do anything: start-up is imports, and little else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ottla
+
+IMPORTED = """
+import contextlib, io, sys
+from ottla.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main(sys.argv[1:])
+print(*sorted(sys.modules))
+"""
+
+
+def imported(*arguments: str) -> set[str]:
+    command = [sys.executable, "-c", IMPORTED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_help_imports_no_command_and_no_room() -> None:
+    modules = imported("--help")
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert rooms == {"base", "cli"}
+    assert not {name for name in modules if name.startswith("ottla.cli.")} - {"ottla.cli.main"}
+
+
+@pytest.mark.slow
+def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        log.append("t", b"v")
+    modules = imported("records", str(tmp_path), "--topic", "t")
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert rooms <= {"base", "cli", "codec", "config", "record", "storage"}
+    assert not modules & {"rich", "asyncio", "socket", "crc32c", "ottla.storage.segment.segment"}
