@@ -12,8 +12,8 @@ pytest.importorskip("numpy")
 import ottla
 from ottla.base.addresses import parse_address
 from ottla.client.transactions import init_producer
-from ottla.spark.writing.sink import Step, connected
-from ottla.spark.writing.state import transactional_id
+from ottla.spark.sink.sink_state import transactional_id
+from ottla.spark.sink.transactions import Step, connected
 from tests.crash.kills.processes import ServedBroker
 from tests.unit.spark.sinking import (
     SETTINGS,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
+    from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter
     from ottla.spark.stream import OttlaStreamReader
-    from ottla.spark.writer import OttlaStreamWriter, OttlaWriter
 
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -48,14 +48,14 @@ class OttlaSource(DataSource):  # type: ignore[misc]
         return OttlaStreamReader(parse_options(self.options), schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "OttlaWriter":
-        from ottla.spark.writer import OttlaWriter
+        from ottla.spark.sink.writer import OttlaWriter
 
         return OttlaWriter(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802
         self, schema: "StructType", overwrite: bool
     ) -> "OttlaStreamWriter":
-        from ottla.spark.writer import OttlaStreamWriter
+        from ottla.spark.sink.writer import OttlaStreamWriter
 
         return OttlaStreamWriter(self.options, schema, overwrite)
 

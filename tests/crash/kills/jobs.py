@@ -20,8 +20,8 @@ from ottla.mirror.throttle import Throttle
 from ottla.sources.bounds import Bound
 from ottla.spark.load import compact, load, rerun
 from ottla.spark.mirror import mirror_with_spark
+from ottla.spark.sink.writer import OttlaStreamWriter
 from ottla.spark.source import OttlaSource
-from ottla.spark.writer import OttlaStreamWriter
 from ottla.tables.manifest import loaded_partitions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum

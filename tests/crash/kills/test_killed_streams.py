@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import ottla
-from ottla.spark.writing.sink import Step
+from ottla.spark.sink.transactions import Step
 from tests.crash.kills.feeding import feed, values_of
 from tests.crash.kills.jobs import OFFSETS_PER_BATCH, TOPIC
 from tests.crash.kills.plan import Victim

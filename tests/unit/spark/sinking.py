@@ -10,9 +10,9 @@ import pyarrow as pa
 import ottla
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.config.listeners import Address
-from ottla.spark.writing.options import SinkOptions
-from ottla.spark.writing.sink import Job, Step, TaskWrite, commit_batch, connected
-from ottla.spark.writing.state import TaskReport
+from ottla.spark.sink.sink_options import SinkOptions
+from ottla.spark.sink.sink_state import TaskReport
+from ottla.spark.sink.transactions import Job, Step, TaskWrite, commit_batch, connected
 
 SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 """Of a broker that is quick to start."""

@@ -14,8 +14,8 @@ from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.client.transactions import init_producer
 from ottla.embedded.log import Log
-from ottla.spark.writing.sink import Step, abort, connected, read_state
-from ottla.spark.writing.state import transactional_id
+from ottla.spark.sink.sink_state import transactional_id
+from ottla.spark.sink.transactions import Step, abort, connected, read_state
 from tests.unit.spark.sinking import (
     SETTINGS,
     KilledError,

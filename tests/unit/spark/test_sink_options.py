@@ -2,7 +2,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.codec.compression import Compression
-from ottla.spark.writing.options import check_columns, parse_sink_options
+from ottla.spark.sink.sink_options import check_columns, parse_sink_options
 
 SERVERS = "kafka.bootstrap.servers"
 PLACE = {SERVERS: "a:1, [::1]:9092"}

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.client.groups import Committed
-from ottla.spark.writing.state import Entry, Phase, SinkState, decode_state, encode_state
+from ottla.spark.sink.sink_state import Entry, Phase, SinkState, decode_state, encode_state
 
 SINK = "ottla-sink-q"
 

@@ -18,8 +18,9 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.base.errors import UserError
-from ottla.spark.writing.options import check_columns, parse_sink_options
-from ottla.spark.writing.sink import (
+from ottla.spark.sink.sink_options import check_columns, parse_sink_options
+from ottla.spark.sink.sink_state import TaskReport
+from ottla.spark.sink.transactions import (
     Job,
     Step,
     TaskWrite,
@@ -29,7 +30,6 @@ from ottla.spark.writing.sink import (
     connected,
     ignore,
 )
-from ottla.spark.writing.state import TaskReport
 
 if TYPE_CHECKING:
     import pyarrow as pa

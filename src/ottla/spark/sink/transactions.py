@@ -25,9 +25,9 @@ from ottla.client.transactions import (
     is_initialized,
     ongoing_ids,
 )
-from ottla.spark.writing.options import SinkOptions
-from ottla.spark.writing.rows import PackingRules, RowPacker, measure
-from ottla.spark.writing.state import (
+from ottla.spark.sink.row_packing import PackingRules, RowPacker, measure
+from ottla.spark.sink.sink_options import SinkOptions
+from ottla.spark.sink.sink_state import (
     Entry,
     Phase,
     SinkState,

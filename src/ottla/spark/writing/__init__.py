@@ -1,1 +1,0 @@
-"""The sink: rows into a topic, each batch of a stream once."""
