@@ -454,7 +454,7 @@ DERIVED_CASES = [
     Case(epochs_descend, FindingKind.LEADER_EPOCHS, "does not come after epoch 1"),
     Case(epochs_missing, FindingKind.LEADER_EPOCHS, "is missing"),
     Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "gives epoch 1 to offset"),
-    Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, behind"),
+    Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, after"),
     Case(metadata_garbled, FindingKind.PARTITION_METADATA, "is not a Kafka id"),
     Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "waits to replace"),
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),
