@@ -22,6 +22,7 @@ SUBJECTS = {
     "read": "finding an offset in a large segment",
     "recovery": "mending an unclean segment, opening many partitions",
     "retention": "deleting many segments, and an idle broker of many partitions",
+    "partitions": "a broker of 10,000 partitions: start, descriptors, memory, requests, stop",
     "compaction": "compacting a log, and what clients notice of it",
     "mirror": "mirroring a log, beside a plain copy of its files",
     "sending": "a fetch's answer, copied or by sendfile",

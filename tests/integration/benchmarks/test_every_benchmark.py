@@ -22,6 +22,7 @@ SHOWN = {
     "connections": "idle connections",
     "dispatch": "fetch, 1 MB",
     "fairness": "DESCRIBE_GROUPS of empty names",
+    "partitions": "A broker of 6 partitions",
     "stretches": "Processor time without a break",
     "groups": "consumers in 2 groups",
     "transactions": "committed/s",
