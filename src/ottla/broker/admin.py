@@ -5,7 +5,7 @@ and change nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -117,21 +117,52 @@ class Admin:
         self._broker.reconfigure(config)
         self._store.change_defaults(config.topic_defaults)
 
-    def alter_group(
-        self, group_id: str, alteration: Alteration, *, validate_only: bool = False
-    ) -> None:
-        """Changes the settings of a group, which need not exist."""
+    def alter_groups(
+        self,
+        alterations: Mapping[str, Callable[[], Alteration]],
+        *,
+        validate_only: bool = False,
+    ) -> dict[str, ApiError]:
+        """Changes the settings of groups, which need not exist, with one write for all of them.
+
+        Returns why some are refused.
+        """
+        refusals: dict[str, ApiError] = {}
+        changed: dict[str, Mapping[str, str]] = {}
+        seen: dict[str, Mapping[str, str] | None] = {}
+
+        def change(group_id: str) -> None:
+            seen[group_id] = self._cluster.state.group_configs.get(group_id)
+            try:
+                changed[group_id] = self._group_values(group_id, alterations[group_id]())
+            except ApiError as error:
+                changed.pop(group_id, None)
+                refusals[group_id] = error.without_traceback()
+
+        for group_id in in_turns(alterations):
+            change(group_id)
+        if validate_only or not changed:
+            return refusals
         state = self._cluster.state
-        values = alteration.apply(state.group_configs.get(group_id, {}), settings_of(GroupConfig))
-        self._settings.groups.check(values)
-        if validate_only:
-            return
-        configs = {**state.group_configs, group_id: values}
-        if not values:
+        for group_id in [one for one in changed if state.group_configs.get(one) is not seen[one]]:
+            change(group_id)  # another request has changed it meanwhile
+        configs = {**state.group_configs, **changed}
+        for group_id in [one for one, values in changed.items() if not values]:
             del configs[group_id]
-        with storage_failures_answered():
+        try:
             self._cluster.replace(dataclasses.replace(state, group_configs=configs))
-        self._settings.groups.change(group_id, values)
+        except StorageError as error:
+            refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return refusals | dict.fromkeys(changed, refusal)
+        for group_id, values in in_turns(changed.items()):
+            self._settings.groups.change(group_id, values)
+        return refusals
+
+    def _group_values(self, group_id: str, alteration: Alteration) -> Mapping[str, str]:
+        known = self._cluster.state.group_configs.get(group_id, {})
+        values = alteration.apply(known, settings_of(GroupConfig))
+        self._settings.groups.check(values)
+        return values
 
     # Quotas
 

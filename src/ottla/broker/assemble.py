@@ -23,14 +23,8 @@ from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
-from ottla.broker.startup.opening import (
-    BrokerOptions,
-    OpenedDirectories,
-    TopicConfigs,
-    check_paths,
-    failing_paths,
-    open_directories,
-)
+from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
+from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import WaitingRoom

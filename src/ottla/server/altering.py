@@ -37,18 +37,30 @@ class ResourceAlteration:
 def alter_all(
     broker: Broker, wanted: Sequence[ResourceAlteration], *, validate_only: bool
 ) -> list[ApiError | None]:
-    """Changes resources in order; what became of each."""
+    """Changes resources, the groups all together; what became of each."""
     counts = Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     results: list[ApiError | None] = []
+    groups: dict[str, Callable[[], Alteration]] = {}
     for one in in_turns(wanted):
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            _alter(broker, one, validate_only=validate_only)
+            if one.resource_type == ResourceType.GROUP:
+                check_group_name(one.resource_name)
+                groups[one.resource_name] = one.alteration
+            else:
+                _alter(broker, one, validate_only=validate_only)
             results.append(None)
         except ApiError as error:
             results.append(error.without_traceback())
-    return results
+    if not groups:
+        return results
+    refusals = broker.admin.alter_groups(groups, validate_only=validate_only)
+    return [
+        result
+        or (refusals.get(one.resource_name) if one.resource_type == ResourceType.GROUP else None)
+        for one, result in in_turns(zip(wanted, results, strict=True))
+    ]
 
 
 def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -> None:
@@ -63,9 +75,6 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
                 check_broker_name(name, broker.node_id)
                 scope = ConfigSource.BROKER
             broker.admin.alter_broker(scope, alteration, validate_only=validate_only)
-        case ResourceType.GROUP:
-            check_group_name(name)
-            broker.admin.alter_group(name, alteration, validate_only=validate_only)
         case _:
             raise no_settings(wanted.resource_type)
 

@@ -67,6 +67,7 @@ from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenR
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.altering import alter_group
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
@@ -384,7 +385,7 @@ def test_resources_with_settings_are_listed(asker: Asker) -> None:
     answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources
     assert [(one.resource_type, one.resource_name) for one in answer] == [(2, "t"), (4, "1")]
     timeout = ConfigChange(name="consumer.session.timeout.ms", value="50000")
-    asker.broker.admin.alter_group("g", Alteration(changes=[timeout]))
+    alter_group(asker.broker, "g", Alteration(changes=[timeout]))
     answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources
     assert (answer[-1].resource_type, answer[-1].resource_name) == (32, "g")
     groups = asker.ask(ListConfigResourcesRequest(resource_types=[32]), 1).config_resources

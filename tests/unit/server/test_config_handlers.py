@@ -19,6 +19,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.testing.faults import FaultyFileSystem
+from ottla.testing.recording import IoKind
 from tests.support.asking import Asker
 from tests.support.brokers import disk, open_broker
 
@@ -248,6 +250,25 @@ def test_a_setting_or_a_resource_named_twice_is_refused(asker: Asker, broker: Br
     answer = asker.ask(IncrementalAlterConfigsRequest(resources=resources), 1)
     assert [one.error_code for one in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert broker.topics.get("t").overrides == {}
+
+
+def test_all_groups_of_a_request_are_written_down_at_once() -> None:
+    file_system = FaultyFileSystem(disk("/d"))
+    asker = Asker(open_broker(file_system))
+    config = AlterableConfig(
+        name="consumer.session.timeout.ms", config_operation=SET, value="50000"
+    )
+    resources = [
+        AlterConfigsResource(resource_type=GROUP, resource_name=name, configs=[config])
+        for name in ("g", "h", "", "i", "i")
+    ]
+    made = len(file_system.calls)
+    answer = asker.ask(IncrementalAlterConfigsRequest(resources=resources), 1)
+    refused = ErrorCode.INVALID_REQUEST
+    assert [one.error_code for one in answer.responses] == [0, 0, refused, refused, refused]
+    renamed = [call for call in file_system.calls[made:] if call.kind is IoKind.RENAME]
+    assert len(renamed) == 1
+    assert sorted(asker.broker.settings.groups.overrides) == ["g", "h"]
 
 
 def test_a_dry_run_changes_nothing(asker: Asker, broker: Broker) -> None:

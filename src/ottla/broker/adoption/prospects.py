@@ -1,13 +1,12 @@
 """What topics whose settings nobody knows would keep, under settings that a person proposes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.broker.adoption.accepted_settings import DECIDING, accepted_topic_configs
-from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import Topic, topic_config
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
@@ -38,19 +37,27 @@ class Prospect:
         return not DECIDING & self.refused.keys()
 
 
-def prospects(broker: Broker, given: Mapping[str, Configs] | None, now_ms: int) -> list[Prospect]:
+def prospects(
+    topics: Iterable[Topic],
+    unknown: Mapping[str, str],
+    defaults: TopicConfig,
+    given: Mapping[str, Configs] | None,
+    now_ms: int,
+) -> list[Prospect]:
     """What each unknown topic that `given` names would be; all of them under no settings of
-    their own when nothing is given."""
+    their own when nothing is given. `unknown` has the reasons."""
     return [
-        _prospect(broker, broker.topics.get(name), reason, (given or {}).get(name, {}), now_ms)
-        for name, reason in sorted(broker.adoption.unknown.items())
-        if given is None or name in given
+        _prospect(topic, unknown[topic.name], defaults, (given or {}).get(topic.name, {}), now_ms)
+        for topic in sorted(topics, key=lambda one: one.name)
+        if topic.name in unknown and (given is None or topic.name in given)
     ]
 
 
-def _prospect(broker: Broker, topic: Topic, reason: str, wanted: Configs, now_ms: int) -> Prospect:
+def _prospect(
+    topic: Topic, reason: str, defaults: TopicConfig, wanted: Configs, now_ms: int
+) -> Prospect:
     settings, refused = accepted_topic_configs(wanted)
-    config = topic_config(broker.config.topic_defaults, settings)
+    config = topic_config(defaults, settings)
     logs = [partition.log for partition in topic.partitions.values()]
     return Prospect(
         topic=topic.name,

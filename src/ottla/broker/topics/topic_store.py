@@ -19,7 +19,7 @@ from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import give_way, in_turns, kept, parts_in_turns
-from ottla.broker.startup.opening import (
+from ottla.broker.topics.on_disk import (
     OpenedDirectories,
     TopicConfigs,
     ensure_topic_id,

@@ -65,7 +65,8 @@ def adopt_command(
         _not_warned(),
         closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
     ):
-        found = prospects(broker, given, clock.now_ms())
+        unknown, defaults = broker.adoption.unknown, broker.config.topic_defaults
+        found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
         for one in found:
             click.echo(json.dumps(_fields(one)) if as_json else _text(one))
         wanted = [one for one in found if one.is_decided]

@@ -35,6 +35,7 @@ from ottla.storage.files.checkpoints import checkpoint_text
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
+from tests.support.altering import alter_group
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 
 LOG = "/d/__cluster_metadata-0"
@@ -74,7 +75,7 @@ def fill(broker: Broker) -> None:
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("log.retention.ms", "7"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))
-    broker.admin.alter_group("g", change("consumer.session.timeout.ms", "50000"))
+    alter_group(broker, "g", change("consumer.session.timeout.ms", "50000"))
     broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
     broker.allocate_producer_id()
 
@@ -133,7 +134,7 @@ def test_what_comes_back_is_handed_over_again_with_its_changes(stopped: FakeFile
     broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
     broker.create_topic(NewTopic(name="new"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", None))
-    broker.admin.alter_group("g", change("consumer.session.timeout.ms", None))
+    alter_group(broker, "g", change("consumer.session.timeout.ms", None))
     broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
     broker.close()
     old = image_of(stopped)

@@ -18,6 +18,7 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
+from tests.support.altering import alter_group
 from tests.support.brokers import at, disk, open_broker
 
 INTERVAL = "consumer.heartbeat.interval.ms"
@@ -38,7 +39,7 @@ def one(name: str, operation: ConfigOperation, value: str = "") -> Alteration:
 
 def refusal(broker: Broker, alteration: Alteration, group_id: str = "g") -> ApiError:
     with pytest.raises(ApiError) as caught:
-        broker.admin.alter_group(group_id, alteration)
+        alter_group(broker, group_id, alteration)
     return caught.value
 
 
@@ -70,16 +71,16 @@ def test_a_group_that_nobody_has_changed_is_told_what_all_are() -> None:
 
 def test_settings_are_set_and_taken_back_one_by_one_and_all_at_once() -> None:
     broker = open_broker(disk("/d"))
-    broker.admin.alter_group("g", one(TIMEOUT, ConfigOperation.SET, "50000"))
-    broker.admin.alter_group("g", one(INTERVAL, ConfigOperation.SET, "6000"))
+    alter_group(broker, "g", one(TIMEOUT, ConfigOperation.SET, "50000"))
+    alter_group(broker, "g", one(INTERVAL, ConfigOperation.SET, "6000"))
     assert config_of(broker) == GroupConfig(
         consumer_session_timeout_ms=50_000, consumer_heartbeat_interval_ms=6000
     )
-    broker.admin.alter_group("g", one(INTERVAL, ConfigOperation.DELETE))
+    alter_group(broker, "g", one(INTERVAL, ConfigOperation.DELETE))
     assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=50_000)
-    broker.admin.alter_group("g", settings(consumer_heartbeat_interval_ms="7000"))
+    alter_group(broker, "g", settings(consumer_heartbeat_interval_ms="7000"))
     assert broker.settings.groups.overrides == {"g": {INTERVAL: "7000"}}
-    broker.admin.alter_group("g", settings())
+    alter_group(broker, "g", settings())
     assert broker.settings.groups.overrides == {}
     assert config_of(broker) == GroupConfig()
 
@@ -87,8 +88,10 @@ def test_settings_are_set_and_taken_back_one_by_one_and_all_at_once() -> None:
 def test_a_member_is_told_and_held_to_what_holds_at_its_heartbeat() -> None:
     broker = open_broker(disk("/d"), offsets_topic_num_partitions="3")
     assert beat(broker, 0).heartbeat_interval_ms == 5000
-    broker.admin.alter_group(
-        "g", settings(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="60000")
+    alter_group(
+        broker,
+        "g",
+        settings(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="60000"),
     )
     assert beat(broker, 1).heartbeat_interval_ms == 6000
     broker.groups.advance(at(59_999))
@@ -134,7 +137,7 @@ def test_what_no_group_may_be_told_is_refused(alteration: Alteration, message: s
 
 def test_a_session_that_is_over_before_the_next_heartbeat_is_refused() -> None:
     broker = open_broker(disk("/d"), group_consumer_min_session_timeout_ms="1000")
-    broker.admin.alter_group("g", settings(consumer_session_timeout_ms="5001"))
+    alter_group(broker, "g", settings(consumer_session_timeout_ms="5001"))
     error = refusal(broker, one(INTERVAL, ConfigOperation.SET, "5001"))
     assert error.code is ErrorCode.INVALID_CONFIG
     assert error.message == (
@@ -145,17 +148,17 @@ def test_a_session_that_is_over_before_the_next_heartbeat_is_refused() -> None:
 def test_a_dry_run_changes_nothing() -> None:
     broker = open_broker(disk("/d"))
     alteration = settings(consumer_session_timeout_ms="50000")
-    broker.admin.alter_group("g", alteration, validate_only=True)
+    alter_group(broker, "g", alteration, validate_only=True)
     assert config_of(broker) == GroupConfig()
     with pytest.raises(ApiError):
-        broker.admin.alter_group("g", settings(x="1"), validate_only=True)
+        alter_group(broker, "g", settings(x="1"), validate_only=True)
 
 
 def test_settings_survive_a_restart_and_changes_of_others() -> None:
     file_system = disk("/d", "/e")
     broker = open_broker(file_system, "/d", "/e")
-    broker.admin.alter_group("g", settings(consumer_session_timeout_ms="50000"))
-    broker.admin.alter_group("h", settings(consumer_session_timeout_ms="55000"))
+    alter_group(broker, "g", settings(consumer_session_timeout_ms="50000"))
+    alter_group(broker, "h", settings(consumer_session_timeout_ms="55000"))
     quota = QuotaAlteration(names=[("user", "u")], limits={"producer_byte_rate": 1.0})
     broker.admin.alter_quotas(quota)
     broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[]))
@@ -183,7 +186,7 @@ def test_what_the_broker_no_longer_allows_is_brought_within_its_bounds_with_a_wa
     assert config_of(broker) == GroupConfig(consumer_session_timeout_ms=48_000)
     assert "group g: consumer.session.timeout.ms=50000 is out" in caplog.text
     assert "48000 holds" in caplog.text
-    broker.admin.alter_group("h", settings(consumer_session_timeout_ms="46000"))
+    alter_group(broker, "h", settings(consumer_session_timeout_ms="46000"))
     assert broker.settings.groups.overrides["g"] == {TIMEOUT: "50000"}, "kept as it was set"
 
 
@@ -225,7 +228,7 @@ def test_a_disk_that_fails_keeps_the_old_settings() -> None:
 def change_and_change_again(file_system: FileSystem, done: list[Any]) -> None:
     broker = open_broker(file_system, "/d", "/e", ids=itertools.count(1000))
     for value in ("50000", "55000"):
-        broker.admin.alter_group("g", settings(consumer_session_timeout_ms=value))
+        alter_group(broker, "g", settings(consumer_session_timeout_ms=value))
         done.append(int(value))
 
 
