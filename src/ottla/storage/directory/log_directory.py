@@ -104,10 +104,6 @@ class LogDirectory:
         return self.properties.directory_id
 
     @property
-    def cluster_id(self) -> str:
-        return self.properties.cluster_id or ""
-
-    @property
     def is_offline(self) -> bool:
         return self.health.failure is not None
 

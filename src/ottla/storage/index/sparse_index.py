@@ -137,10 +137,6 @@ class SparseIndex:
         """Whether the offset's distance from the base fits the 4 bytes an entry has for it."""
         return 0 <= offset - self.base_offset <= INT32_MAX
 
-    def truncate(self) -> None:
-        """Removes every entry; there is as much room as before."""
-        self._truncate_to_count(0)
-
     def resize(self, size: int) -> bool:
         """Makes the file `size` long, rounded down to whole entries; returns whether it changed."""
         file = self._opened()

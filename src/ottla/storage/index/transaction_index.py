@@ -137,10 +137,6 @@ class TransactionIndex:
         """Removes the transactions that end at or after an offset."""
         self._truncate_to_count(self._first_ending_at(offset))
 
-    def truncate(self) -> None:
-        """Removes all; a file that is there stays, empty."""
-        self._truncate_to_count(0)
-
     def sanity_check(self) -> None:
         """Raises `CorruptionError` for a cut, unknown or misplaced entry; reads all of them."""
         self._opened()

@@ -4,7 +4,7 @@ Readers take `values`, an immutable tuple that a change replaces: a deletion nev
 search. Kafka's counterpart: `LogSegments`.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from ottla.storage.segment.segment import Segment
@@ -40,10 +40,6 @@ class Segments:
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
         """The segment that covers `offset` and all after it."""
         return self.values[max(self.floor_index(offset), 0) :]
-
-    def below(self, offset: int) -> tuple[Segment, ...]:
-        """The segments whose base offset is smaller than `offset`."""
-        return self.values[: bisect_left(self._base_offsets, offset)]
 
     def wholly_below(self, offset: int) -> tuple[Segment, ...]:
         """The segments that hold nothing at `offset` or after it; never the active one."""

@@ -62,7 +62,7 @@ def test_a_file_without_entries_is_empty_as_kafkas_tools_take_zeros_for_one(
     assert (index.entry_count, size_of(disk, path)) == (0, 0)
     assert index.max_entry_count == SIZE // kind.ENTRY.size
     index.append(84, 85)
-    index.truncate()
+    index.truncate_to(0)
     index.abandon()
     reopened = kind(disk, path, base_offset=80)
     assert reopened.resize(SIZE)
@@ -128,7 +128,7 @@ def test_truncated_entries_do_not_come_back(disk: FileSystem, path: str) -> None
     index.abandon()
     index = OffsetIndex(disk, path, base_offset=0)
     assert index.entry_count == 40
-    index.truncate()
+    index.truncate_to(0)
     assert index.entry_count == 0
     assert not any(read_file(disk, path))
     index.close()
@@ -185,7 +185,7 @@ def test_a_reader_keeps_its_entries_when_the_file_is_cut(disk: FileSystem, path:
     writer = filled(disk, path, 50)
     reader = OffsetIndex(disk, path, base_offset=0, writable=False)
     assert reader.entry_count == 50
-    writer.truncate()
+    writer.truncate_to(0)
     writer.close()
     assert reader.lookup(50) == (50, 500)
     reader.close()

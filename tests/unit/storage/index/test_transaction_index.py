@@ -50,7 +50,7 @@ def test_the_file_is_made_by_the_first_append(disk: FakeFileSystem) -> None:
     index.sync()
     assert index.is_empty
     assert index.collect(0, 1000) == ([], False)
-    index.truncate()
+    index.truncate_to(0)
     index.truncate_to(5)
     index.sanity_check()
     assert disk.status(PATH) is None
@@ -127,7 +127,7 @@ def test_truncating_removes_what_ends_at_or_after_the_offset(
 def test_truncating_everything_keeps_the_file(
     disk: FakeFileSystem, index: TransactionIndex
 ) -> None:
-    index.truncate()
+    index.truncate_to(0)
     assert index.is_empty
     assert read_file(disk, PATH) == b""
     index.append(aborted(90, 100, 101))
