@@ -134,7 +134,7 @@ def test_damage_in_a_task_leaves_the_target_as_it_was(
     directory = write_down(source, tmp_path / "source")
     path = source.log().segments.values[2].log.path
     damage(OsFileSystem(), str(directory / "t-0" / Path(path).name), 90)
-    with pytest.raises(TaskError, match="is stated"):
+    with pytest.raises(TaskError, match="CRC mismatch"):
         in_bulk(directory, target, local_session)
     with Target.open(str(target), SystemClock()) as opened:
         assert opened.log("t", 0).log_end_offset == 0

@@ -57,3 +57,13 @@ def test_what_inherits_from_a_compiled_class_is_compiled_too() -> None:
 def test_classes_that_inherit_from_others_are_found() -> None:
     found = inheritance(PACKAGE / "storage" / "compaction" / "output.py")
     assert found == [("CleanedSegment", PACKAGE / "storage" / "segment" / "segment.py")]
+
+
+def test_an_extension_beside_its_source_is_not_older() -> None:
+    """Otherwise it, and not the source, is what runs: `pip install -e .` compiles it again."""
+    assert [
+        source.name
+        for source in PACKAGE.rglob("*.py")
+        for built in source.parent.glob(f"{source.stem}.*.so")
+        if built.stat().st_mtime < source.stat().st_mtime
+    ] == []

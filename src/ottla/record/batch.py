@@ -67,7 +67,7 @@ class TimestampType(Enum):
 
 
 class Batch(Protocol):
-    """What a batch of any format tells. `size` is all its bytes, offset and length included."""
+    """A batch of any format. `size` counts all its bytes, offset and length too."""
 
     @property
     def base_offset(self) -> int: ...
@@ -217,7 +217,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers wrap to 0 behind the largest signed 32-bit number."""
+        """Sequence numbers wrap to 0 after the largest signed 32-bit number."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
@@ -240,14 +240,14 @@ class RecordBatch:
         self.partition_leader_epoch = leader_epoch
 
     def stamp_max_timestamp(self, timestamp_ms: int) -> None:
-        """Says what the largest timestamp is; the CRC is made anew."""
+        """Sets the largest timestamp, and computes the CRC again."""
         self.max_timestamp_ms = timestamp_ms
         TIMESTAMP.pack_into(self.buffer, self.position + MAX_TIMESTAMP_POSITION, timestamp_ms)
         self.crc = self.compute_crc()
         CRC.pack_into(self.buffer, self.position + CRC_POSITION, self.crc)
 
     def stamp_append_time(self, timestamp_ms: int) -> None:
-        """Gives every record the broker's time, by the header alone; the CRC is made anew."""
+        """Gives every record the broker's time, by the header alone, and computes the CRC again."""
         self.attributes |= LOG_APPEND_TIME_BIT
         ATTRIBUTES.pack_into(self.buffer, self.position + ATTRIBUTES_POSITION, self.attributes)
         self.stamp_max_timestamp(timestamp_ms)
@@ -262,7 +262,9 @@ class RecordBatch:
             raise InvalidBatchError(f"cut short: {self.size} bytes are stated")
         found = crc32c(memoryview(self.buffer)[position + ATTRIBUTES_POSITION : end])
         if found != self.crc:
-            raise InvalidBatchError(f"CRC {self.crc:#010x} is stated, {found:#010x} found")
+            raise InvalidBatchError(
+                f"CRC mismatch: header {self.crc:#010x}, computed {found:#010x}"
+            )
         if not 0 <= self.record_count <= self.last_offset_delta + 1:
             raise InvalidBatchError(
                 f"{self.record_count} records in {self.last_offset_delta + 1} offsets"
@@ -289,7 +291,7 @@ def batch_at(buffer: Buffer, position: int = 0) -> Batch:
 
 
 def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[Batch]:
-    """The batches of a region, one behind the other.
+    """The batches of a region, in their order.
 
     A last batch that is not wholly there raises `InvalidBatchError`, or ends the walk.
     """

@@ -31,7 +31,7 @@ class BatchRollUp:
     batch_count: int
     crc: int
     leader_epoch: int
-    """The epoch of the last batch's leader; -1 when it tells none."""
+    """The epoch of the last batch's leader; -1 when it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ class RecordBatchBuilder:
     ) -> None:
         """Adds encoded records of a batch of the same base offset, as the first ones.
 
-        Their timestamp deltas count from `base_timestamp_ms`. `build` must be told the last offset.
+        Their timestamp deltas count from `base_timestamp_ms`. `build` needs the last offset.
         """
         assert not self.record_count
         self._base_timestamp_ms = base_timestamp_ms

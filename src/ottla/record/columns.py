@@ -185,7 +185,7 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
     found = _places(batches, scan, selection)
     names = set(selection.schema.names)
     source = pa.py_buffer(buffer)
-    # The fields lie one behind the other: what is behind the last one asked for is not read.
+    # The fields follow each other: those after the last one that is asked for are not read.
     if names & {"key", "value", "headers"}:
         keys = scan.fields()
         if "key" in names:

@@ -33,7 +33,7 @@ from ottla.record.record import Record
 ENTRY = struct.Struct(
     ">"
     "q"  # offset
-    "i"  # size of the message behind this field
+    "i"  # size of the message after this field
     "I"  # CRC-32 of all that follows
     "b"  # magic
     "b"  # attributes
@@ -104,7 +104,7 @@ class LegacyBatch:
 
     @property
     def base_offset(self) -> int:
-        """The first inner offset; a wrapper must be unpacked to tell."""
+        """The first inner offset; to find it, a wrapper must be unpacked."""
         if self.compression is Compression.NONE:
             return self.last_offset
         return next(read_legacy_records(self)).offset
@@ -155,7 +155,7 @@ class LegacyBatch:
         self.last_offset = last_offset
 
     def stamp_time(self, timestamp_ms: int, *, is_append_time: bool) -> None:
-        """Gives a v1 entry another time, or another kind of it; the CRC is made anew."""
+        """Gives a v1 entry another time, or another kind of it, and computes the CRC again."""
         assert self.magic == 1, "v0 has no time"
         is_same_kind = bool(self.attributes & LOG_APPEND_TIME_BIT) is is_append_time
         if is_same_kind and self.max_timestamp_ms == timestamp_ms:
@@ -192,7 +192,9 @@ class LegacyBatch:
         view = memoryview(self.buffer)[self.position + CRC_END : self.position + self.size]
         found = zlib.crc32(view)
         if found != self.crc:
-            raise InvalidBatchError(f"CRC {self.crc:#010x} is stated, {found:#010x} found")
+            raise InvalidBatchError(
+                f"CRC mismatch: header {self.crc:#010x}, computed {found:#010x}"
+            )
         _ = self.compression
 
 

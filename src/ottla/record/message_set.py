@@ -13,7 +13,7 @@ from ottla.record.legacy import build_message, pack_messages
 
 @dataclass(slots=True)
 class MessageSetBuilder:
-    """Collects messages; `build` gives them one behind the other, or one wrapper that holds them.
+    """Collects messages; `build` joins them, or puts them into one wrapper.
 
     `base_offset` is that of the first message: a v1 wrapper counts from it, whatever else is stored
     says the offset itself. With `append_time_ms` every v1 message carries that broker time.

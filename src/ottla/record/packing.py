@@ -43,7 +43,7 @@ class RecordColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRecords:
-    """What lies behind the header of one batch: `count` records, all with timestamp delta 0.
+    """The records of one batch, without its header: `count` records, all with timestamp delta 0.
 
     `first_row` is the place of the first one among the rows handed in.
     """
@@ -136,7 +136,7 @@ class _Strings:
 def _joined(
     keys: _Field, values: _Field, rest: tuple[Any, Integers], offset_delta: Integers
 ) -> _Strings:
-    """Each record: size, attributes, two deltas, key, value, and behind them the headers."""
+    """Each record: size, attributes, two deltas, key, value, headers."""
     import numpy as np
 
     tail, body_sizes = rest
@@ -199,7 +199,7 @@ def _varint_sizes(values: Integers) -> Integers:
 
 
 def _varints(fields: Sequence[Integers]) -> Any:
-    """Of each row the varints of all fields, one behind the other, as a binary array."""
+    """Of each row the varints of all fields, joined, as a binary array."""
     import numpy as np
     import pyarrow as pa
 

@@ -58,7 +58,7 @@ def unpacked_payload(batch: RecordBatch, limit: int = DEFAULT_LIMIT) -> Buffer:
 def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
     if batch.record_count <= 0:
         if batch.record_count < 0:
-            raise InvalidBatchError(f"{batch.record_count} records are stated")
+            raise InvalidBatchError(f"the header says {batch.record_count} records")
         return  # As in Kafka, whatever the codec makes of nothing.
     data = bytes(unpacked_payload(batch, limit))
     base_offset, base_timestamp_ms = batch.base_offset, batch.base_timestamp_ms
@@ -84,7 +84,7 @@ def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
                 headers, position = _read_headers(data, position)
             else:
                 position += 1
-            # A size that is wrong, or reaches behind the data, has led to another place.
+            # A size that is wrong, or reaches beyond the data, has led to another place.
             if position != end:
                 raise InvalidBatchError("a record's size and content disagree")
             record = _UnfrozenRecord(
@@ -136,7 +136,7 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
 def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
     count, position = read_varint(data, position)
     if count < 0:
-        raise InvalidBatchError(f"{count} headers are stated")
+        raise InvalidBatchError(f"a record says that it has {count} headers")
     headers = []
     for _ in range(count):
         name, position = _read_bytes(data, position)

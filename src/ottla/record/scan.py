@@ -3,8 +3,7 @@
 A record's place is known only when the one before it has been measured, so the chain of sizes is
 followed first: for all batches in lock step, record k of each, and one by one where too few
 batches are that long. All else is then read for every record together.
-numpy is imported by whoever imports this module: `columns`, when it is called, and others who
-need numpy anyway.
+This module imports numpy: `columns` imports it when it is called.
 """
 
 from collections.abc import Sequence
@@ -122,7 +121,7 @@ class RecordScan:
         self.end = self.end[rows]
 
     def fields(self) -> Fields:
-        """The next field: the keys, and behind them the values."""
+        """The next field: the keys, and after them the values."""
         found = read_fields(self.data, self.position)
         self._advance(found.end)
         return found
@@ -134,7 +133,7 @@ class RecordScan:
             return counts, _empty_fields(0), _empty_fields(0)
         # Each header takes two bytes: the check keeps what follows from allocating for a lie.
         if ((counts < 0) | (counts * 2 > self.end - position)).any():
-            raise InvalidBatchError("more headers are stated than a record holds")
+            raise InvalidBatchError("a record says that it has more headers than fit into it")
         first = np.cumsum(counts) - counts
         total = int(counts.sum())
         names = _empty_fields(total)
@@ -266,7 +265,7 @@ def _check_counts(payloads: Sequence[Payload]) -> None:
     for one in payloads:
         if not 0 <= one.record_count * MIN_RECORD_SIZE <= one.end - one.start:
             raise InvalidBatchError(
-                f"{one.record_count} records are stated in {one.end - one.start} bytes"
+                f"{one.record_count} records do not fit into {one.end - one.start} bytes"
             )
 
 

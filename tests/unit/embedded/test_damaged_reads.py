@@ -27,7 +27,7 @@ def test_a_flipped_bit_of_a_value_is_no_value(tmp_path: Path) -> None:
     with ottla.open(tmp_path / "d") as log:
         records = log.read("t")
         assert [next(records).value for _ in range(3)] == [VALUE] * 3
-        with pytest.raises(CorruptionError, match=r"CRC .* is stated.*ottla log repair") as error:
+        with pytest.raises(CorruptionError, match=r"CRC mismatch.*ottla log repair") as error:
             next(records)
         assert (error.value.path, error.value.position) == (str(file), len(content) * 3 // 10)
 

@@ -310,7 +310,7 @@ class Copying:
             transactions, plan.last_records, end_offset=plan.end_offset, now_ms=plan.now_ms
         )
         damaged = [one.base_offset for one in plan.sources if one.is_damaged]
-        # What lies in a damaged segment stays, and would come back without the tombstones behind.
+        # Records of a damaged segment stay, and would come back without the tombstones after them.
         self._tombstones_stay_from = min(damaged, default=None)
         self._made: list[CleanedSegments] = []
 

@@ -66,7 +66,7 @@ class KeyFilter(Protocol):
         """Takes in the keys of the records from `start_offset`; there must be room for all."""
 
     def retain(self, candidates: Sequence[Candidate], end_offset: int) -> list[Retained]:
-        """What is retained of each batch; what lies at or after `end_offset` was not learnt."""
+        """What is retained of each batch; records from `end_offset` on were not learnt."""
 
 
 def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:

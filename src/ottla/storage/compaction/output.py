@@ -117,7 +117,7 @@ class CleanedSegments:
             segment.close_files()
 
     def _bear_witness(self, segment: Segment, sums: BlockSums) -> None:
-        """Of an empty one there is nothing to tell."""
+        """There is nothing to write down of an empty one."""
         sums.finish()
         if not sums.blocks:
             return

@@ -1,6 +1,6 @@
 """The bytes of a batch of which only some records stay, or whose delete horizon begins.
 
-Offsets, sequence numbers and the last offset stay as they were: the gaps tell of what has gone.
+Offsets, sequence numbers and the last offset stay as they were: the gaps show what has gone.
 Kafka's counterpart: `MemoryRecords.buildRetainedRecordsInto`.
 """
 

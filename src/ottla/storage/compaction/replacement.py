@@ -2,7 +2,7 @@
 
 In an order that a crash may cut anywhere: all `.cleaned` become `.swap`, the last first, and that
 is made durable; then the old files become `.deleted`; then the `.swap` lose their suffix. While a
-`.cleaned` is left, the swaps behind it stand for unfinished work; without one, `recovery` finishes
+`.cleaned` is left, the swaps after it stand for unfinished work; without one, `recovery` finishes
 it. Kafka's counterpart: `LocalLog.replaceSegments`.
 """
 

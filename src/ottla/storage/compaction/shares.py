@@ -1,8 +1,8 @@
 """A pass in shares that are carried out apart: what each segment leaves, its keys, then each group.
 
-For logs with more keys than one machine's map takes: whoever has put the keys together tells each
-group which offsets stay. The files are those that `compact` makes. numpy is imported by whoever
-imports this module.
+For logs with more keys than one machine's map takes: the caller joins the keys, and gives each
+group the offsets that it retains. The files are those that `compact` makes. This module imports
+numpy.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from ottla.storage.compaction.vector_key_filter import Numbers, OffsetFilter, Wo
 
 
 def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> TransactionsSeen:
-    """What the batches of one source leave behind; reads their headers, and their markers."""
+    """The transactions that one source leaves open or has ended; reads headers and markers."""
     source = plan.sources[number]
     if source.is_damaged:
         return NOTHING_SEEN
@@ -47,7 +47,7 @@ def transactions_in(plan: CompactionPlan, number: int, around: Surroundings) -> 
 def transactions_before(
     plan: CompactionPlan, seen: Sequence[TransactionsSeen]
 ) -> dict[int, TransactionsSeen]:
-    """What lies behind each source's first batch, by base offset."""
+    """What the batches before each source leave, by base offset."""
     before = accumulate(seen, TransactionsSeen.then, initial=NOTHING_SEEN)
     return {one.base_offset: left for one, left in zip(plan.sources, before, strict=False)}
 

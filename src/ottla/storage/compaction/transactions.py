@@ -16,9 +16,9 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsSeen:
-    """What some batches leave behind, by producer id.
+    """The transactions that some batches leave, by producer id.
 
-    `aborted` and `committed` have data among them, and no marker behind it yet; those in the other
+    `aborted` and `committed` have data among them, and no marker after it yet; those in the other
     two sets have a marker.
     """
 
@@ -28,7 +28,7 @@ class TransactionsSeen:
     ended_committed: frozenset[int] = frozenset()
 
     def then(self, later: "TransactionsSeen") -> "TransactionsSeen":
-        """What these and the batches behind them leave together."""
+        """What these and the batches after them leave together."""
         return TransactionsSeen(
             aborted=(self.aborted - later.ended_aborted) | later.aborted,
             committed=(self.committed - later.ended_committed) | later.committed,

@@ -39,7 +39,7 @@ def test_findings_are_a_line_each_and_exit_code_1(tmp_path: Path) -> None:
     result = run(written(files, tmp_path))
     assert result.exit_code == 1
     *lines, last = result.output.splitlines()
-    expected = f"{tmp_path / name} at byte {position}: CRC 0x"
+    expected = f"{tmp_path / name} at byte {position}: CRC mismatch: header 0x"
     assert len([line for line in lines if line.startswith(expected)]) == 1
     assert last.startswith(f"{tmp_path}/data: ")
     assert " findings (" in last

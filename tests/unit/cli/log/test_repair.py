@@ -60,7 +60,7 @@ def test_the_plan_is_shown_and_nothing_is_changed(tmp_path: Path) -> None:
     log = tmp_path / name
     assert cut.startswith(
         f"{log}: take out 83 bytes at byte {position}, kept in {log}.cut-{position}; "
-        "offsets 2 to 3 are lost, 2 records at the most (CRC 0x"
+        "offsets 2 to 3 are lost, 2 records at the most (CRC mismatch: header 0x"
     )
     assert index.startswith(f"{log}: rebuild its offset and time index")
     assert last.startswith("Nothing was changed")
