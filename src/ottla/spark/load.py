@@ -6,28 +6,15 @@ from ottla.loading import compaction
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
 from ottla.loading.compaction import CompactOptions, CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, Progress, Step, ignore
+from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, ignore
+from ottla.loading.job import Progress as Progress
+from ottla.loading.job import Step as Step
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.rerun_plan import RerunRange
-from ottla.spark.session import SessionSettings
 from ottla.spark.tasks import SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = [
-    "CompactOptions",
-    "CompactReport",
-    "LoadOptions",
-    "LoadPlace",
-    "LoadReport",
-    "Progress",
-    "SessionSettings",
-    "Step",
-    "compact",
-    "load",
-    "rerun",
-]
 
 
 def load(

@@ -85,15 +85,12 @@ def read_rows(
             if fail_on_data_loss or error.start_offset <= offset:
                 raise
             begin = min(error.start_offset, split.until_offset)
-            report([_removed(split, offset, begin)], fail=False)
+            lost = Loss(
+                place=split.place,
+                kind=LossKind.REMOVED,
+                from_offset=offset,
+                until_offset=begin,
+                continues_at=begin,
+            )
+            report([lost], fail=False)
             offset = begin
-
-
-def _removed(split: Split, offset: int, begin: int) -> Loss:
-    return Loss(
-        place=split.place,
-        kind=LossKind.REMOVED,
-        from_offset=offset,
-        until_offset=begin,
-        continues_at=begin,
-    )

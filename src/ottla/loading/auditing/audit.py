@@ -91,7 +91,10 @@ class Audit:
             counts, stray = count_in_ranges(self._table.store, of_role, ranges)
             found.append(counts)
             if stray is not None:
-                self._report.differences.append(_stray(stray))
+                text = "it holds rows of offsets that no commit read"
+                self._report.differences.append(
+                    Difference.in_file("overlap", stray, text, stray.first_offset)
+                )
         for piece, rows, quarantined in zip(pieces, *found, strict=True):
             if piece.is_whole:
                 self._report.differences += _check_stated(piece, rows, quarantined)
@@ -114,16 +117,9 @@ class Audit:
         self._check_batches(piece, found)
 
     def _check_count(self, piece: Piece, count: int, expected: int | None) -> None:
-        partition = piece.stated.partition
         if expected is not None and expected != count:
-            self._report.differences.append(
-                Difference(
-                    kind="count",
-                    text=f"{_place(piece)}: the log has {expected} records, the table {count} rows",
-                    partition=partition,
-                    offset=piece.from_offset,
-                )
-            )
+            text = f"the log has {expected} records, the table {count} rows"
+            self._report.differences.append(_in_piece("count", piece, text))
         self._report.rows_counted += count if expected is not None else 0
 
     def _check_batches(self, piece: Piece, found: BatchRollUp | None) -> None:
@@ -131,15 +127,11 @@ class Audit:
         if found is None or stated is None:
             return
         if found != stated:
-            self._report.differences.append(
-                Difference(
-                    kind="batches",
-                    text=f"{_place(piece)}: the log's batches are not those that were read: "
-                    f"{_roll_up_text(found)} now, {_roll_up_text(stated)} then",
-                    partition=piece.stated.partition,
-                    offset=piece.from_offset,
-                )
+            text = (
+                f"the log's batches are not those that were read: "
+                f"{_roll_up_text(found)} now, {_roll_up_text(stated)} then"
             )
+            self._report.differences.append(_in_piece("batches", piece, text))
         self._report.batches_matched += found.batch_count if found == stated else 0
 
     def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
@@ -166,7 +158,7 @@ class Audit:
             from_offset=max(group[0].first_offset, bounds.start_offset),
             until_offset=min(max(file.last_offset for file in group) + 1, bounds.end_offset),
         )
-        if wanted.from_offset >= wanted.until_offset:
+        if wanted.is_empty:
             return
         stored = stored_rows(self._table.store, group, wanted)
         try:
@@ -176,10 +168,8 @@ class Audit:
             raise
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
-        quarantined = [
-            read_offsets(self._table.store, file) for file in aside if _overlaps(file, wanted)
-        ]
-        log = without_offsets(log, quarantined)
+        aside = [file for file in aside if _overlaps(file, wanted)]
+        log = without_offsets(log, [read_offsets(self._table.store, file) for file in aside])
         self._report.rows_compared += stored.num_rows
         found = first_difference(stored, log)
         if found is not None:
@@ -187,8 +177,7 @@ class Audit:
             path = next((one for one in group if one.first_offset <= offset), group[0]).path
             self._report.differences.append(_wrong_row(partition, offset, text, path))
             return
-        of_group = [file for file in aside if _overlaps(file, wanted)]
-        for file in [*group, *of_group]:
+        for file in [*group, *aside]:
             for offset, text in wrong_values(self._table, file, self._log, self._topic, wanted):
                 self._report.differences.append(_wrong_row(partition, offset, text, file.path))
 
@@ -213,29 +202,15 @@ def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Differe
         (quarantined, piece.stated.quarantined_count, "quarantined records"),
     ):
         if found != stated:
-            yield Difference(
-                kind="count",
-                text=f"{_place(piece)}: the table has {found} {what}, {stated} are stated",
-                partition=piece.stated.partition,
-                offset=piece.from_offset,
-            )
+            text = f"the table has {found} {what}, {stated} are stated"
+            yield _in_piece("count", piece, text)
 
 
-def _stray(file: DataFile) -> Difference:
-    return Difference(
-        kind="overlap",
-        text=f"{file.path}: it holds rows of offsets that no commit read",
-        partition=file.partition,
-        offset=file.first_offset,
-        path=file.path,
-    )
-
-
-def _place(piece: Piece) -> str:
-    return (
-        f"partition {piece.stated.partition}, offsets {piece.from_offset} to "
-        f"{piece.until_offset - 1} (commit {piece.commit_id})"
-    )
+def _in_piece(kind: str, piece: Piece, text: str) -> Difference:
+    partition, offset = piece.stated.partition, piece.from_offset
+    place = f"offsets {offset} to {piece.until_offset - 1} (commit {piece.commit_id})"
+    text = f"partition {partition}, {place}: {text}"
+    return Difference(kind=kind, text=text, partition=partition, offset=offset)
 
 
 def _roll_up_text(batches: BatchRollUp) -> str:

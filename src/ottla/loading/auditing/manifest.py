@@ -111,14 +111,11 @@ def _check_entry_files(entry: ManifestEntry, loaded: LoadedPartition) -> Iterato
         )
     for file in files if not loaded.carried_count else ():
         if not loaded.from_offset <= file.first_offset <= file.last_offset < loaded.until_offset:
-            yield Difference(
-                kind="overlap",
-                text=f"{file.path}: offsets {file.first_offset} to {file.last_offset} are not "
-                f"between {loaded.from_offset} and {loaded.until_offset}",
-                partition=loaded.partition,
-                offset=file.first_offset,
-                path=file.path,
+            text = (
+                f"offsets {file.first_offset} to {file.last_offset} are not "
+                f"between {loaded.from_offset} and {loaded.until_offset}"
             )
+            yield Difference.in_file("overlap", file, text, file.first_offset)
 
 
 def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
@@ -127,19 +124,12 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
     by_partition: dict[int, list[DataFile]] = {}
     for file in files:
         by_partition.setdefault(file.partition, []).append(file)
-    for partition, some in by_partition.items():
+    for some in by_partition.values():
         twice = rows_there_twice(table.store, some)
         if twice is not None:
-            found.append(
-                Difference(
-                    kind="overlap",
-                    text=f"{twice.path}: of its offsets {twice.first_offset} to "
-                    f"{twice.last_offset} some are there twice",
-                    partition=partition,
-                    offset=twice.first_offset,
-                    path=twice.path,
-                )
-            )
+            first, last = twice.first_offset, twice.last_offset
+            text = f"of its offsets {first} to {last} some are there twice"
+            found.append(Difference.in_file("overlap", twice, text, first))
     return found
 
 
@@ -173,15 +163,11 @@ def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> 
 
 def check_files(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
     """Files that are missing or are others than the manifest names, by size and footer."""
-    found = []
-    for file in files:
-        reason = _wrong_file(table, file)
-        if reason is not None:
-            text = f"{file.path}: {reason}"
-            found.append(
-                Difference(kind="file", text=text, partition=file.partition, path=file.path)
-            )
-    return found
+    return [
+        Difference.in_file("file", file, reason)
+        for file in files
+        if (reason := _wrong_file(table, file)) is not None
+    ]
 
 
 def _wrong_file(table: TableDirectory, file: DataFile) -> str | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ottla.base.partitions import OffsetRange
+from ottla.tables.manifest import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,13 @@ class Difference:
     partition: int | None = None
     offset: int | None = None
     path: str | None = None
+
+    @classmethod
+    def in_file(
+        cls, kind: str, file: DataFile, text: str, offset: int | None = None
+    ) -> "Difference":
+        text = f"{file.path}: {text}"
+        return cls(kind=kind, text=text, partition=file.partition, offset=offset, path=file.path)
 
 
 @dataclass(slots=True, kw_only=True)
