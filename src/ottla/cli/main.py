@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
+from ottla.base.errors import ApiError, CorruptionError, StorageError, TaskError, UserError
 
 EXIT_USAGE = 2
 EXIT_FAILED = 1
@@ -145,14 +145,14 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> Any:
     """Runs a command; a usage error is one line on standard error and exit code 2.
 
-    A disk that fails, or a log that is damaged, is one line too, and exit code 1.
+    A disk or a task that fails, or a log that is damaged, is one line too, and exit code 1.
     """
     try:
         return cli.main(args=arguments, prog_name="ottla")
     except UserError as error:
         click.echo(f"ottla: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    except (ApiError, CorruptionError, StorageError) as error:
+    except (ApiError, CorruptionError, StorageError, TaskError) as error:
         click.echo(f"ottla: {error}", err=True)
         sys.exit(EXIT_FAILED)
     except OSError as error:

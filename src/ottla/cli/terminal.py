@@ -130,7 +130,18 @@ def _escape(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-# Values of options
+# Options
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Adds options and arguments that commands share, in this order."""
+
+    def add(command: Any) -> Any:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return add
 
 
 def parse_size(option: str, text: str) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,12 +12,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.cli.kafka_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
+from ottla.cli.terminal import with_options
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
-OPTIONS = (
+explain_options = with_options(
     click.option(
         "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="Log directory; repeatable."
     ),
@@ -38,13 +38,6 @@ OPTIONS = (
     click.option("--all", "show_all", is_flag=True, help="Show every segment."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
 )
-
-
-def explain_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds them to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 class ExplainOptions:

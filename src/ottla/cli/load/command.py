@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError, TaskError
 from ottla.cli.load.options import (
     check_load_options,
     follow_rule,
@@ -42,29 +41,25 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     console = new_console()
     # What goes wrong in a task is reported in one line, by us.
     session = SessionSettings(log_level="OFF")
-    try:
-        with (
-            ProgressLine(console, f"looking at {', '.join(topics)}") as line,
-            SparkTasks(None, session) as tasks,
-        ):
+    with (
+        ProgressLine(console, f"looking at {', '.join(topics)}") as line,
+        SparkTasks(None, session) as tasks,
+    ):
 
-            def show(progress: "Progress") -> None:
-                words = progress_words(progress)
-                if words is not None:
-                    line.say(words, progress.tasks_done, progress.task_count)
+        def show(progress: "Progress") -> None:
+            words = progress_words(progress)
+            if words is not None:
+                line.say(words, progress.tasks_done, progress.task_count)
 
-            jobs = [
-                topic_job(source, topic, topics, tasks, show, given)
-                for topic in dict.fromkeys(topics)
-            ]
-            if given["rerun"]:
-                _rerun(console, jobs[0], given)
-            elif given["follow"]:
-                _follow(console, jobs, given)
-            else:
-                _load(console, jobs)
-    except (ApiError, CorruptionError, TaskError) as error:
-        raise click.ClickException(str(error)) from error
+        jobs = [
+            topic_job(source, topic, topics, tasks, show, given) for topic in dict.fromkeys(topics)
+        ]
+        if given["rerun"]:
+            _rerun(console, jobs[0], given)
+        elif given["follow"]:
+            _follow(console, jobs, given)
+        else:
+            _load(console, jobs)
 
 
 def topic_job(

@@ -1,13 +1,13 @@
 """The options of `ottla load`, and what they come to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.terminal import parse_seconds, parse_size
+from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding
 
-OPTIONS = (
+with_load_options = with_options(
     click.option(
         "--topic",
         "-t",
@@ -115,13 +115,6 @@ OPTIONS = (
         "--min-partitions", type=click.IntRange(min=1), help="Least number of Spark tasks."
     ),
 )
-
-
-def with_load_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds them to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import client_config_option, read_security
+from ottla.cli.mirror.options import with_pair
+from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import (
     ProgressLine,
     StopAskedError,
@@ -78,15 +79,7 @@ class CopyOptions:
 
 
 @click.command("mirror", cls=MirrorCommand)
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
-@click.option(
-    "--topics",
-    multiple=True,
-    metavar="PATTERN",
-    help="Topics to include; * and ? are wildcards; repeatable.",
-)
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Topics to exclude; repeatable.")
+@with_pair
 @click.option("--follow", is_flag=True, help="Continue until Ctrl-C or SIGTERM.")
 @click.option(
     "--interval",
@@ -135,8 +128,6 @@ class CopyOptions:
     show_default=True,
     help="Consumer group and transactional id of --mode reproduce.",
 )
-@client_config_option("source")
-@client_config_option("target")
 def mirror_command(source: str, target: str, **options: Any) -> None:
     """Copy topics from SOURCE into TARGET, byte for byte, with their offsets.
 
@@ -211,13 +202,9 @@ def bulk_with_spark(source: str, directory: str, options: Any, console: "Console
     """Copies most of the source with Spark; the rounds that follow copy the rest."""
     from rich.filesize import decimal
 
-    from ottla.base.errors import TaskError
     from ottla.spark.mirror import mirror_with_spark
 
-    try:
-        report = mirror_with_spark(source, directory, options)
-    except TaskError as error:
-        raise click.ClickException(str(error)) from error
+    report = mirror_with_spark(source, directory, options)
     console.print(
         f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s"
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.settings_files import client_config_option, read_security
+from ottla.cli.mirror.options import with_pair
+from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import ProgressLine, new_console
 
 if TYPE_CHECKING:
@@ -19,15 +20,7 @@ EXIT_DIFFERENT = 1
 
 
 @click.command("verify")
-@click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="TARGET")
-@click.option(
-    "--topics",
-    multiple=True,
-    metavar="PATTERN",
-    help="Topics to include; * and ? are wildcards; repeatable.",
-)
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Topics to exclude; repeatable.")
+@with_pair
 @click.option(
     "--allow-lag",
     is_flag=True,
@@ -36,8 +29,6 @@ EXIT_DIFFERENT = 1
 @click.option(
     "--groups/--no-groups", default=True, help="Compare the committed offsets of consumer groups."
 )
-@client_config_option("source")
-@client_config_option("target")
 def verify_command(
     source: str, target: str, topics: tuple[str, ...], exclude: tuple[str, ...], **given: Any
 ) -> None:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError
-
 if TYPE_CHECKING:
     from ottla.loading.auditing.report import AuditReport
 
@@ -47,16 +45,13 @@ def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     from ottla.tables.table_directory import TableDirectory
 
     options = topic_options(source, topic, skip_damaged=given["skip_damaged"])
-    try:
-        report = audit(
-            TableDirectory(table),
-            open_log(options),
-            topic,
-            compare_all=given["compare_all"],
-            seed=given["seed"],
-        )
-    except (ApiError, CorruptionError) as error:
-        raise click.ClickException(str(error)) from error
+    report = audit(
+        TableDirectory(table),
+        open_log(options),
+        topic,
+        compare_all=given["compare_all"],
+        seed=given["seed"],
+    )
     click.echo(json.dumps(_fields(report)) if given["as_json"] else _text(report))
     if not report.is_equal:
         sys.exit(EXIT_DIFFERENCES)

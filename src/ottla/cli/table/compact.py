@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import ApiError, CorruptionError, TaskError
 from ottla.cli.terminal import ProgressLine, new_console
 
 if TYPE_CHECKING:
@@ -36,18 +35,15 @@ def compact_command(path: str, target_mb: int) -> None:
     console = new_console()
     options = CompactOptions(target_size=target_mb * MEGABYTE)
     session = SessionSettings(log_level="OFF")
-    try:
-        with (
-            ProgressLine(console, "looking at the table's files") as line,
-            SparkTasks(None, session) as tasks,
-        ):
+    with (
+        ProgressLine(console, "looking at the table's files") as line,
+        SparkTasks(None, session) as tasks,
+    ):
 
-            def show(progress: "Progress") -> None:
-                line.say(_words(progress), progress.tasks_done, progress.task_count)
+        def show(progress: "Progress") -> None:
+            line.say(_words(progress), progress.tasks_done, progress.task_count)
 
-            report = compact(path, tasks, show, options)
-    except (ApiError, CorruptionError, TaskError) as error:
-        raise click.ClickException(str(error)) from error
+        report = compact(path, tasks, show, options)
     console.print(_text(report))
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import CorruptionError
 from ottla.cli.terminal import counted, new_console, new_table
 
 if TYPE_CHECKING:
@@ -32,10 +31,7 @@ def files_command(path: str, quarantine: bool, is_long: bool, as_json: bool) -> 
     from ottla.tables.table_directory import TableDirectory
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
-    try:
-        chosen = ottla.table.data_files(path, role)
-    except CorruptionError as error:
-        raise click.ClickException(str(error)) from error
+    chosen = ottla.table.data_files(path, role)
     if is_long:
         _show(chosen)
         return

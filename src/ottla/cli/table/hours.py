@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import UserError
 from ottla.cli.terminal import new_console, new_table, print_json
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def hours_command(path: str, hour: str | None, as_json: bool) -> None:
     """
     import ottla.table
 
-    try:
-        hours = ottla.table.complete_hours(path)
-    except CorruptionError as error:
-        raise click.ClickException(str(error)) from error
+    hours = ottla.table.complete_hours(path)
     if hour is not None:
         _answer(hour, hours)
     elif as_json:

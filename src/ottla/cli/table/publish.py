@@ -2,8 +2,6 @@
 
 import click
 
-from ottla.base.errors import CorruptionError
-
 
 @click.command("publish")
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
@@ -21,7 +19,7 @@ def publish_command(path: str, url: str) -> None:
 
     try:
         report = publish(path, url)
-    except (CorruptionError, OSError) as error:
+    except OSError as error:
         raise click.ClickException(str(error)) from error
     if not report.new_commit_count:
         click.echo(f"nothing new: {url} has all {report.commit_count} commits")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import UserError
 from ottla.cli.terminal import new_console, new_table, print_json
 
 ROWS_SHOWN = 20
@@ -41,10 +41,7 @@ def read_command(path: str, columns: str | None, limit: int | None, as_json: boo
 
     import ottla.table
 
-    try:
-        rows = ottla.table.dataset(path)
-    except CorruptionError as error:
-        raise click.ClickException(str(error)) from error
+    rows = ottla.table.dataset(path)
     if columns:
         names = [name.strip() for name in columns.split(",")]
     else:

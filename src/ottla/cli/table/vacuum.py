@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import CorruptionError
 from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ def vacuum_command(path: str, keep_hours: float, dry_run: bool) -> None:
     from ottla.base.clock import SystemClock
     from ottla.tables.vacuum import HOUR_MS, vacuum
 
-    try:
-        report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
-    except CorruptionError as error:
-        raise click.ClickException(str(error)) from error
+    report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
     if dry_run:
         for each in report.removed_paths:
             click.echo(f"{report.table}/{each}")
