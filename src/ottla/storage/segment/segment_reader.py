@@ -37,15 +37,20 @@ SHORT_SIZE = 4096
 """Bytes of a log that are scanned as soon as an index, with hardly an entry for them, is opened."""
 
 
-@dataclass(frozen=True, slots=True)
 class Region:
-    """Whole batches, one after the other, as they are in a log file."""
+    """Whole batches, one after the other, as they are in a log file.
 
-    path: str
-    position: int
-    data: memoryview
-    next_offset: int
-    """Behind the last batch's last offset."""
+    `next_offset` is the one after the last batch's last. No dataclass: where this is compiled, none
+    can have a `memoryview` for a field.
+    """
+
+    __slots__ = ("data", "next_offset", "path", "position")
+
+    def __init__(self, path: str, position: int, data: memoryview, next_offset: int) -> None:
+        self.path = path
+        self.position = position
+        self.data = data
+        self.next_offset = next_offset
 
 
 class SegmentReader(SegmentView):
