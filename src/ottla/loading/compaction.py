@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from ottla.base.clock import Clock, SystemClock
 from ottla.loading.job import OnProgress, Progress, Step, ignore
 from ottla.loading.merging import MergeJob
-from ottla.loading.sizing import TARGET_SIZE
 from ottla.loading.tasks import TaskRunner
 from ottla.tables.data_files import read_columns
 from ottla.tables.manifest import Action, DataFile, ManifestEntry, inner_place
+from ottla.tables.parquet_files import TARGET_SIZE
 from ottla.tables.table_directory import CommitTakenError, TableDirectory
 
 SHORT_SIZE = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ottla.loading.job import LoadJob, LoadPlan, TableState
 from ottla.loading.load import LoadReport, claimed, load_planned, plan_new
-from ottla.loading.sizing import TARGET_SIZE
+from ottla.tables.parquet_files import TARGET_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.partitions import TopicPartition
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.loading.sampling import row_size_of
-from ottla.loading.sizing import TARGET_SIZE
 from ottla.loading.task import OnError
 from ottla.loading.tasks import TaskRunner
 from ottla.sources.bounds import Bound
@@ -22,6 +21,7 @@ from ottla.tables.manifest import (
     ManifestEntry,
     loaded_partitions,
 )
+from ottla.tables.parquet_files import TARGET_SIZE
 from ottla.tables.table_directory import TableDirectory
 
 

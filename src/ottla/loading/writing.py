@@ -5,16 +5,17 @@ nothing need be read again to know what was written. No engine writes files of i
 may lie where Spark has no jar to write to, and no row crosses over to Java.
 """
 
+import math
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from os import cpu_count
 
 from ottla.base.errors import TaskError, UserError
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step
 from ottla.loading.sampling import parquet_row_size, sample_of, with_inferred_schema
-from ottla.loading.sizing import rows_per_task
 from ottla.loading.split_writer import task_splits, write_split
 from ottla.loading.task import LoadTask
 from ottla.sources.log_source import Split
@@ -25,6 +26,10 @@ from ottla.tables.store import TableStore
 
 SHORT_LOAD = 1_000_000
 """Records that Spark writes before Java's second compiler would have paid for itself."""
+
+
+LEAST_ROWS = 20_000
+"""Rows below which a task of its own costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,16 @@ def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[Split]:
     )
     ranges = {one.place: one.offsets for one in plan.ranges if not one.is_empty}
     return task_splits(job.log, ranges, count)
+
+
+def rows_per_task(count: int, row_size: float, target_size: int, min_tasks: int | None) -> int:
+    """Offsets that a task reads at the most.
+
+    As many as make a file of the target's size; fewer when cores would be left without work.
+    """
+    fair = math.ceil(count / (min_tasks or cpu_count() or 1))
+    wanted = max(1, int(target_size / max(row_size, 1.0)))
+    return max(1, min(wanted, fair if min_tasks else max(fair, LEAST_ROWS)))
 
 
 def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> LoadTask:

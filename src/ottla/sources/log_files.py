@@ -92,7 +92,7 @@ class LogFiles:
         for place in sorted(there):
             try:
                 log, found = ask_log(
-                    partial(self._directory_log, there[place], place),
+                    partial(there[place].partition, *place),
                     lambda log: (log, self._offered(log)),
                 )
                 offered.append(found)
@@ -202,7 +202,7 @@ class LogFiles:
     def _log(self, place: TopicPartition) -> ReadOnlyLog:
         for directory in self._directories:
             try:
-                return self._directory_log(directory, place)
+                return directory.partition(*place)
             except UserError:
                 continue
         raise self._unknown(place)
@@ -222,13 +222,10 @@ class LogFiles:
         faults = []
         for directory in self._directories:
             try:
-                directory.partition(place.topic, place.partition)
+                directory.partition(*place)
             except UserError as error:
                 faults.append(str(error))
         return UserError("; ".join(faults) or f"{place} has just been made; run it again")
-
-    def _directory_log(self, directory: ReadOnlyLogDirectory, place: TopicPartition) -> ReadOnlyLog:
-        return directory.partition(place.topic, place.partition)
 
     def _offered(self, log: ReadOnlyLog) -> LogPartition:
         return LogPartition(

@@ -31,20 +31,11 @@ def resolve_bound(
     _check_partitions(bound, [one.place for one in there])
     if bound.kind is BoundKind.TIMES:
         return _resolve_times(bound, log, there, no_match)
-    return {one.place: _resolve_offset(bound.of(one.place), one) for one in there}
-
-
-def _resolve_offset(offset: int, partition: LogPartition) -> int:
-    match offset:
-        case -2:
-            return partition.start_offset
-        case -1:
-            return partition.end_offset
-        case _:
-            return offset
-
-
-assert (EARLIEST, LATEST) == (-2, -1), "as matched above"
+    return {
+        one.place: {EARLIEST: one.start_offset, LATEST: one.end_offset}.get(offset, offset)
+        for one in there
+        for offset in [bound.of(one.place)]
+    }
 
 
 def _resolve_times(

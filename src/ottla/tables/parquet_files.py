@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ROW_GROUP_SIZE = 64 * 1024 * 1024
 """Bytes in memory of the rows that are compressed together."""
 
+TARGET_SIZE = 128 * 1024 * 1024
+"""Bytes of a file: what engines read in one go."""
+
 _ZSTD_LEVEL = 3
 _NO_DICTIONARY = ("offset", "value")
 """Offsets never repeat and values seldom do: their dictionaries are built to be thrown away."""
