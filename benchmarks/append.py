@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.logs import append_all, batch_of, batch_of_size, new_id, new_log, now_ms, open_logs
 from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of, touch_file
 from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
@@ -51,7 +52,7 @@ class Contest:
         name = f"contest-{next(self._numbers)}"
         log = new_log(self._logs, name, touched_size=size * self.repetitions)
         seconds = seconds_of(lambda: append(log))
-        self._logs.delete_log(name, 0)
+        self._logs.delete_logs([TopicPartition(name, 0)])
         return seconds / self.repetitions
 
     def seconds_of_raw(self, batch: bytearray) -> float:
