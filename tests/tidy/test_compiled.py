@@ -1,6 +1,7 @@
 """What setup.py has compiled, of which no edit and no test would tell that it cannot be."""
 
 import ast
+import builtins
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,3 +68,26 @@ def test_an_extension_beside_its_source_is_not_older() -> None:
         for built in source.parent.glob(f"{source.stem}.*.so")
         if built.stat().st_mtime < source.stat().st_mtime
     ] == []
+
+
+def test_fields_of_compiled_dataclasses_have_types_that_their_module_knows() -> None:
+    """mypyc knows these builtins by itself; the rest it looks for in the module, at import."""
+    known = {"int", "float", "bool", "str", "bytes", "list", "dict", "set", "tuple", "object"}
+    unknown = []
+    for path in compiled_modules():
+        tree = ast.parse(path.read_text())
+        imported = imported_names(tree)
+        for one in ast.walk(tree):
+            if not isinstance(one, ast.ClassDef) or "dataclass" not in ast.dump(
+                ast.List(elts=one.decorator_list)
+            ):
+                continue
+            unknown += [
+                f"{path.name}: {one.name}.{ast.unparse(field.target)}"
+                for field in one.body
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.annotation, ast.Name)
+                and hasattr(builtins, field.annotation.id)
+                and field.annotation.id not in known | imported.keys()
+            ]
+    assert unknown == []

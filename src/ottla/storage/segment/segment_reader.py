@@ -6,6 +6,9 @@ has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segm
 """
 
 import logging
+
+# Compiled, a dataclass looks the types of its fields up in the module.
+from builtins import memoryview
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
