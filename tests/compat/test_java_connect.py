@@ -62,7 +62,7 @@ def settings(directory: Path, address: str) -> dict[str, Any]:
         "exactly.once.source.support": "enabled",
         "plugin.path": str(directory),
         "plugin.discovery": "service_load",
-        "session.timeout.ms": "2000",
+        "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "300",
         "scheduled.rebalance.max.delay.ms": "0",
         "reconnect.backoff.max.ms": "200",

@@ -41,7 +41,7 @@ OPTIONS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "4",
 }
 WORDS = [word for one in OPTIONS.items() for word in ("-o", "=".join(one))]
@@ -131,7 +131,7 @@ def test_members_share_the_partitions_as_they_come_and_go(home: Home) -> None:
 def test_a_member_that_dies_is_missed_after_its_session(either: Home) -> None:
     """Dies: it polls no more, so its client tells the group that it is gone, or says nothing."""
     stays = either.member()
-    dies = either.member_that_leaves(max_poll_interval_ms=600, **session(either, 600))
+    dies = either.member_that_leaves(max_poll_interval_ms=3000, **session(either, 3000))
     poll_until(lambda: share(PARTITION_COUNT, stays, dies), stays, dies)
     poll_until(lambda: share(PARTITION_COUNT, stays), stays)
     dies.close()

@@ -110,7 +110,7 @@ class Client:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed" if is_committed else "read_uncommitted",
-            "session.timeout.ms": 1500,
+            "session.timeout.ms": 6000,
             "heartbeat.interval.ms": 200,
             "socket.timeout.ms": 3000,
             "fetch.wait.max.ms": 50,

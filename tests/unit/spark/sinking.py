@@ -13,13 +13,12 @@ from ottla.config.listeners import Address
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import Job, Step, TaskWrite, commit_batch, connected
+from tests.support.patience import PATIENCE_S
 
 SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 """Of a broker that is quick to start."""
 
 NOBODY = ("127.0.0.1", 1)
-PATIENCE_S = 20.0
-
 Rows = Sequence[str]
 
 
