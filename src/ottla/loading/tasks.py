@@ -13,7 +13,7 @@ OnTasks = Callable[[int, int], None]
 class TaskRunner(Protocol):
     """Carries out tasks, each in whatever process there is for it."""
 
-    def start(self, *, is_short: bool) -> None:
+    def start(self, *, is_short: bool) -> object:
         """Gets ready, if that is still to be done; `is_short` says that there is little to do."""
 
     def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:

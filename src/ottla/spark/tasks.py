@@ -38,14 +38,17 @@ class SparkTasks:
         # The session may know better than the error why it was raised.
         self._stack.__exit__(*error)
 
-    def start(self, *, is_short: bool) -> None:
-        self._started(is_short=is_short)
+    def start(self, *, is_short: bool) -> "SparkSession":
+        if self._session is None:
+            settings = replace(self._settings, is_short=is_short)
+            self._session = self._stack.enter_context(spark_session(self._given, settings))
+        return self._session
 
     def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
         found: list[str] = []
         if not tasks:
             return found
-        spark = self._started(is_short=True)
+        spark = self.start(is_short=True)
 
         def act(number: int) -> "Iterator[pa.RecordBatch]":
             import pyarrow as pa
@@ -62,12 +65,6 @@ class SparkTasks:
             else:
                 collect()  # Spark Connect: there is nothing to watch.
         return found
-
-    def _started(self, *, is_short: bool) -> "SparkSession":
-        if self._session is None:
-            settings = replace(self._settings, is_short=is_short)
-            self._session = self._stack.enter_context(spark_session(self._given, settings))
-        return self._session
 
 
 def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
