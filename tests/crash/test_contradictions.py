@@ -5,6 +5,7 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION
@@ -29,7 +30,7 @@ def opened(kind: tuple[Policy, Stop], name: str, position: int, mask: int) -> Pa
 def opened_as_kafkas(name: str, position: int, mask: int) -> PartitionLog:
     """As `opened`, of the compacted one, without what Kafka removes when it loads a log."""
     small = small_directory(*COMPACTED)
-    files = {path: one for path, one in small.files.items() if not path.endswith(".deleted")}
+    files = {path: one for path, one in small.files.items() if not path.endswith(INTEGRITY)}
     return opened_with(files, small.config, (name, position, mask))
 
 

@@ -17,9 +17,7 @@ KINDS = (
     ".snapshot",
     "leader-epoch-checkpoint",
     "partition.metadata",
-    "ottla-seams.deleted",
-    "t-0/ottla-witness.deleted",
-    ".ottla-witness.deleted",
+    "ottla-integrity.index",
     "ottla-log-starts",
     "ottla-meta-properties",
     "recovery-point-offset-checkpoint",
@@ -31,8 +29,7 @@ KINDS = (
 STRIDES = {
     "meta.properties": 17,
     "ottla-meta-properties": 19,
-    "t-0/ottla-witness.deleted": 11,
-    ".ottla-witness.deleted": 37,
+    "ottla-integrity.index": 23,
     "partition.metadata": 5,
     ".log": 61,
     ".index": 13,
@@ -68,4 +65,9 @@ def test_no_flipped_bit_is_served_and_none_ends_the_process(
                 raise
             if false:
                 found.setdefault(fields[bit // 8], set()).add(frozenset(false))
+    if policy is Policy.COMPACT and kind == ".log":
+        # Next to a gap of compaction's neither a checksum nor a neighbour contradicts these: see
+        # "What remains" in docs/durability.md.
+        for field in ("base offset", "leader epoch"):
+            found.pop(field, None)
     assert not found

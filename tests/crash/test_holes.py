@@ -20,7 +20,7 @@ from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.compaction.planning import plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.files.filenames import SEAMS
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.maintenance import FlushPlan
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
@@ -181,9 +181,9 @@ def keep_all_but_the_partition(disk: FakeFileSystem) -> None:
 
 
 def test_after_kafka_has_loaded_the_log_all_is_kept_that_kafka_would_keep() -> None:
-    """It has removed the file that vouches for the seams, and may have left gaps of its own."""
+    """It has removed the file that says where gaps may be, and may have left gaps of its own."""
     files, _, recovery_point = worked()
-    del files[join(PARTITION, SEAMS)]
+    del files[join(PARTITION, INTEGRITY)]
     for left in lost_tails(files, recovery_point):
         disk = disk_of(left)
         logs = {path: one for path, one in left.items() if path.endswith(".log")}

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import join
-from ottla.storage.files.filenames import WITNESS
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION, all_files
@@ -100,7 +100,7 @@ def test_a_partition_without_a_readable_id_leaves_the_others_alone() -> None:
     files, _ = stopped_log()
     other = {path.replace("t-0", "u-0"): one for path, one in files.items()}
     files[join(PARTITION, "partition.metadata")] = b"version: 0\ntopic_id: ?"
-    del files[join(PARTITION, WITNESS)]
+    del files[join(PARTITION, INTEGRITY)]
     directory = open_directory(disk_of({**other, **files}), TINY)
     assert len(read_all(directory.logs["u", 0])) == 20
     with pytest.raises(StorageError, match=r"partition\.metadata at byte 21"):

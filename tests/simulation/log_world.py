@@ -24,7 +24,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
-from ottla.storage.files.filenames import SEAMS, WITNESS, WITNESS_MARK, parse_file_name
+from ottla.storage.files.filenames import parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem
@@ -57,9 +57,6 @@ LIMITS_BYTES = ["0", "1500", "6000", "-1"]
 
 Record = tuple[int, bytes | None, int]
 """Offset, value, timestamp."""
-
-OWN = (SEAMS, WITNESS)
-"""What Ottla keeps beside Kafka's files, named so that Kafka removes it."""
 
 
 @dataclass
@@ -209,7 +206,7 @@ class World:
             (topic, name)
             for topic in self.topics
             for name in self.disk.list(f"{DIRECTORY}/{topic}-0")
-            if name.endswith(".deleted") and name not in OWN and WITNESS_MARK not in name
+            if name.endswith(".deleted")
         }
 
     # What happens

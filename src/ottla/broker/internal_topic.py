@@ -20,7 +20,6 @@ from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
-from ottla.storage.files.seams import gapless_from
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
@@ -127,8 +126,7 @@ class InternalTopic:
                 cleaned_until = partition.directory.checkpoints.cleaned.get(
                     TopicPartition(topic.name, index), 0
                 )
-                known = log.witness.known.gapless_from, log.seams.recorded, cleaned_until
-                batches = batches_of(log, gapless_from(*known))
+                batches = batches_of(log, log.integrity.known.no_gaps_from(cleaned_until))
                 yield from latest_records(batches, log.directory)
             except CorruptionError as error:
                 self.unread.add(index)

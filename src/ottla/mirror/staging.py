@@ -30,7 +30,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
     partition_directory_name,
 )
-from ottla.storage.files.witness import dismiss_witness
+from ottla.storage.files.integrity import remove_integrity
 from ottla.storage.reading.read_only_directory import open_for_reading
 
 STAGING = ".mirror-staging"
@@ -145,7 +145,7 @@ def _adopt_one(
             "somebody else wrote to the target; run the mirror again when nobody does"
         )
     # What comes now may have gaps, and epochs that the log's file does not know yet.
-    dismiss_witness(files, log.path)
+    remove_integrity(files, log.path)
     for base_offset in staged.base_offsets:
         name = log_file_name(base_offset)
         files.rename(join(staged.directory, name), join(log.path, name))

@@ -15,7 +15,7 @@ from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.giving_up import give_up
-from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, WITNESS
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, INTEGRITY
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
@@ -108,7 +108,7 @@ def test_swapped_directories_are_known_by_their_topic_id_where_kafka_has_been_si
 ) -> None:
     files = stopped()
     for name in ("t-0", "u-0"):
-        files.remove(join("/d", name, WITNESS))
+        files.remove(join("/d", name, INTEGRITY))
     swap(files, "t-0", "u-0")
     assert refused(open_broker(files)) == {("t", 0), ("u", 0)}
     assert "/d/t-0 has the topic id of u in its partition.metadata" in caplog.text

@@ -8,7 +8,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.layout import CRC_POSITION, LEADER_EPOCH_POSITION
 from ottla.storage import scan
-from ottla.storage.files.filenames import WITNESS
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch
 from tests.support.logs import batch as log_batch
@@ -194,8 +194,8 @@ def test_a_batch_missing_in_the_middle_is_found(source: SourceLog, target: FakeF
     target.remove(f"{directory}/{logs[2]}")
     (found,) = differences(source.files, target)
     assert "the batches before it are gone; offsets" in found
-    # Without the witness, as after Kafka, only the source tells.
-    target.remove(f"{directory}/{WITNESS}")
+    # Without the integrity file, as after Kafka, only the source tells.
+    target.remove(f"{directory}/{INTEGRITY}")
     (found,) = differences(source.files, target)
     assert "the target lacks the batch of offsets" in found
 

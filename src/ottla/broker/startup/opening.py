@@ -245,12 +245,12 @@ class _Opener:
 
 def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile) -> None:
     """Names the topic file where it is missing though Ottla, which writes one, has been here."""
-    witnessed = [one.path for some in found for one in some if one.witness is not None]
-    if witnessed and not known.is_found:
+    ours = [one.path for some in found for one in some if one.integrity is not None]
+    if ours and not known.is_found:
         logger.warning(
             "%s is missing, which had the settings of topics: restore it, or say with ottla adopt "
             "what they are",
-            join(parent_directory(witnessed[0]), TOPIC_FILE_NAME),
+            join(parent_directory(ours[0]), TOPIC_FILE_NAME),
         )
 
 

@@ -25,8 +25,8 @@ from ottla.broker.topics.topic_file import TopicEntry, TopicFile
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
+    INTEGRITY,
     PARTITION_METADATA,
-    WITNESS,
     DirectoryState,
 )
 
@@ -199,7 +199,7 @@ class _Planner:
         """
         if one.home != one.key:
             topic, partition = one.home
-            said = f"is the log of {topic}-{partition} by its {WITNESS}"
+            said = f"is the log of {topic}-{partition} by its {INTEGRITY}"
             undo = f"rename it to {topic}-{partition}"
             return f"{one.path} {said}; {undo}, or remove that file if it is to be {one.name.text}"
         owner = _owner(one, self.known)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 
 from ottla.base.errors import CorruptionError, OttlaError
-from ottla.base.files import Buffer, FileSystem, join, parent_directory
+from ottla.base.files import Buffer, FileSystem, join
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.storage import scan
 from ottla.storage.compaction.grouping import GroupLimits, SegmentSource, group_segments
@@ -31,8 +31,7 @@ from ottla.storage.compaction.rebuilding import (
 )
 from ottla.storage.compaction.transactions import CleanedTransactions
 from ottla.storage.compaction.verdict import BatchJudge, LastRecord, Verdict
-from ottla.storage.files.filenames import log_file_name, witness_file_name
-from ottla.storage.files.segment_witness import BlockComparison, WitnessOfSegment
+from ottla.storage.files.filenames import log_file_name
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 MAX_GROUP_ROWS = 65_536
@@ -177,11 +176,9 @@ class SourceReader:
         finally:
             file.close()
         end = counted = 0
-        comparison = self._comparison()
         ascending = scan.Ascending(self._source.base_offset, self._end_offset)
-        checks = (ascending, lambda batch: comparison.take(batch.bytes_view()))
         try:
-            for position, batch in scan.batches(view, self._path, checks=checks):
+            for position, batch in scan.batches(view, self._path, checks=(ascending,)):
                 if batch.last_offset >= from_offset:
                     if is_checked:
                         scan.run_checks((scan.checksum,), batch, self._path, position)
@@ -191,9 +188,6 @@ class SourceReader:
                     self._around.check()
                     self._around.on_bytes(end - counted)
                     counted = end
-            comparison.finish()
-        except InvalidBatchError as error:
-            raise self.damaged(end, str(error)) from error
         except CorruptionError as error:
             raise self.damaged(error.position, error.reason) from error
         self._around.check()
@@ -208,12 +202,6 @@ class SourceReader:
                 transactions.is_marker_obsolete(batch)
             elif not transactions.is_aborted(batch):
                 yield batch
-
-    def _comparison(self) -> "BlockComparison":
-        """With what an earlier pass wrote down; a wrong place would be written down as right."""
-        name = witness_file_name(self._source.base_offset)
-        path = join(parent_directory(self._path), name)
-        return BlockComparison(WitnessOfSegment(self._around.file_system, path).found)
 
     def damaged(self, position: int, reason: str) -> DamagedSegmentError:
         return DamagedSegmentError(self._path, position, reason, self._source.base_offset)

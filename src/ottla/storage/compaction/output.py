@@ -7,19 +7,11 @@ files that recovery removes. Kafka's counterpart: `UnifiedLog.createNewCleanedSe
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from ottla.base.files import (
-    Buffer,
-    FileSystem,
-    join,
-    read_file,
-    remove_if_present,
-    replace_file,
-)
+from ottla.base.files import Buffer, FileSystem, join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import batch_at
-from ottla.storage.files.filenames import FileSuffix, segment_file_names, witness_file_name
-from ottla.storage.files.segment_witness import BlockSums, SegmentWitness, segment_witness_text
+from ottla.storage.files.filenames import FileSuffix, segment_file_names
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset
@@ -53,7 +45,6 @@ class CleanedSegments:
         )
         self._while_making = while_making
         self._segments: list[Segment] = []
-        self._sums: list[BlockSums] = []
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
@@ -77,7 +68,6 @@ class CleanedSegments:
                 create=True,
             )
             self._segments.append(segment)
-            self._sums.append(BlockSums())
             # So that all files are made while nobody else is at work here.
             _ = segment.offset_index, segment.time_index
 
@@ -92,7 +82,6 @@ class CleanedSegments:
             segment = self._segments[-1]
         largest = TimestampOffset(batch_at(content).max_timestamp_ms, last_offset)
         segment.append(content, last_offset, largest)
-        self._sums[-1].take(content)
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
         """Notes aborted transactions of which something is kept."""
@@ -110,22 +99,10 @@ class CleanedSegments:
         """Makes all durable, with the time of the segment that they come from, and lets go."""
         self.write_out()
         self._segments[-1].become_inactive()
-        for segment, sums in zip(self._segments, self._sums, strict=True):
+        for segment in self._segments:
             self._file_system.set_modified_ms(segment.log.path, modified_ms)
             segment.sync()
-            self._bear_witness(segment, sums)
             segment.close_files()
-
-    def _bear_witness(self, segment: Segment, sums: BlockSums) -> None:
-        """There is nothing to write down of an empty one."""
-        sums.finish()
-        if not sums.blocks:
-            return
-        index = segment.transaction_index
-        aborted = b"" if index.is_empty else read_file(self._file_system, index.path)
-        path = join(segment.directory, witness_file_name(segment.base_offset, is_cleaned=True))
-        content = segment_witness_text(SegmentWitness(sums.blocks, aborted))
-        replace_file(self._file_system, path, content, is_directory_synced=False)
 
     def remove(self) -> None:
         """Takes everything back."""

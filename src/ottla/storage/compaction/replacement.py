@@ -16,7 +16,6 @@ from ottla.storage.files.filenames import (
     FileName,
     FileSuffix,
     segment_file_names,
-    witness_file_name,
 )
 from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.partition_log import PartitionLog
@@ -40,11 +39,7 @@ def replace_segments(
     old = {base_offset for group in groups for base_offset in group.replaced}
     new = {base_offset for group in groups for base_offset in group.cleaned}
     with log.health.guarding(changes_files=True):
-        log.maintenance.leave_gaps_below(max(old))
-        # Before what they speak of is replaced: made durable with the first renames.
-        for base_offset in old | new:
-            name = witness_file_name(base_offset)
-            remove_if_present(file_system, join(log.directory, name))
+        log.maintenance.leave_gaps_below(old | new)
         for group in reversed(groups):
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)
@@ -56,7 +51,6 @@ def replace_segments(
         deleted = log.maintenance.retire(old, by=new)
         for base_offset in sorted(new):
             renaming.rename(base_offset, FileSuffix.SWAP, FileSuffix.LIVE)
-            renaming.rename_witness(base_offset)
             log.maintenance.adopt(base_offset, now_ms)
         log.sync_directory()
     return deleted
@@ -93,12 +87,6 @@ class _Renaming:
             source = self._path(base_offset, kind, before)
             if self._file_system.status(source) is not None:
                 self._file_system.rename(source, self._path(base_offset, kind, after))
-
-    def rename_witness(self, base_offset: int) -> None:
-        source = join(self._directory, witness_file_name(base_offset, is_cleaned=True))
-        if self._file_system.status(source) is not None:
-            target = join(self._directory, witness_file_name(base_offset))
-            self._file_system.rename(source, target)
 
     def _path(self, base_offset: int, kind: FileKind, suffix: FileSuffix) -> str:
         return join(self._directory, FileName(offset=base_offset, kind=kind, suffix=suffix).text)

@@ -29,10 +29,9 @@ from ottla.storage.diagnosis.rows import DamageRow
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
+from ottla.storage.files.integrity import read_integrity
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
-from ottla.storage.files.seams import gapless_from
-from ottla.storage.files.witness import read_witness
 from ottla.storage.recovery.lost_offsets import lost_front
 
 CHECKPOINTS = {
@@ -282,7 +281,7 @@ class _DirectoryCheck:
                 yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
-            gapless = gapless_from(log.witnessed, None, cleaned_until)
+            gapless = log.integrity.no_gaps_from(cleaned_until) if log.integrity else None
             for base_offset, first in log.gaps:
                 path = join(log.path, filenames.log_file_name(base_offset))
                 missing = f"offsets {first} to {base_offset - 1}"
@@ -308,8 +307,8 @@ def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Fi
 
 def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
     path = join(directory, filenames.PARTITION_METADATA)
-    witness = read_witness(file_system, directory)
-    told = witness.topic_id if witness else None
+    integrity = read_integrity(file_system, directory)
+    told = integrity.topic_id if integrity else None
     try:
         topic_id = read_topic_id(file_system, path)
     except CorruptionError as error:
@@ -318,7 +317,7 @@ def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Find
         yield replace(found, topic_id=told)
         return
     if told and is_id_with_flipped_bit(file_system, path, told):
-        reason = f"differs by one bit from what {filenames.WITNESS} says"
+        reason = f"differs by one bit from what {filenames.INTEGRITY} says"
         yield replace(_finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=told)
     if topic_id is None:
         reason = "is missing: made before Kafka 2.8, or lost"

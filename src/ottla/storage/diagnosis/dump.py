@@ -38,12 +38,10 @@ from ottla.storage.diagnosis.rows import DamageRow, FreeRow, Row
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import CheckpointLines, parse_checkpoint_entry
 from ottla.storage.files.checksummed import without_checksum
+from ottla.storage.files.integrity import parse_integrity
 from ottla.storage.files.java_properties import parse_properties
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
-from ottla.storage.files.seams import parse_seams
-from ottla.storage.files.segment_witness import parse_segment_witness
-from ottla.storage.files.witness import parse_witness
 from ottla.storage.index import transaction_index
 from ottla.storage.index.producer_snapshot import parse_snapshot
 from ottla.storage.log.leader_epochs import parse_epoch_entry
@@ -331,30 +329,24 @@ def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
     yield rows.PropertyRow(name="next_producer_id", value=words[1])
 
 
-def _seams_rows(path: str, content: bytes) -> Iterator[Row]:
-    yield rows.PropertyRow(
-        name="tight_from", value=str(parse_seams(path, without_checksum(path, content)))
-    )
-
-
-def _witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_witness(path, without_checksum(path, content))
-    topic_id = "unknown" if witness.topic_id is None else uuid_text(witness.topic_id)
-    gapless_from = "unknown" if witness.gapless_from is None else str(witness.gapless_from)
-    yield rows.PropertyRow(name="topic_id", value=topic_id)
-    yield rows.PropertyRow(name="gapless_from", value=gapless_from)
-
-
-def _segment_witness_rows(path: str, content: bytes) -> Iterator[Row]:
-    witness = parse_segment_witness(path, without_checksum(path, content))
-    yield rows.PropertyRow(name="blocks", value=str(len(witness.blocks)))
-    aborted = len(witness.aborted) // transaction_index.ENTRY.size
-    yield rows.PropertyRow(name="aborted_transactions", value=str(aborted))
+def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
+    known = parse_integrity(path, content)
+    values: dict[str, object] = {
+        "topic_id": None if known.topic_id is None else uuid_text(known.topic_id),
+        "partition": known.partition,
+        "gapless_from": known.gapless_from,
+        "gap_checkpoint": known.gap_checkpoint,
+        "aborts_are_indexed": known.aborts_are_indexed,
+        "start_offset": known.start_offset,
+        "segments": len(known.segments),
+    }
+    for name, value in values.items():
+        yield rows.PropertyRow(name=name, value="unknown" if value is None else str(value))
 
 
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
     """As the file that it is a copy of."""
-    is_of_starts = base_name(path) == filenames.WITNESSED_LOG_STARTS
+    is_of_starts = base_name(path) == filenames.COPIED_LOG_STARTS
     rows_of = _checkpoint_rows if is_of_starts else _property_rows
     yield from rows_of(path, without_checksum(path, content))
 
@@ -374,8 +366,6 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_CLUSTER: _json_rows,
     Role.OTTLA_ADOPTION: _json_rows,
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
-    Role.OTTLA_SEAMS: _seams_rows,
-    Role.OTTLA_WITNESS: _witness_rows,
+    Role.INTEGRITY: _integrity_rows,
     Role.OTTLA_COPY: _copy_rows,
-    Role.SEGMENT_WITNESS: _segment_witness_rows,
 }

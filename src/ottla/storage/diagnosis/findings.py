@@ -29,6 +29,8 @@ class FindingKind(Enum):
     """The same, with damage in the log that waits."""
     GAP = "gap"
     """Segments behind a gap, in a log that the next start recovers: it would drop them."""
+    WRONG_FILE = "wrong_file"
+    """A log file that is another segment's: only a person can put it back."""
     LOST_OFFSETS = "lost_offsets"
     """A gap before a segment, in a log that had none there."""
     PARTITION_METADATA = "partition_metadata"

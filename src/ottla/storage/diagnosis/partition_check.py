@@ -4,7 +4,7 @@ Format pages: docs/format/README.md. Every segment's log is read once, from the 
 what observes it on the way compares indexes, producers and epochs with it. Reads only.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -23,6 +23,11 @@ from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
 from ottla.storage.diagnosis.index_entries import parse_index
+from ottla.storage.diagnosis.integrity_checks import (
+    changed_index_findings,
+    read_own,
+    wrong_file_findings,
+)
 from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
 from ottla.storage.diagnosis.roles import (
     SEGMENT_ROLES,
@@ -31,12 +36,9 @@ from ottla.storage.diagnosis.roles import (
     describe,
     is_directory,
 )
-from ottla.storage.diagnosis.witness_checks import witness_findings
 from ottla.storage.files import filenames
-from ottla.storage.files.checksummed import without_checksum
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
-from ottla.storage.files.seams import parse_seams
-from ottla.storage.files.witness import parse_witness
+from ottla.storage.files.integrity import Integrity
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.scan import first_offset_in_header
@@ -73,10 +75,10 @@ class PartitionReport:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """The base offsets of segments before which offsets are missing, and the first of those.
 
-    None where compaction has worked, which leaves gaps for good reasons (`seams` tells where).
+    None where compaction has worked, which leaves gaps for good reasons (`integrity` says where).
     """
-    witnessed: int | None = None
-    """The offset from which on the log had no gaps when a broker last opened it."""
+    integrity: Integrity | None = None
+    """What a broker of ours has written down of the log."""
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
@@ -102,8 +104,8 @@ class _PartitionCheck:
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
         self._add(self._check_names(set(bases)))
-        witness = self._read_own(filenames.WITNESS, parse_witness)
-        self._report.witnessed = None if witness is None else witness.gapless_from
+        self._report.integrity, damage = read_own(self._files, self._path)
+        self._add(iter(damage))
         report = self._report
         if bases:
             report.start_offset = bases[0]
@@ -202,24 +204,11 @@ class _PartitionCheck:
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:
-        """The offset behind which a gap before a segment is a hole (`seams`)."""
-        tight_from = self._read_own(filenames.SEAMS, parse_seams)
-        if tight_from is not None:
-            return tight_from
+        """The offset behind which a gap before a segment is a hole (`integrity`)."""
+        integrity = self._report.integrity
+        if integrity is not None and integrity.gap_checkpoint is not None:
+            return integrity.gap_checkpoint
         return MAX_OFFSET if self._is_compacted else 0
-
-    def _read_own(self, name: str, parse: Callable[[str, bytes], T]) -> T | None:
-        """What a file of Ottla's own says; `None` without it, and where it is damaged."""
-        path = self._at(name)
-        try:
-            return parse(path, without_checksum(path, read_file(self._files, path)))
-        except FileNotFoundError:
-            return None
-        except CorruptionError as error:
-            kind = FindingKind.CHECKPOINT
-            finding = Finding(kind=kind, path=path, position=None, reason=error.reason)
-            self._report.findings.append(finding)
-            return None
 
     def _check_segment(self, segment: "_SegmentCheck", limit: int, replay: ProducerReplay) -> None:
         report = self._report
@@ -241,10 +230,13 @@ class _PartitionCheck:
         else:
             replay.segment_ended(limit)
         is_live = self._options.is_live
-        known = {one.position for one in report.findings if one.path == segment.log_path}
-        witnessed = witness_findings(self._files, self._path, segment.base_offset)
-        self._add(one for one in witnessed if one.position not in known or one.position is None)
         self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
+        if report.integrity is not None:
+            place = self._path, segment.base_offset
+            known = {one.path for one in report.findings}
+            self._add(wrong_file_findings(self._files, place, report.integrity))
+            changed = changed_index_findings(self._files, place, report.integrity)
+            self._add(one for one in changed if one.path not in known)
 
     def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:
         report, batch = self._report, found.batch
@@ -434,6 +426,8 @@ def _judge_name(
         return FindingKind.LEFTOVER, "was being written"
     if described.role is Role.UNKNOWN:
         return FindingKind.STRANGER, "is no file of a log"
+    if described.role is Role.OLDER_INTEGRITY:
+        return FindingKind.LEFTOVER, "is of an earlier version of Ottla"
     if described.is_cut:
         return FindingKind.LEFTOVER, "holds what a repair took out"
     if described.suffix is FileSuffix.SWAP:

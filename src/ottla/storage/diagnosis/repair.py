@@ -33,8 +33,8 @@ from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import FileKind, parse_directory_name
+from ottla.storage.files.integrity import read_integrity, remove_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
-from ottla.storage.files.witness import dismiss_witness, read_witness
 from ottla.storage.recovery.recovery import LoadRequest, recover
 
 COPY_SIZE = 1 << 20
@@ -183,8 +183,7 @@ class _Repair:
         After an unclean stop it would take the first gap for the log's end. So it would where the
         recovery point is lost, if the log were still said to be tight, or gapless.
         """
-        remove_if_present(self._files, join(partition, filenames.SEAMS))
-        dismiss_witness(self._files, partition)
+        remove_integrity(self._files, partition)
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
             return
@@ -210,9 +209,9 @@ class _Repair:
         at its first damage on the way.
         """
         stem = log_path.removesuffix(FileKind.LOG.value)
-        base_offset = describe(base_name(log_path)).offset
         partition = parent_directory(log_path)
-        remove_if_present(self._files, join(partition, filenames.witness_file_name(base_offset)))
+        # What it says of the segment is so no longer.
+        remove_integrity(self._files, partition)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             replace_file(self._files, stem + kind.value, b"")
         if not self._options.discard:
@@ -319,7 +318,7 @@ class _Repair:
                 was_clean_stop=True,
                 recovery_point=0,
                 log_start_offset=0,
-                witness=read_witness(self._files, action.path),
+                integrity=read_integrity(self._files, action.path),
             )
         )
         log.segments.active.become_inactive()

@@ -15,8 +15,8 @@ from ottla.storage.files.filenames import (
     FileSuffix,
     parse_directory_name,
     parse_file_name,
-    parse_witness_name,
 )
+from ottla.storage.files.older_integrity import is_older_file
 
 
 class Role(Enum):
@@ -32,8 +32,8 @@ class Role(Enum):
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
-    OTTLA_SEAMS = "seams of this broker"
-    OTTLA_WITNESS = "witness of this broker"
+    INTEGRITY = "integrity file of this broker"
+    OLDER_INTEGRITY = "integrity file of an earlier version"
     QUORUM_STATE = "quorum state"
     METADATA_SNAPSHOT = "metadata snapshot"
     LOG = "log"
@@ -41,7 +41,6 @@ class Role(Enum):
     TIME_INDEX = "time index"
     TRANSACTION_INDEX = "transaction index"
     PRODUCER_SNAPSHOT = "producer snapshot"
-    SEGMENT_WITNESS = "witness of a segment"
     LOCK = "lock"
     UNKNOWN = "unknown"
 
@@ -59,10 +58,9 @@ NAMED_ROLES = {
     filenames.CLEAN_SHUTDOWN: Role.CLEAN_SHUTDOWN,
     filenames.PARTITION_METADATA: Role.PARTITION_METADATA,
     filenames.LEADER_EPOCHS: Role.LEADER_EPOCHS,
-    filenames.SEAMS: Role.OTTLA_SEAMS,
-    filenames.WITNESS: Role.OTTLA_WITNESS,
-    filenames.WITNESSED_LOG_STARTS: Role.OTTLA_COPY,
-    filenames.WITNESSED_META_PROPERTIES: Role.OTTLA_COPY,
+    filenames.INTEGRITY: Role.INTEGRITY,
+    filenames.COPIED_LOG_STARTS: Role.OTTLA_COPY,
+    filenames.COPIED_META_PROPERTIES: Role.OTTLA_COPY,
     filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,
@@ -107,12 +105,8 @@ def describe(name: str) -> FileDescription:
         return FileDescription(
             role=SEGMENT_ROLES[parsed.kind], offset=parsed.offset, suffix=parsed.suffix
         )
-    witness = parse_witness_name(name)
-    if witness is not None:
-        offset, suffix = witness
-        is_cleaned = suffix is FileSuffix.CLEANED
-        live = FileSuffix.CLEANED if is_cleaned else FileSuffix.LIVE
-        return FileDescription(role=Role.SEGMENT_WITNESS, offset=offset, suffix=live)
+    if is_older_file(name):
+        return FileDescription(role=Role.OLDER_INTEGRITY)
     snapshot = _METADATA_SNAPSHOT.fullmatch(name)
     if snapshot is not None:
         return FileDescription(role=Role.METADATA_SNAPSHOT, offset=int(snapshot[1]))
@@ -174,6 +168,6 @@ def is_directory(file_system: FileSystem, path: str) -> bool:
 def _place(name: str) -> tuple[int, int, int, str]:
     described = describe(name)
     role = described.role
-    if role in SEGMENT_ROLES.values() or role is Role.SEGMENT_WITNESS:
+    if role in SEGMENT_ROLES.values():
         return _ORDER[Role.LOG], described.offset, _ORDER[role], name
     return _ORDER[role], 0, 0, name

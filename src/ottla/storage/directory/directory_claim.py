@@ -14,9 +14,9 @@ from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
+    COPIED_META_PROPERTIES,
     LOCK,
     META_PROPERTIES,
-    WITNESSED_META_PROPERTIES,
     parse_directory_name,
 )
 from ottla.storage.files.meta_properties import (
@@ -75,8 +75,8 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     names = file_system.list(path)
     if META_PROPERTIES in names:
         return
-    if WITNESSED_META_PROPERTIES in names:
-        copy = join(path, WITNESSED_META_PROPERTIES)
+    if COPIED_META_PROPERTIES in names:
+        copy = join(path, COPIED_META_PROPERTIES)
         raise UnusableDirectoryError(
             f"{join(path, META_PROPERTIES)} is missing; restore it: {copy} has its content, and "
             "one line more, its checksum"

@@ -14,18 +14,18 @@ from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
+    INTEGRITY,
     PARTITION_METADATA,
-    WITNESS,
     DirectoryState,
     PartitionDirectory,
     parse_directory_name,
 )
+from ottla.storage.files.integrity import Integrity, read_integrity
 from ottla.storage.files.partition_metadata import (
     is_id_with_flipped_bit,
     read_topic_id,
     write_topic_id,
 )
-from ottla.storage.files.witness import Witness, read_witness
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class FoundLog:
     name: PartitionDirectory
     topic_id: Uuid | None
     damage: CorruptionError | None = None
-    witness: Witness | None = None
+    integrity: Integrity | None = None
 
     @property
     def key(self) -> TopicPartition:
@@ -65,9 +65,9 @@ class FoundLog:
 
     @property
     def home(self) -> TopicPartition:
-        """The partition that wrote it, by its witness; the name's where that does not say."""
-        witness = self.witness
-        return self.key if witness is None or witness.partition is None else witness.partition
+        """The partition that wrote it, by its integrity file; otherwise the one of its name."""
+        known = self.integrity
+        return self.key if known is None or known.partition is None else known.partition
 
 
 ACTIONS_ALONE = {
@@ -111,8 +111,8 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
         topic_id = read_topic_id(file_system, metadata_path)
     except CorruptionError as error:
         damage = error
-    witness = read_witness(file_system, path)
-    told = witness.topic_id if witness else None
+    integrity = read_integrity(file_system, path)
+    told = integrity.topic_id if integrity else None
     is_other = topic_id is not None and topic_id != told
     if told and (damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, told))):
         topic_id, damage = told, None
@@ -122,12 +122,12 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
         )  # fmt: skip
         write_topic_id(file_system, metadata_path, topic_id)
     elif told and is_other and topic_id is not None:
-        reason = f"says {uuid_text(topic_id)}, but {WITNESS} beside it {uuid_text(told)}"
+        reason = f"says {uuid_text(topic_id)}, but {INTEGRITY} beside it {uuid_text(told)}"
         topic_id = None
         damage = CorruptionError(metadata_path, 0, f"{reason}; remove the one that is wrong")
     elif damage is None:
         topic_id = topic_id or told
-    return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, witness=witness)
+    return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, integrity=integrity)
 
 
 def _undo_creation(file_system: FileSystem, path: str) -> bool:

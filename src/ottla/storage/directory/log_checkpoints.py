@@ -66,7 +66,7 @@ class LogCheckpoints:
     def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
         """Where the logs start that are about to be loaded; raises `OSError`."""
         starts = {
-            key: self._log_starts.start_of(key, is_witnessed=one.witness is not None)
+            key: self._log_starts.start_of(key, is_copy_valid=one.integrity is not None)
             for key, one in found.items()
         }
         self._log_starts.keep(starts)

@@ -120,7 +120,7 @@ class LogLoader:
                 was_clean_stop=was_clean_stop,
                 log_start_offset=starts[key],
                 topic_id=started.found[key].topic_id,
-                witness=started.found[key].witness,
+                integrity=started.found[key].integrity,
                 on_progress=on_progress,
             )
             into[key] = self._open(request, key, started.unnamed.get(key))

@@ -1,7 +1,7 @@
 """Checksummed files: small files of Ottla's own whose last line is a CRC-32C of all before it.
 
 They stand beside Kafka's files and must never be believed when they are damaged: a file whose
-checksum is wrong counts as missing. Format page: docs/format/ottla-witness.md.
+checksum is wrong counts as missing. Format page: docs/format/ottla-integrity.md.
 """
 
 import logging

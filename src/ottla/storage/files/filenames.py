@@ -21,16 +21,14 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
-SEAMS = "ottla-seams.deleted"
-"""Ends so that Kafka removes it whenever it loads the log (`seams`)."""
-WITNESS = "ottla-witness.deleted"
-"""As well (`witness`)."""
+INTEGRITY = "09223372036854775807.ottla-integrity.index"
+"""To Kafka an index whose log is gone: Kafka removes it whenever it loads a log (`integrity`)."""
 CLUSTER_METADATA = "__cluster_metadata"
 """The name of the metadata log of a KRaft cluster: never a topic that is served or written here."""
 CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-WITNESSED_LOG_STARTS = "ottla-log-starts"
-WITNESSED_META_PROPERTIES = "ottla-meta-properties"
+COPIED_LOG_STARTS = "ottla-log-starts"
+COPIED_META_PROPERTIES = "ottla-meta-properties"
 
 NAMES_KNOWN = 4096
 """Files of thousands of partitions are listed again and again, and many have the same names."""
@@ -100,30 +98,9 @@ def time_index_file_name(base_offset: int) -> str:
     return FileName(offset=base_offset, kind=FileKind.TIME_INDEX).text
 
 
-def witness_file_name(base_offset: int, *, is_cleaned: bool = False) -> str:
-    """Of a segment's own witness (`segment_witness`); Kafka removes what ends so.
-
-    Of one that compaction is still making the name ends as those of its other files.
-    """
-    suffix = FileSuffix.CLEANED if is_cleaned else FileSuffix.DELETED
-    return f"{base_offset:020d}{WITNESS_MARK}{suffix.value}"
-
-
 def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
     """All that a segment may have, the log last."""
-    witness = witness_file_name(base_offset, is_cleaned=suffix is FileSuffix.CLEANED)
-    names = (FileName(offset=base_offset, kind=kind, suffix=suffix) for kind in SEGMENT_KINDS)
-    return [witness, *(one.text for one in names)]
-
-
-WITNESS_MARK = ".ottla-witness"
-_WITNESS_FILE = re.compile(r"([0-9]{20})\.ottla-witness(\.deleted|\.cleaned)")
-
-
-def parse_witness_name(name: str) -> tuple[int, FileSuffix] | None:
-    """The inverse of `witness_file_name`; `None` for a name that is no segment's witness."""
-    match = _WITNESS_FILE.fullmatch(name)
-    return None if match is None else (int(match[1]), FileSuffix(match[2]))
+    return [FileName(offset=base_offset, kind=kind, suffix=suffix).text for kind in SEGMENT_KINDS]
 
 
 def transaction_index_file_name(base_offset: int) -> str:

@@ -3,9 +3,9 @@
 The start of a log that was deleted up to the middle of a segment is told by Kafka's file only, of
 which no other byte says anything. The copy is written first, and one fsync of the directory makes
 both durable: so it is never behind. Of a log that Kafka has loaded since it says nothing, which
-the log's own witness tells by not being there (`witness`).
+the log's own integrity file tells by its absence (`integrity`).
 
-Format pages: docs/format/checkpoints.md, docs/format/ottla-witness.md.
+Format pages: docs/format/checkpoints.md, docs/format/ottla-integrity.md.
 """
 
 import logging
@@ -15,7 +15,12 @@ from ottla.base.files import FileSystem, join, replace_file
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text, parse_offsets
 from ottla.storage.files.checksummed import read_checksummed, with_checksum
-from ottla.storage.files.filenames import CHECKPOINT_LOG_START, WITNESSED_LOG_STARTS
+from ottla.storage.files.filenames import (
+    CHECKPOINT_LOG_START,
+    COPIED_LOG_STARTS,
+    partition_directory_name,
+)
+from ottla.storage.files.integrity import is_ours_alone
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +31,7 @@ class LogStarts:
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system
         self._checkpoint = OffsetCheckpoint(file_system, join(directory, CHECKPOINT_LOG_START))
-        self._copy_path = join(directory, WITNESSED_LOG_STARTS)
+        self._copy_path = join(directory, COPIED_LOG_STARTS)
         self.checkpointed: dict[TopicPartition, int] = {}
         self._copied: dict[TopicPartition, int] | None = None
 
@@ -40,10 +45,10 @@ class LogStarts:
         """All logs that either file names."""
         return self.checkpointed.keys() | (self._copied or {}).keys()
 
-    def start_of(self, key: TopicPartition, *, is_witnessed: bool) -> int:
+    def start_of(self, key: TopicPartition, *, is_copy_valid: bool) -> int:
         """The start of a log, which the copy tells if nobody else has written the log since."""
         stated = self.checkpointed.get(key, 0)
-        if self._copied is None or not is_witnessed:
+        if self._copied is None or not is_copy_valid:
             return stated
         start = self._copied.get(key, 0)
         if start != stated:
@@ -54,7 +59,7 @@ class LogStarts:
         return start
 
     def keep(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Makes the copy say what was read, before a witness is written that vouches for it."""
+        """Makes the copy say what was read, before an integrity file vouches for it."""
         found = {key: start for key, start in starts.items() if start}
         if found != self._copied:
             replace_file(self._file_system, self._copy_path, with_checksum(offsets_text(found)))
@@ -67,3 +72,11 @@ class LogStarts:
             replace_file(self._file_system, self._copy_path, content, is_directory_synced=False)
             self._copied = dict(starts)
         self._checkpoint.write(starts)
+
+
+def copied_start(file_system: FileSystem, directory: str, key: TopicPartition) -> int | None:
+    """The start by the copy in a log directory, for readers; `None` if it does not count."""
+    if not is_ours_alone(file_system, join(directory, partition_directory_name(*key))):
+        return None
+    copy = read_checksummed(file_system, join(directory, COPIED_LOG_STARTS), parse_offsets)
+    return None if copy is None else copy.get(key, 0)

@@ -15,7 +15,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.storage.files.checksummed import is_one_bit_apart, read_checksummed, with_checksum
-from ottla.storage.files.filenames import META_PROPERTIES, WITNESSED_META_PROPERTIES
+from ottla.storage.files.filenames import COPIED_META_PROPERTIES, META_PROPERTIES
 from ottla.storage.files.java_properties import parse_properties, properties_line
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def write_meta_properties(
 
 def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
     """Keeps a copy with a checksum of what a directory's file says, unless there is one."""
-    path = join(directory, WITNESSED_META_PROPERTIES)
+    path = join(directory, COPIED_META_PROPERTIES)
     content = read_file(file_system, join(directory, META_PROPERTIES))
     if read_checksummed(file_system, path, _as_it_is) != content:
         replace_file(file_system, path, with_checksum(content))
@@ -96,7 +96,7 @@ def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
 def _as_it_was(file_system: FileSystem, directory: str) -> bytes | None:
     """The copy of a directory's file, where a bit of the file has flipped since."""
     path = join(directory, META_PROPERTIES)
-    copy_path = join(directory, WITNESSED_META_PROPERTIES)
+    copy_path = join(directory, COPIED_META_PROPERTIES)
     copy = read_checksummed(file_system, copy_path, _as_it_is)
     status, copy_status = file_system.status(path), file_system.status(copy_path)
     if copy is None or status is None or copy_status is None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.storage.files.filenames import (
-    WITNESS_MARK,
     FileKind,
     FileName,
     FileSuffix,
@@ -93,7 +92,6 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
     for name in file_system.list(directory):
         parsed = parse_file_name(name)
         if parsed is None:
-            has_transaction_index |= WITNESS_MARK in name
             continue
         if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
             # Sorted names: "N.log" comes before "N.log.swap" and wins.

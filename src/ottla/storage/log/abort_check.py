@@ -1,15 +1,15 @@
 """Whether the transaction indexes of a log that somebody else has written name every abort.
 
 An index that was lost, or has lost entries, lets aborted records pass for committed ones. Of what
-Ottla has written there is a copy (`segment_witness`); of what Apache Kafka has written only the
-abort markers in the log tell. So such a log is walked once, header by header, in slices, and
+Ottla has written there is a checksum (`integrity`); of what Apache Kafka has written only the abort
+markers in the log tell. So such a log is walked once, header by header, in slices, and
 entries that are missing are added. Until then consumers of committed records get what has been
 checked (`AbortCheck.bound`). Kafka does not look.
 
 Format page: docs/format/transaction-index.md. A crash leaves the old index or the new one; the
-walk then begins again, since the log's witness says last that it is done. After compaction a marker
-may be there without an entry, and an entry without a marker: only an abort marker of a producer
-whose records are still there must have one.
+walk then begins again, since the integrity file says last that it is done. After compaction a
+marker may be there without an entry, and an entry without a marker: only an abort marker of a
+producer whose records are still there must have one.
 """
 
 import logging
@@ -22,6 +22,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, replace_file
 from ottla.record.batch import InvalidBatchError
 from ottla.storage import scan
+from ottla.storage.files.integrity import IntegrityFile
 from ottla.storage.index.transaction_index import ENTRY, VERSION, AbortedTransaction
 from ottla.storage.log.transaction_tail import TransactionTail
 
@@ -67,9 +68,16 @@ class AbortCheck:
     `bound` is the offset before which no abort can be unknown, and it ascends.
     """
 
-    def __init__(self, file_system: FileSystem, segments: "Segments", until_offset: int) -> None:
+    def __init__(
+        self,
+        file_system: FileSystem,
+        segments: "Segments",
+        integrity: IntegrityFile,
+        until_offset: int,
+    ) -> None:
         self._file_system = file_system
         self._segments = segments
+        self._integrity = integrity
         self._until_offset = until_offset
         self._segment: Segment | None = segments.first
         self._position = 0
@@ -152,8 +160,8 @@ class AbortCheck:
         if self._lacks_some:
             self._complete(segment, missing_aborts(segment.transaction_index.entries, aborted))
         is_active = segment is self._segments.active
-        if not is_active and (self._lacks_some or segment.witness.found is None):
-            segment.witness.keep_aborted(segment.transaction_index, durably=False)
+        if not is_active:
+            self._integrity.ended(segment.base_offset, segment.transaction_index.path)
         aborted.clear()
         self._lacks_some = False
 

@@ -18,10 +18,9 @@ from ottla.record.batch import Batch, InvalidBatchError
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.files.segment_witness import WrongPlace, wrong_places
+from ottla.storage.log.gap_entries import GapEntries
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.offsets import LogOffsets
-from ottla.storage.recovery.gap_entries import IndexWitnesses
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
@@ -80,23 +79,17 @@ class HeaderCheck:
                 raise error
             if error is not None:
                 return _cut(found, known)
-        bounds = (start if found is None else position, end)
-        start, end, wrong = _judged(segment, start, bounds, offset)
-        is_known = known is not None or wrong is not None
-        walk = Walk(
-            segment, start, EpochRanges(self._epochs), self._limit_of(segment), is_known=is_known
-        )
+        epochs = EpochRanges(self._epochs)
+        is_known = known is not None
+        walk = Walk(segment, start, epochs, self._limit_of(segment), is_known=is_known)
         walk.offset = offset
         error = _run(walk, wanted, end)
         if error is None:
-            error = wrong.error(segment.log.path) if wrong and wrong.position == end else None
-        if error is None:
             return found
-        sound_end = min(walk.sound_end, end) if wrong else walk.sound_end
-        if found is None or sound_end <= position:
+        if found is None or walk.sound_end <= position:
             raise error
         logger.error("%s; what lies before it can be read", error)
-        return _cut(found, sound_end)
+        return _cut(found, walk.sound_end)
 
     def check(self, segment: Segment, offset: int, position: int, end: int) -> None:
         """Raises `CorruptionError` unless all batches between two positions can be where they are.
@@ -116,29 +109,6 @@ class HeaderCheck:
         behind = self._segments.floor_index(segment.base_offset) + 1
         values = self._segments.values
         return values[behind].base_offset if behind < len(values) else self._offsets.log_end_offset
-
-
-def _judged(
-    segment: Segment, start: int, bounds: tuple[int, int], offset: int
-) -> tuple[int, int, WrongPlace | None]:
-    """Where to walk instead of `start` to the end of `bounds`, as the segment's witness tells.
-
-    Not over a batch that is not where it was, the last of which is returned. Raises
-    `CorruptionError` where that is the batch wanted, or may have hidden it from the search.
-    """
-    witness, log = segment.witness.found, segment.log
-    position, end = bounds
-    last = None
-    for wrong in wrong_places(witness, log.read, start, end) if witness else ():
-        if wrong.position >= end:
-            break
-        if wrong.position > position:
-            return start, wrong.position, wrong
-        if position < wrong.end or wrong.hides(offset):
-            raise wrong.error(log.path)
-        last = wrong
-        start = max(start, wrong.end)
-    return start, end, last
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:
@@ -218,7 +188,7 @@ class Walk:
         # Before the first byte there is nothing to contradict it.
         self.sound_start = start if start else -1
         self.sound_end = start
-        self._witnesses = IndexWitnesses(segment)
+        self._gap_entries = GapEntries(segment)
         self.offset = MAX_OFFSET
         """What is searched for: one that is passed over may have held it."""
         self._passed: CorruptionError | None = None
@@ -241,7 +211,7 @@ class Walk:
             raise
         last = self.before
         if last is not None and last.last_offset + 1 < self._limit:
-            self._witnesses.hear(last.last_offset + 1, self._limit, last.end)
+            self._gap_entries.name_those(last.last_offset + 1, self._limit, last.end)
         self.sound_end = self._log.written_size
 
     def _take(self, place: Place, wanted: int) -> None:
@@ -254,7 +224,7 @@ class Walk:
             self.gap = place.base_offset - self._base_offset if is_first else 0
             self._follows = is_first and self.gap == 0
             if self.gap:
-                self._witnesses.hear(self._base_offset, place.base_offset, place.position)
+                self._gap_entries.name_those(self._base_offset, place.base_offset, place.position)
             if not is_first and not self.is_known:
                 self.sound_start = place.end
         elif place.base_offset > before.last_offset:
@@ -263,7 +233,9 @@ class Walk:
             self._passed = None
             if self.gap:
                 # Most batches follow each other: for them not even the indexes are opened.
-                self._witnesses.hear(before.last_offset + 1, place.base_offset, place.position)
+                self._gap_entries.name_those(
+                    before.last_offset + 1, place.base_offset, place.position
+                )
             self.sound_end = place.position
         else:
             error = self.error(place, f"offset {before.last_offset} lies before it")

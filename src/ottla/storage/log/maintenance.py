@@ -29,6 +29,7 @@ from ottla.storage.log.producer_state import ProducerEntry, ProducerState
 from ottla.storage.log.state import LogState
 from ottla.storage.log.writer import LogWriter
 from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_facts import segment_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class LogMaintenance:
         if config.is_compacted and not is_flushed and log.health.failure is None:
             # Recovery will no longer know it by the policy.
             with log.health.guarding(changes_files=True):
-                log.seams.record()
+                log.integrity.record_gap_checkpoint()
 
     # Flushed
 
@@ -157,8 +158,7 @@ class LogMaintenance:
             end = log.segments.active.next_offset()
             log.epochs.truncate_from_end(end)
             log.offsets.truncated(end)
-            log.seams.truncated(end)
-            log.witness.went_back(end)
+            log.integrity.cut(end, min(log.integrity.tight_from, end))
             rebuild_producers(
                 log.producers,
                 log.snapshots,
@@ -185,8 +185,7 @@ class LogMaintenance:
             log.segments.add(log.open_segment(offset, now_ms, create=True))
             log.producers.clear(offset)
             log.offsets.restarted(offset)
-            log.seams.restarted(offset)
-            log.witness.went_back(offset)
+            log.integrity.cut(offset, offset)
             self._keep_cut()
 
     def _keep_cut(self) -> None:
@@ -244,6 +243,7 @@ class LogMaintenance:
             if not gone:
                 return []
             log.segments.remove_oldest(len(gone))
+            log.integrity.removed_before(log.segments.first.base_offset)
             deleted = [self._put_aside(one) for one in gone]
             # The next checkpoint leaves out a start that the first file's name says.
             log.offsets.is_front_unsynced = True
@@ -256,19 +256,17 @@ class LogMaintenance:
         """The producer snapshot of its start stays where another segment begins there."""
         log = self._log
         snapshot = None if is_replaced else log.snapshots.retire(segment.base_offset)
-        segment.witness.dismiss()
         return DeletedSegment(log.file_system, segment, snapshot)
 
     # Compacted; the caller has `guarding` and the order of steps (`compaction/replacement.py`)
 
-    def leave_gaps_below(self, base_offset: int) -> None:
-        """Lets compaction have the segments up to and with one, all of which are flushed."""
+    def leave_gaps_below(self, replaced: Collection[int]) -> None:
+        """Lets compaction have the segments up to the last of some, all of which are flushed."""
         log = self._log
-        end = log.segments.values[log.segments.floor_index(base_offset) + 1].base_offset
+        end = log.segments.values[log.segments.floor_index(max(replaced)) + 1].base_offset
         assert end <= log.offsets.recovery_point, "an unflushed segment is compacted"
-        log.seams.open(end)
-        # Before there is a gap: a reader that finds one goes by it (`gapless_from`).
-        log.seams.record()
+        # Before there is a gap: a reader that finds one goes by it (`no_gaps_from`).
+        log.integrity.open_gaps(end, replaced)
 
     def retire(self, base_offsets: Collection[int], by: Collection[int]) -> list[DeletedSegment]:
         """Takes segments out of the log in whose place others come, which begin at `by`."""
@@ -279,7 +277,10 @@ class LogMaintenance:
 
     def adopt(self, base_offset: int, now_ms: int) -> None:
         """Takes a segment into the log whose files are in its directory under their own names."""
-        self._log.segments.add(self._log.open_segment(base_offset, now_ms))
+        log = self._log
+        segment = log.open_segment(base_offset, now_ms)
+        log.segments.add(segment)
+        log.integrity.placed(base_offset, segment_facts(log.file_system, segment))
 
     # Copied, and moved to another directory
 
@@ -317,21 +318,21 @@ class LogMaintenance:
             for file in (
                 *segment.open_indexes,
                 segment.transaction_index,
-                segment.witness,
                 segment.log,
             ):
                 file.renamed(join(directory, base_name(file.path)))
         log.epochs.renamed(join(directory, LEADER_EPOCHS))
         log.snapshots.renamed(directory)
-        log.seams.renamed(directory)
-        log.witness.renamed(directory)
+        log.integrity.renamed(directory)
         log.offsets.cut_count += 1
 
     # Checked for aborts without an entry
 
     def begin_abort_check(self) -> None:
         log = self._log
-        log.abort_check = AbortCheck(log.file_system, log.segments, log.log_end_offset)
+        log.abort_check = AbortCheck(
+            log.file_system, log.segments, log.integrity, log.log_end_offset
+        )
         self.check_aborts()
 
     def check_aborts(self, *, at_once: bool = False) -> None:
@@ -348,7 +349,7 @@ class LogMaintenance:
             if check.is_done:
                 log.abort_check = None
                 if check.is_complete:
-                    log.witness.indexed_aborts()
+                    log.integrity.indexed_aborts()
 
     # Closed
 
@@ -363,9 +364,7 @@ class LogMaintenance:
             log.snapshots.take(log.producers)
             active = log.segments.active
             active.become_inactive()
-            active.witness.keep_aborted(active.transaction_index, durably=True)
-            for segment in log.segments.values:
-                segment.witness.sync()
+            log.integrity.ended(active.base_offset, active.transaction_index.path)
             # After a clean stop nothing is recovered, so the indexes must be durable as well.
             self._writer.sync()
             self.abandon()

@@ -30,5 +30,5 @@ class PartitionLog(LogState):
         self.maintenance = LogMaintenance(self, self.writer, on_cut)
         # A single broker is its own only replica: what was recovered is replicated.
         self.writer.write_out()
-        if not self.witness.known.aborts_are_indexed:
+        if not self.integrity.known.aborts_are_indexed:
             self.maintenance.begin_abort_check()

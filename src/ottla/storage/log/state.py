@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from ottla.base.files import FileSystem, base_name
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.directory_health import DirectoryHealth
-from ottla.storage.files.seams import Seams
-from ottla.storage.files.witness import LogWitness
+from ottla.storage.files.integrity import IntegrityFile
 from ottla.storage.log.abort_check import AbortCheck
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.offsets import LogOffsets
@@ -34,8 +33,7 @@ class RecoveredLog:
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
-    seams: Seams
-    witness: LogWitness
+    integrity: IntegrityFile
 
 
 class LogState:
@@ -50,8 +48,7 @@ class LogState:
         self.epochs = recovered.epochs
         self.producers = recovered.producers
         self.snapshots = recovered.snapshots
-        self.seams = recovered.seams
-        self.witness = recovered.witness
+        self.integrity = recovered.integrity
         self.offsets = LogOffsets(
             log_start_offset=recovered.log_start_offset,
             log_end_offset=recovered.log_end_offset,

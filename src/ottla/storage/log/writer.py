@@ -105,7 +105,7 @@ class LogWriter:
                 has_gap |= batch.base_offset > next_offset
                 next_offset = batch.last_offset + 1
             if has_gap:
-                log.witness.leave_gaps()
+                log.integrity.leave_gaps()
             return self._append(records, batches, now_ms)
 
     def skip_to(self, offset: int, *, now_ms: int) -> None:
@@ -140,6 +140,8 @@ class LogWriter:
         segment = self._segment_for(size, first_offset, last_offset, largest.timestamp_ms, now_ms)
         if not segment.log.is_unsynced:
             segment.log.keep_open()
+            if segment.log.size == 0:
+                log.integrity.began(segment.base_offset, batches[0].crc)
         try:
             take_epochs(log.epochs, batches)
             segment.append(records, last_offset, largest)
@@ -193,7 +195,7 @@ class LogWriter:
 
         The ended segment is not flushed here, but is from now on due to be
         (`LogMaintenance.due_flush`), unless a gap comes after it, which must not be taken for a
-        hole (`seams`). Raises `StorageError`.
+        hole (`integrity`). Raises `StorageError`.
         """
         with self._log.health.guarding():
             return self._roll(now_ms, base_offset)
@@ -215,13 +217,12 @@ class LogWriter:
         active.become_inactive()
         # The log has the markers, but to look for them at each start would take a walk over all of
         # it; and compaction takes out what an index could be rebuilt from.
-        active.witness.keep_aborted(active.transaction_index, durably=False)
+        log.integrity.ended(active.base_offset, active.transaction_index.path)
         if start > offsets.log_end_offset:
             self.sync()
-            log.seams.open(start)
-            log.seams.record()
-        elif log.config.is_compacted or log.seams.recorded is not None:
-            log.seams.record()
+            log.integrity.open_gaps(start)
+        elif log.config.is_compacted or log.integrity.known.gap_checkpoint is not None:
+            log.integrity.record_gap_checkpoint()
         segment = log.open_segment(start, now_ms, create=True)
         self._segments.add(segment)
         log.rolled_until = start

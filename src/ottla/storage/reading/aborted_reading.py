@@ -1,9 +1,9 @@
 """Aborted transactions from a log's transaction indexes, for those who only read.
 
 An index that was lost, or has lost entries, would let aborted records pass for committed ones. Of
-what a broker of ours wrote a copy stands beside it (`segment_witness`): the reader goes by that
-then, as the next start of a broker does. What Apache Kafka wrote has none: there the abort markers
-of what is read are looked for, header by header. Format page: docs/format/transaction-index.md.
+what a broker of ours wrote the integrity file has a checksum; of what Apache Kafka wrote there is
+none. There, and where the checksum is wrong, the abort markers in the log are looked for, header by
+header. Format page: docs/format/transaction-index.md.
 """
 
 import logging
@@ -11,17 +11,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, parent_directory
+from ottla.base.files import FileSystem, parent_directory
 from ottla.record.batch import Batch
-from ottla.storage.files.filenames import FileKind, FileSuffix, witness_file_name
+from ottla.storage.files.filenames import FileKind, FileSuffix
+from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, begins_as
 from ottla.storage.files.partition_files import SegmentFiles
-from ottla.storage.files.segment_witness import WitnessOfSegment
-from ottla.storage.files.witness import read_witness
 from ottla.storage.index.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
-    collected,
-    parse_entries,
 )
 from ottla.storage.log.abort_check import missing_aborts, offsets_text
 from ottla.storage.log.transaction_tail import TransactionTail
@@ -30,13 +27,30 @@ from ottla.storage.reading.read_damage import repair_hint
 logger = logging.getLogger(__name__)
 
 
+class ChangedIndexError(CorruptionError):
+    """A transaction index that is not as the integrity file says."""
+
+
 def indexed_transactions(
-    file_system: FileSystem, segments: Iterable[SegmentFiles], offsets: tuple[int, int]
+    file_system: FileSystem,
+    segments: Iterable[SegmentFiles],
+    integrity: Integrity | None,
+    offsets: tuple[int, int],
 ) -> list[AbortedTransaction]:
-    """Those that overlap with [offsets[0], offsets[1]), of segments from the first offset on."""
+    """Those that overlap with [offsets[0], offsets[1]), of segments from the first offset on.
+
+    Raises `ChangedIndexError`.
+    """
+    known = integrity.segments if integrity else {}
     found: list[AbortedTransaction] = []
     for segment in segments:
-        some, is_complete = _collect(file_system, segment, offsets)
+        path = _index_path(file_system, segment)
+        aborted = known.get(segment.base_offset, NOTHING_KNOWN).aborted
+        if aborted is not None and not begins_as(file_system, path, aborted):
+            raise ChangedIndexError(path, 0, "it has changed on the disk")
+        index = TransactionIndex(file_system, path, base_offset=segment.base_offset, writable=False)
+        with closing(index):
+            some, is_complete = index.collect(*offsets)
         found += some
         if is_complete:
             break
@@ -44,24 +58,16 @@ def indexed_transactions(
 
 
 def unindexed(
-    file_system: FileSystem,
-    segments: Sequence[SegmentFiles],
     batches: Iterable[Batch],
     indexed: Iterable[AbortedTransaction],
     offsets: tuple[int, int],
 ) -> list[AbortedTransaction]:
     """What was aborted, by its marker, of what begins in a range of offsets, and has no entry.
 
-    Nothing is read where the indexes were complete once, and have had copies since. `batches` are
-    all from the range's start on, with the payload of control batches. They are read beyond its end
-    until each transaction has ended that was open there. Raises `CorruptionError` for one that
-    cannot be read and may be the marker of one of these.
+    `batches` are all from the range's start on, with the payload of control batches. They are read
+    beyond its end until each transaction has ended that was open there. Raises `CorruptionError`
+    for one that cannot be read and may be the marker of one of these.
     """
-    witness = (
-        read_witness(file_system, parent_directory(segments[0].log_path)) if segments else None
-    )
-    if witness is not None and witness.aborts_are_indexed:
-        return []
     tail = TransactionTail(offsets[0])
     try:
         for batch in batches:
@@ -96,22 +102,6 @@ def report_unindexed(
 
 def _index_path_of(segment: SegmentFiles) -> str:
     return segment.path_of(FileKind.TRANSACTION_INDEX)
-
-
-def _collect(
-    file_system: FileSystem, segment: SegmentFiles, offsets: tuple[int, int]
-) -> tuple[list[AbortedTransaction], bool]:
-    path = _index_path(file_system, segment)
-    directory = parent_directory(segment.log_path)
-    witness = WitnessOfSegment(file_system, join(directory, witness_file_name(segment.base_offset)))
-    mended = witness.mended(path)
-    if mended is not None:
-        logger.warning("%s has changed on the disk; %s knows better", path, witness.path)
-        entries = parse_entries(path, mended)
-        return collected((one for one in entries if one.last_offset >= offsets[0]), offsets[1])
-    index = TransactionIndex(file_system, path, base_offset=segment.base_offset, writable=False)
-    with closing(index):
-        return index.collect(*offsets)
 
 
 def _index_path(file_system: FileSystem, segment: SegmentFiles) -> str:

@@ -22,9 +22,10 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
+from ottla.storage.files.integrity import check_partition
+from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.files.partition_files import list_partition
-from ottla.storage.files.witnessed_place import check_home, copied_start
 from ottla.storage.reading.read_damage import (
     Damage,
     KnownEnd,
@@ -118,7 +119,7 @@ class ReadOnlyLogDirectory:
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
-        check_home(self.file_system, directory, TopicPartition(topic, partition))
+        check_partition(self.file_system, directory, TopicPartition(topic, partition))
         # Before the listing: a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:

@@ -7,6 +7,7 @@ ends before its recovery point. Reads raise there, or step over it where the dir
 with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
@@ -29,12 +30,18 @@ from ottla.storage.files.filenames import (
     PARTITION_METADATA,
     partition_directory_name,
 )
+from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, read_integrity
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
-from ottla.storage.reading.aborted_reading import indexed_transactions, report_unindexed, unindexed
+from ottla.storage.reading.aborted_reading import (
+    ChangedIndexError,
+    indexed_transactions,
+    report_unindexed,
+    unindexed,
+)
 from ottla.storage.reading.listed_segments import Cursor, ListedSegments
 from ottla.storage.reading.read_damage import (
     Damage,
@@ -49,10 +56,13 @@ from ottla.storage.reading.read_damage import (
 )
 from ottla.storage.recovery.lost_offsets import Gaps, LostOffsetsError, lost_front
 from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.storage.segment.segment_facts import check_first_batch
 from ottla.storage.segment.segment_reader import Region, SegmentReader
 
 if TYPE_CHECKING:
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+
+logger = logging.getLogger(__name__)
 
 
 class ReadOnlyLog:
@@ -222,7 +232,40 @@ class ReadOnlyLog:
         self._check_reached(end)
 
     def _readers(self, cursor: Cursor, until_offset: int) -> Iterator[SegmentReader]:
-        return self._segments.readers(cursor, until_offset, self._raise_missing)
+        for reader in self._segments.readers(cursor, until_offset, self._raise_missing):
+            if self._is_of_this_log(reader):
+                yield reader
+
+    def _is_of_this_log(self, reader: SegmentReader) -> bool:
+        """Raises `CorruptionError` for the file of another segment, or reports it."""
+        try:
+            try:
+                self._check_first_batch(reader)
+            except CorruptionError:
+                # Compaction may have replaced the segment, and what is known of it.
+                del self._integrity
+                self._check_first_batch(reader)
+        except CorruptionError as error:
+            if not self.directory.steps_over_damage:
+                raise
+            self.directory.report(
+                Damage(
+                    path=error.path,
+                    position=0,
+                    end=reader.files.size,
+                    reason=error.reason,
+                    from_offset=reader.files.base_offset,
+                    until_offset=self._place(reader.files).limit,
+                )
+            )
+            return False
+        return True
+
+    def _check_first_batch(self, reader: SegmentReader) -> None:
+        integrity = self._integrity
+        if integrity is not None:
+            base_offset = reader.files.base_offset
+            check_first_batch(reader.log, integrity.segments.get(base_offset, NOTHING_KNOWN))
 
     def headers(self, from_offset: int, until_offset: int) -> Iterator[Batch]:
         """The headers of the batches that `batches` would check; most payloads are not there."""
@@ -390,21 +433,57 @@ class ReadOnlyLog:
 
         Complete up to the last stable offset: whatever is open there has no outcome yet.
         """
+        integrity = self._integrity
+        try:
+            found = self._indexed(integrity, from_offset, until_offset)
+        except ChangedIndexError as error:
+            # Compaction may have replaced it, and what is known of it.
+            del self._integrity
+            integrity = self._integrity
+            try:
+                found = self._indexed(integrity, from_offset, until_offset)
+            except ChangedIndexError:
+                logger.warning("%s; the markers in the log count", error)
+                return self._aborted_by_markers(from_offset, until_offset)
+        offsets = from_offset, until_offset
+        missing: list[AbortedTransaction] = []
+        if integrity is None or not integrity.aborts_are_indexed:
+            missing = unindexed(self._headers(from_offset), found, offsets)
+            report_unindexed(missing, self.segments, is_told=self.directory.steps_over_damage)
+        return overlapping([*missing, *found], *offsets)
+
+    def _indexed(
+        self, integrity: Integrity | None, from_offset: int, until_offset: int
+    ) -> list[AbortedTransaction]:
         found = list(self._transactions.aborted)
+        offsets = from_offset, until_offset
         before: list[str] | None = None
-        while self._segments.files.has_transaction_index and before != (
+        while self._has_transaction_index(integrity) and before != (
             listed := [segment.log_path for segment in self.segments]
         ):
             # An index that went with its segment while the others were read counts as empty.
             before = listed
             segments = self._segments.from_offset(from_offset)
-            found += indexed_transactions(self._file_system, segments, (from_offset, until_offset))
+            found += indexed_transactions(self._file_system, segments, integrity, offsets)
             self._segments.list_again()
-        headers, is_told = self._headers(from_offset), self.directory.steps_over_damage
-        offsets = from_offset, until_offset
-        missing = unindexed(self._file_system, self.segments, headers, found, offsets)
-        report_unindexed(missing, self.segments, is_told=is_told)
-        return overlapping([*missing, *found], *offsets)
+        return found
+
+    def _has_transaction_index(self, integrity: Integrity | None) -> bool:
+        """Whether there is one, or was: the file may be gone."""
+        facts = integrity.segments.values() if integrity else ()
+        return self._segments.files.has_transaction_index or any(
+            one.aborted is not None and one.aborted[0] for one in facts
+        )
+
+    def _aborted_by_markers(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
+        """By the whole log, since an aborted transaction may have begun before the range."""
+        start, known = self.log_start_offset, self._transactions.aborted
+        found = unindexed(self._headers(start), known, (start, until_offset))
+        return overlapping([*found, *known], from_offset, until_offset)
+
+    @cached_property
+    def _integrity(self) -> Integrity | None:
+        return read_integrity(self._file_system, self.path)
 
     def _cleaned_until(self) -> int:
         return self._checkpointed(CHECKPOINT_CLEANER)

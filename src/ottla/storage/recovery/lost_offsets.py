@@ -1,7 +1,7 @@
 """Which gaps of a log mean that batches are lost, and whether its first segments are gone.
 
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none (`witness`, `seams`), and before it leaves one. Where a log starts its leader epochs tell:
+are none (`integrity`), and before it leaves one. Where a log starts its leader epochs tell:
 they are cut, durably, before retention moves the start, and that before files go. Of a log that
 Kafka has written nobody knows. Kafka has no counterpart: it goes on after a gap.
 """
@@ -11,8 +11,7 @@ from collections.abc import Callable
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import LEADER_EPOCHS, log_file_name
-from ottla.storage.files.seams import Seams, gapless_from
-from ottla.storage.files.witness import read_witness
+from ottla.storage.files.integrity import read_integrity
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_damage import Damage
 
@@ -64,10 +63,8 @@ class Gaps:
         return max(gap[0], gapless), gap[1]
 
     def _recorded(self) -> int | None:
-        witness = read_witness(self._file_system, self._path)
-        witnessed = None if witness is None else witness.gapless_from
-        seam = Seams(self._file_system, self._path).recorded
-        return gapless_from(witnessed, seam, self._cleaned_until())
+        integrity = read_integrity(self._file_system, self._path)
+        return integrity.no_gaps_from(self._cleaned_until()) if integrity else None
 
 
 def lost_front(
@@ -85,7 +82,8 @@ def lost_front(
         return None  # then nothing tells
     if begun is None or max(begun, recorded_start) >= first_offset:
         return None
-    if read_witness(file_system, directory) is None:
+    integrity = read_integrity(file_system, directory)
+    if integrity is None or not integrity.had_segments_before(first_offset):
         return None
     return Damage(
         path=join(directory, log_file_name(first_offset)),

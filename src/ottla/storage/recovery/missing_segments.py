@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.files.integrity import Integrity
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.recovery.lost_offsets import first_epoch_start
 from ottla.storage.segment.segment import Segment
@@ -18,10 +19,17 @@ from ottla.storage.segment.segments import Segments
 logger = logging.getLogger(__name__)
 
 
-def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start: int) -> None:
-    """The epochs are those of the file: of a log that nobody but us has written."""
+def name_missing_front(
+    epochs: LeaderEpochs, integrity: Integrity, segments: Segments, recorded_start: int
+) -> None:
+    """Both files must say so, which are those of a log that nobody but us has written.
+
+    Retention leaves the one or the other behind when the power fails.
+    """
     begun = first_epoch_start(epochs)
     first = segments.first
+    if not integrity.had_segments_before(first.base_offset):
+        return
     if begun is None or max(begun, recorded_start) >= first.base_offset:
         return
     start = max(begun, recorded_start)

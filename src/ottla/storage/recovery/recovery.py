@@ -28,18 +28,20 @@ from ottla.storage import scan
 from ottla.storage.files.filenames import (
     LEADER_EPOCHS,
     MAX_OFFSET,
-    WITNESS_MARK,
     FileKind,
     FileName,
     FileSuffix,
     parse_directory_name,
     parse_file_name,
-    parse_witness_name,
-    witness_file_name,
+)
+from ottla.storage.files.integrity import (
+    Integrity,
+    IntegrityFile,
+    SegmentFacts,
+    begins_as,
+    checksum_of,
 )
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.files.seams import Seams, gapless_from
-from ottla.storage.files.witness import LogWitness, Witness
 from ottla.storage.log.epoch_replay import StoredEpochs, check_epochs, complete_epochs, read_epochs
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.log.producer_replay import rebuild_producers, replay_batch
@@ -55,6 +57,7 @@ from ottla.storage.recovery.missing_segments import (
 from ottla.storage.recovery.transaction_check import check_transactions
 from ottla.storage.segment.log_order import OffsetOverflowError
 from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_facts import check_first_batch, first_checksum
 from ottla.storage.segment.segments import Segments
 from ottla.storage.segment.splitting import split_segment
 
@@ -79,7 +82,7 @@ class LoadRequest:
     cleaned_until: int = 0
     """Below it compaction may have left gaps between segments."""
     topic_id: Uuid | None = None
-    witness: Witness | None = None
+    integrity: Integrity | None = None
     on_progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -100,10 +103,12 @@ class _Loader:
         self._directory = request.directory
         self._segments = Segments()
         self._base_offsets: list[int] = []
-        self._witnesses: set[tuple[int, FileSuffix]] = set()
+        self._wrong_files: list[Segment] = []
         self._epochs = read_epochs(self._files, self._path(LEADER_EPOCHS))
-        self._knows_epochs = request.witness is not None and self._epochs.earliest_epoch is not None
-        self._seams = Seams(self._files, self._directory)
+        self._knows_epochs = (
+            request.integrity is not None and self._epochs.earliest_epoch is not None
+        )
+        self._integrity = IntegrityFile(self._files, self._directory, request.integrity)
 
     def load(self) -> RecoveredLog:
         request = self._request
@@ -123,11 +128,14 @@ class _Loader:
                 # Once its name tells the log's start, the next checkpoint does not.
                 self._files.sync_directory(self._directory)
         recovered = self._reconcile(log_end_offset, recovery_point)
-        self._know_seams(recovered)
+        self._know_gaps(recovered)
+        self._know_integrity(recovered)
+        for segment in self._wrong_files:
+            segment.close_files()
         return recovered
 
     def abandon(self) -> None:
-        for segment in self._segments.values:
+        for segment in (*self._segments.values, *self._wrong_files):
             segment.close_files()
 
     def _path(self, name: str) -> str:
@@ -135,17 +143,8 @@ class _Loader:
 
     def _listed(self) -> list[FileName]:
         names = self._files.list(self._directory)
-        witnesses = (parse_witness_name(name) for name in names if WITNESS_MARK in name)
-        self._witnesses = {one for one in witnesses if one is not None}
         parsed = (parse_file_name(name) for name in names)
         return [name for name in parsed if name is not None]
-
-    def _dismiss_witnesses(self, is_stale: Callable[[int, FileSuffix], bool]) -> None:
-        for base_offset, suffix in self._witnesses:
-            if is_stale(base_offset, suffix):
-                is_cleaned = suffix is FileSuffix.CLEANED
-                name = witness_file_name(base_offset, is_cleaned=is_cleaned)
-                remove_if_present(self._files, self._path(name))
 
     # 1
 
@@ -162,16 +161,12 @@ class _Loader:
         # The swaps go before the cleaned files that betray them as unfinished.
         for one in (*deleted, *unfinished, *cleaned):
             remove_if_present(self._files, self._path(one.text))
-        self._dismiss_witnesses(lambda _, suffix: suffix is FileSuffix.CLEANED)
         return [one for one in swaps if one not in unfinished]
 
     # 2
 
     def _finish_swaps(self, swaps: list[FileName]) -> None:
         logs = [one for one in swaps if one.kind is FileKind.LOG]
-        if swaps:
-            # What they speak of may have been replaced in part.
-            self._dismiss_witnesses(lambda *_: True)
         if logs:
             first = min(one.offset for one in logs)
             end = max(self._next_offset_of(one) for one in logs)
@@ -205,7 +200,7 @@ class _Loader:
             except OffsetOverflowError as overflow:
                 split_segment(self._files, self._directory, overflow.log, overflow.base_offset)
                 self.abandon()
-                self._segments = Segments()
+                self._segments, self._wrong_files = Segments(), []
                 self._finish_swaps(self._clean_temporary_files())
 
     # 3
@@ -220,12 +215,13 @@ class _Loader:
                 remove_if_present(self._files, self._path(one.text))
             elif one.offset in indexes:
                 indexes[one.offset].add(one.kind)
-        self._dismiss_witnesses(lambda base_offset, _: base_offset not in logs)
         self._base_offsets = sorted(logs)
         recovered_from = self._first_to_recover(self._base_offsets)
         followings = [*self._base_offsets, None][1:]
         for base_offset, following in zip(self._base_offsets, followings, strict=True):
             segment = self._open_segment(base_offset)
+            if self._is_wrong_file(segment):
+                continue
             self._segments.add(segment)
             # Those to be recovered are left for later: what lies before them may be damaged yet.
             if base_offset >= recovered_from:
@@ -260,12 +256,9 @@ class _Loader:
         try:
             if FileKind.TIME_INDEX not in kinds:
                 return False
-            if FileKind.TRANSACTION_INDEX in kinds or self._is_witnessed(segment):
-                segment.witness.mend_aborted(segment.transaction_index, MAX_OFFSET)
+            self._check_transaction_index(segment)
             segment.transaction_index.sanity_check()
             check_transactions(segment, self._segments, gaps_before=self._gaps_before)
-            if not self._request.was_clean_stop:
-                self._renew_torn_witness(segment)
         except CorruptionError as error:
             logger.warning("%s; the segment's indexes are rebuilt", error)
             return False
@@ -280,24 +273,30 @@ class _Loader:
         """
         return MAX_OFFSET if self._request.config.is_compacted else self._request.cleaned_until
 
-    def _is_witnessed(self, segment: Segment) -> bool:
-        """Whether there is a file that says what was aborted, though the index may be lost."""
-        return (segment.base_offset, FileSuffix.DELETED) in self._witnesses
+    def _check_transaction_index(self, segment: Segment) -> None:
+        """Raises `CorruptionError` for one that does not begin as it did."""
+        index = segment.transaction_index
+        aborted = self._integrity.of_segment(segment.base_offset).aborted
+        if aborted is not None and not begins_as(self._files, index.path, aborted):
+            raise CorruptionError(index.path, 0, "it has changed on the disk")
 
-    def _renew_torn_witness(self, segment: Segment) -> None:
-        """A power failure may tear it: it is synced by the next flush, not when it is written."""
-        if self._is_witnessed(segment) and segment.witness.found is None:
-            segment.witness.dismiss()
-            segment.witness.keep_aborted(segment.transaction_index, durably=False)
+    def _is_wrong_file(self, segment: Segment) -> bool:
+        """Whether the file of another segment has come in its place: it is left alone."""
+        try:
+            check_first_batch(segment.log, self._integrity.of_segment(segment.base_offset))
+        except CorruptionError as error:
+            logger.error("%s; it is kept, and not served", error)
+            self._wrong_files.append(segment)
+            return True
+        return False
 
     # 4
 
     @property
     def _tight_from(self) -> int:
         """The offset behind which no segment begins with a gap before it."""
-        if self._seams.recorded is not None:
-            return self._seams.recorded
-        return self._gaps_before
+        recorded = self._integrity.known.gap_checkpoint
+        return self._gaps_before if recorded is None else recorded
 
     def _recover_segments(self) -> None:
         if self._request.was_clean_stop:
@@ -321,29 +320,58 @@ class _Loader:
         """Whether the segment before lost its tail, at a batch's end and so without a trace.
 
         A power failure can take what was written last to one file and keep the next file. Where
-        compaction works there are such gaps for good reasons, and `seams` knows from where on there
-        are none. Kafka does not look.
+        compaction works there are such gaps for good reasons, and `integrity` says from where on
+        there are none. Kafka does not look.
         """
         # Below the log's start retention may have taken some, and a crash have brought some back.
         exempt = max(self._tight_from, self._request.log_start_offset)
         if segment.base_offset == end or segment.base_offset <= exempt:
             return False
+        if any(before.base_offset < one.base_offset for one in self._wrong_files):
+            return False  # what was there may be put back
         # Where the first batch could not have gone into the segment before, that one was split.
         first = scan.header_at(segment.log, 0)
         return first is None or first.last_offset - before.base_offset <= INT32_MAX
 
-    def _know_seams(self, log: RecoveredLog) -> None:
+    def _know_gaps(self, log: RecoveredLog) -> None:
         """Of a compacted log without the file nobody knows which gaps are holes, nor will after a
         power failure: what has been recovered goes to the disk.
         """
         request = self._request
-        is_open = request.config.is_compacted and self._seams.recorded is None
+        is_open = request.config.is_compacted and self._integrity.known.gap_checkpoint is None
         if is_open and log.recovery_point < self._segments.active.base_offset:
             for segment in self._segments.from_offset(log.recovery_point):
                 segment.sync()
             self._files.sync_directory(self._directory)
             log.recovery_point = log.log_end_offset
-        self._seams.loaded(max(log.recovery_point, request.cleaned_until), log.log_end_offset)
+        known = self._integrity.known.gap_checkpoint
+        if known is None:
+            known = max(log.recovery_point, request.cleaned_until)
+        self._integrity.tight_from = min(known, log.log_end_offset)
+
+    def _know_integrity(self, log: RecoveredLog) -> None:
+        """Last: what the file then says holds for all that is appended from now on."""
+        request = self._request
+        self._integrity.loaded(
+            Integrity(
+                topic_id=request.topic_id,
+                partition=_partition_of(self._directory),
+                gapless_from=log.log_end_offset,
+                # Of a log that begins now there is nothing to look through.
+                aborts_are_indexed=not any(one.size for one in self._segments.values),
+            ),
+            {one.base_offset: self._facts(one) for one in self._segments.values},
+            log.log_end_offset,
+        )
+
+    def _facts(self, segment: Segment) -> SegmentFacts:
+        known = self._integrity.of_segment(segment.base_offset)
+        index = segment.transaction_index.path
+        aborted = known.aborted
+        if aborted is None or not begins_as(self._files, index, aborted):
+            is_known = self._integrity.known.aborts_are_indexed
+            aborted = checksum_of(self._files, index) if is_known else None
+        return SegmentFacts(first_checksum(segment.log), aborted)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""
@@ -391,7 +419,7 @@ class _Loader:
         valid = segment.recover(
             on_batch, limit, self._gapless_from(segment), self._request.cleaned_until
         )
-        if not is_of_known_epochs or segment.witness.found is not None:
+        if not is_of_known_epochs:
             segment.forget_checks(segment.size)
         damaged = segment.size - valid
         if damaged and self._is_flushed(state.map_end_offset):
@@ -401,21 +429,15 @@ class _Loader:
             # First, so that a crash in between leaves the damage to be found again.
             self._drop(behind)
             logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
-            segment.witness.dismiss()
             segment.log.truncate_to(valid)
-        if not damaged:
-            segment.witness.mend_aborted(segment.transaction_index, state.map_end_offset)
-            self._renew_torn_witness(segment)
         snapshots.take(state)
         return damaged == 0, state.map_end_offset
 
     def _gapless_from(self, segment: Segment) -> int:
         """From where on no gap can be in a segment: compaction leaves the active one alone."""
-        witness = self._request.witness
+        gapless_from = self._integrity.known.gapless_from
         is_active = segment.base_offset == self._base_offsets[-1]
-        if witness is None or witness.gapless_from is None or not is_active:
-            return MAX_OFFSET
-        return witness.gapless_from
+        return MAX_OFFSET if gapless_from is None or not is_active else gapless_from
 
     def _is_flushed(self, offset: int) -> bool:
         """Whether a batch at an offset was on the disk for good, so that no crash has torn it.
@@ -429,6 +451,7 @@ class _Loader:
 
     def _log_end_offset(self) -> int:
         """Where the log ends; a log that ends before its recorded start is emptied."""
+        self._go_on_after_wrong_file()
         if not self._segments.values:
             return 0
         end = self._end_of_active()
@@ -443,6 +466,15 @@ class _Loader:
         self._epochs.clear()
         SnapshotFiles(self._files, self._directory).remove_outside(start, start)
         return start
+
+    def _go_on_after_wrong_file(self) -> None:
+        """Where the last segment's file is another's, the log goes on after all that it holds."""
+        if not self._wrong_files:
+            return
+        last = self._wrong_files[-1]
+        if not self._segments.values or self._segments.active.base_offset < last.base_offset:
+            end = end_behind_damage(last, self._request.recovery_point)
+            self._segments.add(self._open_segment(end, create=True))
 
     @property
     def _least_end(self) -> int:
@@ -533,29 +565,17 @@ class _Loader:
             log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
             recovery_point=recovery_point,
-            seams=self._seams,
-            witness=LogWitness(
-                self._files,
-                self._directory,
-                request.witness,
-                Witness(
-                    topic_id=request.topic_id,
-                    gapless_from=log_end_offset,
-                    partition=_partition_of(self._directory),
-                    # Of a log that begins now there is nothing to look through.
-                    aborts_are_indexed=not any(one.size for one in self._segments.values),
-                ),
-            ),
+            integrity=self._integrity,
         )
 
     def _name_missing(self) -> None:
         """Before the epochs are cut to what is left; Kafka may leave what looks the same."""
-        witness = self._request.witness
-        if witness is None:
+        integrity = self._request.integrity
+        if integrity is None:
             return
-        name_missing_front(self._epochs, self._segments, self._request.log_start_offset)
-        cleaned_until = self._gaps_before
-        known = gapless_from(witness.gapless_from, self._seams.recorded, cleaned_until)
+        start = self._request.log_start_offset
+        name_missing_front(self._epochs, integrity, self._segments, start)
+        known = integrity.no_gaps_from(self._gaps_before)
         if known is not None:
             known = max(known, self._request.log_start_offset)
             name_missing_between(self._segments, gapless_from=known)

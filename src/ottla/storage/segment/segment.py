@@ -20,10 +20,8 @@ from ottla.storage.files.filenames import (
     FileName,
     FileSuffix,
     segment_file_names,
-    witness_file_name,
 )
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.files.segment_witness import WitnessOfSegment
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.index.tail_positions import TailPositions
 from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
@@ -61,7 +59,6 @@ class Segment(SegmentView):
         "directory",
         "transaction_index",
         "unchecked_size",
-        "witness",
     )
 
     def __init__(
@@ -93,9 +90,6 @@ class Segment(SegmentView):
         self._last_entry = 0
         # How long files without an entry shall be from the first one on, which they do not say.
         self._index_rooms = (0, 0)
-        self.witness = WitnessOfSegment(
-            file_system, join(directory, witness_file_name(base_offset))
-        )
         self._tail = TailPositions()
         self.unchecked_size = 0 if create else self.log.size
         self.checked_ranges = CheckedRanges()
@@ -386,7 +380,6 @@ class Segment(SegmentView):
     def truncate_to(self, offset: int) -> int:
         """Removes the batches that reach `offset` or beyond; returns bytes removed."""
         self.log.write_out()
-        self.witness.dismiss()
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -466,7 +459,6 @@ class Segment(SegmentView):
     def delete(self) -> None:
         """Closes and removes the files, the log last: a crash between leaves a whole segment."""
         self.close_files()
-        self.witness.dismiss()
         for path in self.files():
             remove_if_present(self._file_system, path)
 

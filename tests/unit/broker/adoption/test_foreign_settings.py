@@ -37,6 +37,7 @@ from ottla.metadata.records import (
     encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 
@@ -165,7 +166,7 @@ def test_a_topic_that_kafka_has_made_again_has_the_settings_of_the_new_one(
     path = "/d/t-0/partition.metadata"
     content = read_file(kafkas, path)
     replace_file(kafkas, path, content.replace(uuid(T), uuid(OTHER)))
-    kafkas.remove("/d/t-0/ottla-witness.deleted")
+    kafkas.remove(f"/d/t-0/{INTEGRITY}")
     told += [RemoveTopicRecord(topic_id=T), *topic("t", OTHER), config("segment.ms", "5")]
     write_log(kafkas, told)
     broker = open_and_close(kafkas)

@@ -19,6 +19,7 @@ from ottla.storage.log.reader import Isolation
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
+from tests.support.kafkas_start import let_kafka_load
 
 PRODUCER = 7
 FIRST_ABORTED = 3 * SLICE_COUNT
@@ -64,8 +65,9 @@ def left_by_another(*, with_index: bool) -> FakeFileSystem:
     abort(log)
     log.writer.write_out()
     broker.close()
+    let_kafka_load(file_system, "/d/t-0")
     for name in file_system.list("/d/t-0"):
-        if name.endswith(".deleted") or (name.endswith(".txnindex") and not with_index):
+        if name.endswith(".txnindex") and not with_index:
             file_system.remove(f"/d/t-0/{name}")
     return file_system
 

@@ -10,7 +10,6 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
 from ottla.broker.topics.topics import NewTopic
-from ottla.storage.files.filenames import WITNESS
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind
@@ -89,7 +88,7 @@ def test_files_are_renamed_at_once_and_removed_after_the_topics_delay() -> None:
     world.tick(6999)
     assert len(world.files(".log.deleted")) == 3
     world.tick(1)
-    assert world.files(".deleted") == [WITNESS]
+    assert world.files(".deleted") == []
 
 
 def test_many_segments_go_in_slices_between_which_clients_are_served(

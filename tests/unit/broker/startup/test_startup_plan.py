@@ -10,8 +10,8 @@ from ottla.broker.startup.startup_plan import find_lost, plan_startup
 from ottla.broker.topics.topic_file import TopicEntry, TopicFile
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
-from ottla.storage.files.filenames import parse_directory_name
-from ottla.storage.files.witness import Witness
+from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
+from ottla.storage.files.integrity import Integrity
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"
@@ -148,7 +148,9 @@ def test_swapped_directories_of_two_topics_are_both_refused() -> None:
 
 def test_swapped_directories_of_one_topic_are_both_refused() -> None:
     logs = [
-        replace(found(f"/d/t-{here}"), witness=Witness(topic_id=ID, gapless_from=0, partition=home))
+        replace(
+            found(f"/d/t-{here}"), integrity=Integrity(topic_id=ID, gapless_from=0, partition=home)
+        )
         for here, home in ((0, ("t", 1)), (1, ("t", 0)))
     ]
     plan = plan_startup([logs], known(), is_complete=True)
@@ -156,7 +158,7 @@ def test_swapped_directories_of_one_topic_are_both_refused() -> None:
         Action.KEEP,
         Action.KEEP,
     ]
-    assert "/d/t-0 is the log of t-1 by its ottla-witness.deleted" in plan.refused["t", 0]
+    assert f"/d/t-0 is the log of t-1 by its {INTEGRITY}" in plan.refused["t", 0]
 
 
 def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:

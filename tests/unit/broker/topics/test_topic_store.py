@@ -10,6 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import TOPIC_DEFAULTS, batch, disk, open_broker
@@ -119,7 +120,7 @@ def test_two_topics_of_one_id_on_the_disk_stop_the_start() -> None:
     after = file_system.crash(CrashMode.KEEP)
     after.open("/d/b-0/partition.metadata", writable=True).pwrite(text, 0)
     after.remove("/d/ottla-topics.json")
-    after.remove("/d/b-0/ottla-witness.deleted")
+    after.remove(f"/d/b-0/{INTEGRITY}")
     with pytest.raises(UserError, match="topics a and b have the same id"):
         open_broker(after)
 

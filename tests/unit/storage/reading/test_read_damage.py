@@ -15,7 +15,7 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
-    WITNESS,
+    INTEGRITY,
     log_file_name,
 )
 from ottla.storage.log.reader import Isolation
@@ -270,7 +270,7 @@ def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
     fill(log, BATCHES)
     log.writer.flush()
     broker.checkpoints.write()
-    disk.open(join(DIRECTORY, "t-0", WITNESS)).sync()
+    disk.open(join(DIRECTORY, "t-0", INTEGRITY)).sync()
     log.sync_directory()
     bases = [one.base_offset for one in reading(disk).segments]
     for offset in (bases[1], bases[3] + 1, bases[-1]):

@@ -16,7 +16,7 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
-    WITNESSED_LOG_STARTS,
+    COPIED_LOG_STARTS,
     delete_directory_name,
     log_file_name,
 )
@@ -234,7 +234,7 @@ def test_after_a_clean_stop_everything_is_replicated(
 def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
     for name in (CHECKPOINT_LOG_START, CHECKPOINT_HIGH_WATERMARK):
         disk.open(join(DIRECTORY, name), create=True).pwrite(b"1\n", 0)
-    remove_if_present(disk, join(DIRECTORY, WITNESSED_LOG_STARTS))
+    remove_if_present(disk, join(DIRECTORY, COPIED_LOG_STARTS))
     reader = reading(disk)
     with pytest.raises(CorruptionError, match="version 1"):
         _ = reader.log_start_offset

@@ -1,11 +1,15 @@
 """Transaction indexes beside what compaction left of their transactions."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.files import read_file, replace_file
 from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.integrity import integrity_text, read_integrity
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
@@ -41,9 +45,14 @@ def disk() -> FakeFileSystem:
     content = read_file(disk, f"{path}.log")
     second = list(iter_batches(content))[1]
     replace_file(disk, f"{path}.log", content[second.position :])
-    for suffix in (".index", ".timeindex", ".ottla-witness.deleted"):
-        if disk.status(path + suffix) is not None:
-            disk.remove(path + suffix)
+    # Compaction would have forgotten what the file says of the segment, and noted it again.
+    known = read_integrity(disk, f"{DIRECTORY}/t-0")
+    assert known is not None
+    facts = replace(known.segments[0], first_checksum=second.crc)
+    text = integrity_text(replace(known, segments={**known.segments, 0: facts}))
+    replace_file(disk, f"{DIRECTORY}/t-0/{INTEGRITY}", text)
+    for suffix in (".index", ".timeindex"):
+        disk.remove(path + suffix)
     return disk
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from ottla.base.files import FileSlice
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import WITNESS
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.storage.retention.retention import (
@@ -304,7 +303,7 @@ def test_removed_files_are_gone_for_good_and_a_second_removal_is_no_error() -> N
     assert set(retired.paths) <= {f"data/t-0/{one}" for one in file_system.list("data/t-0")}
     retired.remove()
     left = [one for one in file_system.list("data/t-0") if one.endswith(".deleted")]
-    assert left == [WITNESS]
+    assert left == []
     retired.remove()
 
 
@@ -327,7 +326,7 @@ def test_a_restart_removes_what_waited() -> None:
     retain(log, NOW_MS + HOUR + 1)
     after = file_system.crash(CrashMode.KEEP)
     again = open_log(after, log.config)
-    assert [one for one in after.list("data/t-0") if one.endswith(".deleted")] == [WITNESS]
+    assert [one for one in after.list("data/t-0") if one.endswith(".deleted")] == []
     assert (again.log_start_offset, again.log_end_offset) == (16, 16)
 
 

@@ -48,8 +48,8 @@ def old_log(content: bytes, base_offset: int = 0) -> FakeFileSystem:
     log = open_log(file_system, DELETED)
     log.maintenance.close()
     for name in file_system.list(PARTITION):
-        # Nor is there a witness: as Kafka left it.
-        if name.startswith(("0000", "ottla-")):
+        # Nor is there an integrity file: as Kafka left it.
+        if name.startswith("0"):
             file_system.remove(join(PARTITION, name))
     file = file_system.open(join(PARTITION, f"{base_offset:020d}.log"), writable=True, create=True)
     file.pwrite(content, 0)

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
+from ottla.base.partitions import TopicPartition
 from ottla.record.layout import BASE_OFFSET
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.rows import PropertyRow
@@ -13,21 +14,23 @@ from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.checksummed import with_checksum, without_checksum
 from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
+    COPIED_LOG_STARTS,
+    COPIED_META_PROPERTIES,
+    INTEGRITY,
+    LEADER_EPOCHS,
     META_PROPERTIES,
     PARTITION_METADATA,
-    WITNESS,
-    WITNESSED_LOG_STARTS,
-    WITNESSED_META_PROPERTIES,
 )
-from ottla.storage.files.witness import (
-    Witness,
-    dismiss_witness,
-    parse_witness,
-    read_witness,
-    witness_text,
+from ottla.storage.files.integrity import (
+    Integrity,
+    SegmentFacts,
+    integrity_text,
+    parse_integrity,
+    read_integrity,
+    remove_integrity,
 )
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.support.logs import (
     NOW_MS,
     SMALL,
@@ -45,10 +48,10 @@ ROOMY = replace(SMALL, segment_bytes=1 << 20)
 
 
 def gapless_from(disk: FakeFileSystem) -> int | None:
-    witness = read_witness(disk, PARTITION)
-    assert witness is not None
-    assert witness.topic_id == TOPIC_ID
-    return witness.gapless_from
+    known = read_integrity(disk, PARTITION)
+    assert known is not None
+    assert known.topic_id == TOPIC_ID
+    return known.gapless_from
 
 
 def kill(disk: FakeFileSystem) -> FakeFileSystem:
@@ -68,15 +71,25 @@ def stamp(disk: FakeFileSystem, position: int, offset: int) -> None:
     file.close()
 
 
-@pytest.mark.parametrize("topic_id", [None, TOPIC_ID])
-@pytest.mark.parametrize("offset", [None, 0, 4711])
-def test_what_is_written_is_read_back(topic_id: object, offset: int | None) -> None:
-    assert topic_id is None or topic_id == TOPIC_ID
-    witness = Witness(topic_id=TOPIC_ID if topic_id else None, gapless_from=offset)
-    assert parse_witness("f", without_checksum("f", witness_text(witness))) == witness
+FACTS = {0: SegmentFacts(7, (68, 99)), 147013: SegmentFacts(0xFFFFFFFF), 200000: SegmentFacts()}
 
 
-def test_any_flipped_bit_and_any_missing_byte_of_what_is_sealed_is_noticed() -> None:
+@pytest.mark.parametrize(
+    "known",
+    [
+        Integrity(),
+        Integrity(topic_id=TOPIC_ID, partition=TopicPartition("a-b.c", 4), gapless_from=0),
+        Integrity(gapless_from=4711, gap_checkpoint=9, aborts_are_indexed=True),
+        Integrity(partition=TopicPartition("t", 0), start_offset=40, segments=FACTS),
+    ],
+)
+def test_what_is_written_is_read_back(known: Integrity) -> None:
+    content = integrity_text(known)
+    found = parse_integrity("f", content)
+    assert found == replace(known, line_count=content.count(b"\n"))
+
+
+def test_any_flipped_bit_and_any_missing_byte_of_a_checksummed_file_is_noticed() -> None:
     content = with_checksum(b"0\nabc\n")
     for bit in range(8 * len(content)):
         damaged = bytearray(content)
@@ -88,38 +101,54 @@ def test_any_flipped_bit_and_any_missing_byte_of_what_is_sealed_is_noticed() -> 
             without_checksum("f", content[:size])
 
 
-@pytest.mark.parametrize("content", [b"1\n-\n-\n", b"0\n-\n", b"0\nx\n-\n", b"0\n-\nx\n", b"\xff"])
-def test_a_witness_that_is_no_such_is_refused(content: bytes) -> None:
+def test_a_damaged_line_ends_what_is_believed_and_without_the_first_nothing_is() -> None:
+    known = Integrity(partition=TopicPartition("t", 0), segments=FACTS)
+    content = integrity_text(known)
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        line = content[: bit // 8].count(b"\n")
+        if line == 0:
+            with pytest.raises(CorruptionError):
+                parse_integrity("f", bytes(damaged))
+        else:
+            found = parse_integrity("f", bytes(damaged))
+            assert not found.is_whole
+            assert list(found.segments.items()) == list(FACTS.items())[: line - 1]
+
+
+@pytest.mark.parametrize("content", [b"", b"log 1 - - - - - 5d1c22f0\n", b"\xff", b"log\n"])
+def test_what_is_no_integrity_file_is_refused(content: bytes) -> None:
     with pytest.raises(CorruptionError):
-        parse_witness("f", content)
+        parse_integrity("f", content)
 
 
-def test_a_witness_can_be_dumped() -> None:
+def test_an_integrity_file_can_be_dumped() -> None:
     disk = FakeFileSystem()
     open_log(disk)
-    found = list(dump_file(disk, join(PARTITION, WITNESS)))
+    found = list(dump_file(disk, join(PARTITION, INTEGRITY)))
     assert PropertyRow(name="gapless_from", value="0") in found
-    assert PropertyRow(name="starts", value="0") not in found
+    assert PropertyRow(name="partition", value="t-0") in found
 
 
-def test_where_kafka_has_been_the_log_as_it_is_is_witnessed_anew() -> None:
+def test_where_kafka_has_been_what_is_known_begins_with_the_log_as_it_is() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk), 3)
     assert gapless_from(disk) == 0
     after = kill(disk)
-    dismiss_witness(after, PARTITION)
+    remove_integrity(after, PARTITION)
     open_log(after)
     assert gapless_from(after) == 6
 
 
-def test_a_damaged_witness_counts_as_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_counts_as_none(caplog: pytest.LogCaptureFixture) -> None:
     disk = FakeFileSystem()
     fill(open_log(disk), 3)
     after = kill(disk)
-    replace_file(after, join(PARTITION, WITNESS), b"nonsense")
+    replace_file(after, join(PARTITION, INTEGRITY), b"nonsense")
     fill(open_log(after), 1)
     assert gapless_from(after) == 6
-    assert f"{WITNESS} at byte 0: the checksum does not fit" in caplog.text
+    assert f"{INTEGRITY} at byte 0: the checksum does not fit" in caplog.text
 
 
 def test_a_gap_that_a_follower_leaves_is_allowed_before_it_is_there() -> None:
@@ -160,7 +189,7 @@ def test_a_gap_that_is_not_one_flipped_bit_is_left() -> None:
 def test_a_cut_log_goes_on_without_gaps() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk, ROOMY), 3)
-    dismiss_witness(disk, PARTITION)
+    remove_integrity(disk, PARTITION)
     after = kill(disk)
     log = open_log(after, ROOMY)
     assert gapless_from(after) == 6
@@ -179,9 +208,8 @@ def test_a_log_that_was_moved_keeps_its_files_where_it_is() -> None:
     log = directory.create_future("t", 0, TOPIC_ID, 0)
     fill(log, 3)
     directory.adopt_future("t", 0, TOPIC_ID)
-    log.seams.open(4)
-    log.seams.record()
-    log.witness.leave_gaps()
+    log.integrity.open_gaps(4)
+    log.integrity.leave_gaps()
     assert gapless_from(disk) is None
     assert all("-future" not in name for name in disk.list("data"))
 
@@ -206,15 +234,15 @@ def test_a_log_starts_where_the_copy_says(content: bytes, caplog: pytest.LogCapt
     disk = with_start(4)
     replace_file(disk, join("data", CHECKPOINT_LOG_START), content)
     assert start_of(disk) == 4
-    assert f"{WITNESSED_LOG_STARTS}, which has a checksum, at 4" in caplog.text
+    assert f"{COPIED_LOG_STARTS}, which has a checksum, at 4" in caplog.text
 
 
 def test_a_log_that_kafka_has_loaded_starts_where_kafka_says() -> None:
     disk = with_start(4)
     replace_file(disk, join("data", CHECKPOINT_LOG_START), b"0\n1\nt 0 7\n")
-    dismiss_witness(disk, PARTITION)
+    remove_integrity(disk, PARTITION)
     assert start_of(disk) == 7
-    # And the new witness vouches for nothing that is older.
+    # And the new file vouches for nothing that is older.
     replace_file(disk, join("data", CHECKPOINT_LOG_START), b"0\n1\nt 0 5\n")
     assert start_of(kill(disk)) == 7
 
@@ -222,9 +250,9 @@ def test_a_log_that_kafka_has_loaded_starts_where_kafka_says() -> None:
 @pytest.mark.parametrize("content", [b"", b"nonsense"])
 def test_without_a_copy_the_checkpoint_counts(content: bytes) -> None:
     disk = with_start(4)
-    replace_file(disk, join("data", WITNESSED_LOG_STARTS), content)
+    replace_file(disk, join("data", COPIED_LOG_STARTS), content)
     assert start_of(disk) == 4
-    assert read_file(disk, join("data", WITNESSED_LOG_STARTS)) == with_checksum(b"0\n1\nt 0 4\n")
+    assert read_file(disk, join("data", COPIED_LOG_STARTS)) == with_checksum(b"0\n1\nt 0 4\n")
 
 
 def test_a_flipped_bit_of_a_topics_id_is_mended() -> None:
@@ -244,7 +272,7 @@ def with_changed_properties(change: bytes, *, ms_later: int) -> LogDirectory:
     open_directory(disk).close()
     path = join("data", META_PROPERTIES)
     replace_file(disk, path, read_file(disk, path).replace(b"node.id=1", change))
-    copied = disk.status(join("data", WITNESSED_META_PROPERTIES))
+    copied = disk.status(join("data", COPIED_META_PROPERTIES))
     assert copied is not None
     disk.set_modified_ms(path, copied.modified_ms + ms_later)
     return open_directory(disk)
@@ -257,3 +285,92 @@ def test_one_flipped_bit_of_meta_properties_is_mended() -> None:
 def test_meta_properties_that_somebody_has_changed_since_are_believed() -> None:
     assert with_changed_properties(b"node.id=3", ms_later=1).properties.node_id == 3
     assert with_changed_properties(b"node.id=12", ms_later=0).properties.node_id == 12
+
+
+# One file, and what an earlier version has left
+
+
+def own_files(disk: FakeFileSystem) -> list[str]:
+    return [name for name in disk.list(PARTITION) if "ottla" in name]
+
+
+def test_a_partition_has_one_file_of_ottlas_whatever_is_done_to_its_log() -> None:
+    disk = FakeFileSystem()
+    directory = open_directory(disk)
+    log = directory.create_log("t", 0, TOPIC_ID)
+    fill(log, 30)
+    assert len(log.segments) > 4
+    log.maintenance.truncate_to(20, now_ms=NOW_MS)
+    fill(log, 10)
+    log.maintenance.delete_records_before(12)
+    log.maintenance.delete_segments_below_start()
+    directory.close()
+    assert own_files(disk) == [INTEGRITY]
+    open_log(disk)
+    assert own_files(disk) == [INTEGRITY]
+
+
+def test_an_append_never_waits_for_the_file() -> None:
+    disk = RecordingFileSystem(FakeFileSystem())
+    log = open_log(disk)
+    fill(log, 1)
+    before = len(disk.calls)
+    fill(log, 30)
+    assert len(log.segments) > 4
+    kinds = {one.kind for one in disk.calls[before:]}
+    assert not kinds & {IoKind.SYNC, IoKind.SYNC_DIRECTORY}
+    # And touches it only where a segment begins or ends.
+    touched = [one for one in disk.calls[before:] if INTEGRITY in one.path]
+    writes = [one for one in touched if one.kind is IoKind.PWRITE]
+    assert len(writes) == 2 * len(log.segments) - 2
+
+
+OLDER_WITNESS = b"2\nAQIDBAUGBwgJCgsMDQ4PEA\n6\nt 0\n%b\n"
+
+
+@pytest.mark.parametrize("has_copies", [True, False])
+def test_the_files_of_an_earlier_version_are_taken_over_and_removed(has_copies: bool) -> None:
+    disk = FakeFileSystem()
+    log = open_log(disk)
+    fill(log, 10)
+    disk = kill(disk)
+    disk.remove(join(PARTITION, INTEGRITY))
+    older = {
+        "ottla-witness.deleted": with_checksum(OLDER_WITNESS % b"aborts indexed"),
+        "ottla-seams.deleted": with_checksum(b"0\n4\n"),
+    }
+    if has_copies:
+        older[f"{0:020d}.ottla-witness.deleted"] = b"sums"
+    for name, content in older.items():
+        replace_file(disk, join(PARTITION, name), content)
+    known = read_integrity(disk, PARTITION)
+    assert known is not None
+    assert (known.partition, known.gapless_from, known.gap_checkpoint) == (("t", 0), 6, 4)
+    # Their copies of transaction indexes are not taken over: the log is looked through once.
+    assert known.aborts_are_indexed is not has_copies
+    assert values(open_log(disk)) == [b"%d" % one for one in range(20)]
+    assert own_files(disk) == [INTEGRITY]
+    after = read_integrity(disk.crash(CrashMode.STRICT), PARTITION)
+    assert after is not None
+    assert (after.gapless_from, after.gap_checkpoint) == (6, 4)
+
+
+def test_a_smaller_number_in_the_epoch_file_after_retention_is_no_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FakeFileSystem()
+    directory = open_directory(disk)
+    log = directory.create_log("t", 0, TOPIC_ID)
+    fill(log, 30)
+    log.maintenance.delete_records_before(30)
+    log.maintenance.delete_segments_below_start()
+    start = log.log_start_offset
+    directory.close()
+    path = join(PARTITION, LEADER_EPOCHS)
+    content = read_file(disk, path)
+    assert b"0 30\n" in content
+    replace_file(disk, path, content.replace(b"0 30\n", b"0 14\n"))
+    caplog.clear()
+    again = open_log(disk)
+    assert again.log_start_offset == start
+    assert "are lost" not in caplog.text

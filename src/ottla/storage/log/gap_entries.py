@@ -1,8 +1,8 @@
-"""What a segment's indexes say of the gaps between its batches: that an offset there was written.
+"""Index entries for offsets that lie in a gap between a segment's batches.
 
 No entry names an offset that compaction took out with its batch. Where one does, either a batch's
 base offset has changed on the disk, which no checksum covers, or the entry has. Nobody can tell
-which; so nothing is refused or made anew, but it is named. Kafka does not look.
+which; so nothing is refused or rebuilt, but it is named. Kafka does not look.
 """
 
 import logging
@@ -19,7 +19,7 @@ from ottla.storage.segment.segment_view import Trust
 logger = logging.getLogger(__name__)
 
 
-class IndexWitnesses:
+class GapEntries:
     """For one walk over a segment, which asks of its gaps in ascending order."""
 
     __slots__ = ("_cursors", "_segment")
@@ -28,7 +28,7 @@ class IndexWitnesses:
         self._segment = segment
         self._cursors: list[_Cursor] | None = None
 
-    def hear(self, first_offset: int, next_offset: int, position: int) -> None:
+    def name_those(self, first_offset: int, next_offset: int, position: int) -> None:
         """Names an entry for an offset of a gap, before the batch at a position."""
         segment = self._segment
         if segment.trust is Trust.OURS:

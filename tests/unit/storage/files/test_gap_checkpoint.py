@@ -4,30 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import join, read_file
+from ottla.base.files import join
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rows import PropertyRow
-from ottla.storage.files.checksummed import without_checksum
-from ottla.storage.files.filenames import SEAMS, parse_file_name
-from ottla.storage.files.seams import Seams, parse_seams
+from ottla.storage.files.filenames import INTEGRITY, MAX_OFFSET, parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.support.logs import NOW_MS, SMALL, batch, fill, open_log, values
 
 COMPACTED = replace(SMALL, cleanup_policy=("compact",))
-FILE = join("data/t-0", SEAMS)
-
-
-def content_of(offset: int) -> bytes:
-    disk = FakeFileSystem()
-    disk.make_directory("d")
-    seams = Seams(disk, "d")
-    seams.open(offset)
-    seams.record()
-    return read_file(disk, join("d", SEAMS))
+FILE = join("data/t-0", INTEGRITY)
 
 
 def without_tail(disk: FakeFileSystem, base_offset: int) -> None:
@@ -37,33 +25,23 @@ def without_tail(disk: FakeFileSystem, base_offset: int) -> None:
     file.close()
 
 
+def recorded(log: PartitionLog) -> int | None:
+    return log.integrity.known.gap_checkpoint
+
+
 def bases(log: PartitionLog) -> list[int]:
     return [one.base_offset for one in log.segments.values]
 
 
-@pytest.mark.parametrize("offset", [1, 10, 4711, (1 << 63) - 1])
-def test_what_is_written_is_read_back(offset: int) -> None:
-    assert parse_seams("f", without_checksum("f", content_of(offset))) == offset
-
-
-def test_any_flipped_bit_and_any_missing_byte_is_noticed() -> None:
-    content = content_of(4711)
-    for bit in range(8 * len(content)):
-        damaged = bytearray(content)
-        damaged[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(CorruptionError):
-            without_checksum("f", bytes(damaged))
-    for size in range(len(content)):
-        with pytest.raises(CorruptionError):
-            without_checksum("f", content[:size])
-
-
-def test_its_name_is_one_that_kafka_removes_and_that_no_recovery_of_ours_does() -> None:
-    assert SEAMS.endswith(".deleted")
-    assert parse_file_name(SEAMS) is None
+def test_the_files_name_is_one_that_kafka_removes_and_that_no_recovery_of_ours_does() -> None:
+    """To Kafka it is an index, and the log with its base offset does not exist."""
+    base, _, rest = INTEGRITY.partition(".")
+    assert int(base) == MAX_OFFSET
+    assert rest.endswith(".index")
+    assert parse_file_name(INTEGRITY) is None
     disk = FakeFileSystem()
     fill(open_log(disk, COMPACTED), 20)
-    assert open_log(disk.crash(CrashMode.KEEP), COMPACTED).seams.recorded == 0
+    assert recorded(open_log(disk.crash(CrashMode.KEEP), COMPACTED)) == 0
 
 
 def test_only_the_first_roll_of_a_compacted_log_waits_for_the_disk() -> None:
@@ -81,10 +59,10 @@ def test_only_the_first_roll_of_a_compacted_log_waits_for_the_disk() -> None:
     assert not kinds & {IoKind.SYNC, IoKind.SYNC_DIRECTORY}
 
 
-def test_a_log_that_is_not_compacted_needs_no_file() -> None:
+def test_a_log_that_is_not_compacted_needs_none() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk), 20)
-    assert disk.status(FILE) is None
+    assert recorded(open_log(disk.crash(CrashMode.KEEP))) is None
 
 
 def test_a_segment_behind_a_lost_tail_is_dropped() -> None:
@@ -149,24 +127,24 @@ def test_behind_a_cut_a_hole_is_known_again() -> None:
     fill(log, 1)
     log.maintenance.truncate_to(2, now_ms=NOW_MS)
     fill(log, 20)
-    assert log.seams.recorded == 2
+    assert recorded(log) == 2
     second = bases(log)[1]
     disk = disk.crash(CrashMode.KEEP)
     without_tail(disk, 0)
     assert open_log(disk, COMPACTED).log_end_offset == second - 2
 
 
-def test_an_emptied_log_goes_on_without_seams() -> None:
+def test_an_emptied_log_goes_on_without_gaps() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 20)
     log.maintenance.truncate_fully_and_start_at(7, now_ms=NOW_MS)
     fill(log, 20)
-    assert log.seams.recorded == 7
+    assert recorded(log) == 7
     assert open_log(disk.crash(CrashMode.KEEP), COMPACTED).log_end_offset == 47
 
 
-def test_a_topic_that_becomes_compacted_keeps_what_is_known_of_its_seams() -> None:
+def test_a_topic_that_becomes_compacted_keeps_what_is_known_of_its_gaps() -> None:
     disk = FakeFileSystem()
     log = open_log(disk)
     fill(log, 20)
@@ -205,7 +183,7 @@ def test_a_check_names_a_damaged_file_and_a_dump_prints_a_sound_one() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk, COMPACTED), 20)
     disk = disk.crash(CrashMode.KEEP)
-    assert PropertyRow(name="tight_from", value="0") in list(dump_file(disk, FILE))
+    assert PropertyRow(name="gap_checkpoint", value="0") in list(dump_file(disk, FILE))
     file = disk.open(FILE, writable=True)
     file.pwrite(b"1", 0)
     file.close()

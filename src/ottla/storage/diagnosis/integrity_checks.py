@@ -1,0 +1,74 @@
+"""What the integrity file says of a partition's files, compared with them.
+
+Format page: docs/format/ottla-integrity.md.
+"""
+
+from collections.abc import Iterator
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file
+from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.files.filenames import INTEGRITY, log_file_name, transaction_index_file_name
+from ottla.storage.files.integrity import (
+    NOTHING_KNOWN,
+    Integrity,
+    begins_as,
+    parse_integrity,
+    read_integrity,
+)
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.segment.segment_facts import check_first_batch
+
+Place = tuple[str, int]
+"""A partition's directory and the base offset of a segment."""
+
+
+def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None, list[Finding]]:
+    """The integrity file of a partition, and what is wrong with it; raises `OSError`."""
+    path = join(directory, INTEGRITY)
+    reason = "a line is damaged; what follows it is not believed"
+    try:
+        if parse_integrity(path, read_file(file_system, path)).is_whole:
+            return read_integrity(file_system, directory), []
+    except FileNotFoundError:
+        return read_integrity(file_system, directory), []
+    except CorruptionError as error:
+        reason = error.reason
+    finding = Finding(kind=FindingKind.CHECKPOINT, path=path, position=None, reason=reason)
+    return read_integrity(file_system, directory), [finding]
+
+
+def wrong_file_findings(
+    file_system: FileSystem, place: Place, integrity: Integrity
+) -> Iterator[Finding]:
+    """A log file that is another segment's."""
+    directory, base_offset = place
+    file = file_system.open(join(directory, log_file_name(base_offset)))
+    log = LogFile(file_system, file, file.size())
+    try:
+        check_first_batch(log, integrity.segments.get(base_offset, NOTHING_KNOWN))
+    except CorruptionError as error:
+        yield Finding(
+            kind=FindingKind.WRONG_FILE,
+            path=error.path,
+            position=error.position,
+            reason=error.reason,
+        )
+    finally:
+        log.close()
+
+
+def changed_index_findings(
+    file_system: FileSystem, place: Place, integrity: Integrity
+) -> Iterator[Finding]:
+    """A transaction index that has changed on the disk."""
+    directory, base_offset = place
+    path = join(directory, transaction_index_file_name(base_offset))
+    aborted = integrity.segments.get(base_offset, NOTHING_KNOWN).aborted
+    if aborted is not None and not begins_as(file_system, path, aborted):
+        yield Finding(
+            kind=FindingKind.TRANSACTION_INDEX,
+            path=path,
+            position=None,
+            reason="is not as a broker of Ottla has left it",
+        )

@@ -1,0 +1,481 @@
+"""The integrity file: what a partition's log is, in a small file of Ottla's own beside Kafka's.
+
+Some facts have one place only among Kafka's files, without a checksum: the topic's id, whose
+directory it is, whose a `.log` file is, which gaps a log may have, what a transaction index holds.
+The file says them again, each line with a checksum.
+
+Format page: docs/format/ottla-integrity.md. Kafka takes the name for an index whose log is gone and
+removes the file whenever it loads the log: so a file that is there also says that Kafka has not
+changed the log since. What must not be lost is written durably, as a new file; other lines are
+appended, and a power failure may take the last ones: then less is known, and nothing that is wrong.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.partitions import TopicPartition
+from ottla.codec.crc32c import crc32c
+from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.older_integrity import read_older, remove_older
+
+logger = logging.getLogger(__name__)
+
+VERSION = "0"
+UNKNOWN = "-"
+INDEXED = "indexed"
+WORD_COUNTS = {"log": 7, "segment": 5, "start": 2}
+"""Words of each kind of line, without the checksum."""
+
+WASTE_ALLOWED = 100
+"""So many lines that no longer count may be there before the file is written again."""
+
+Checksum = tuple[int, int]
+"""A size, and the CRC-32C of so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What is known of one segment; `None` where nothing is."""
+
+    first_checksum: int | None = None
+    """The checksum of the segment's first batch, as its header states it."""
+    aborted: Checksum | None = None
+    """How the segment's transaction index begins."""
+
+
+NOTHING_KNOWN = SegmentFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """What is known of a log. `None` where nothing is: of a topic without an id, of gaps."""
+
+    topic_id: Uuid | None = None
+    partition: TopicPartition | None = None
+    gapless_from: int | None = None
+    """From here on each batch begins where the one before it ends."""
+    gap_checkpoint: int | None = None
+    """Each segment with a larger base offset begins where the one before it ends; as recorded."""
+    aborts_are_indexed: bool = False
+    """Whether the transaction indexes were complete once, and are as `segments` says since."""
+    start_offset: int = 0
+    """Retention has taken segments before this one."""
+    segments: Mapping[int, SegmentFacts] = field(default_factory=dict)
+    """By base offset; also of segments that have gone since."""
+    line_count: int = 0
+    """0 where there is no file."""
+    is_whole: bool = True
+    """Whether no line at the end was lost or damaged."""
+    is_older: bool = False
+    """Whether an earlier version of Ottla wrote it, in other files."""
+
+    def no_gaps_from(self, cleaned_until: int) -> int | None:
+        """The offset from which on a gap means that batches are lost; `None`: nobody knows."""
+        if self.gapless_from is None:
+            return None
+        checkpoint = cleaned_until if self.gap_checkpoint is None else self.gap_checkpoint
+        return max(self.gapless_from, checkpoint)
+
+    def had_segments_before(self, base_offset: int) -> bool:
+        """Whether the log had a segment before one that retention has not taken."""
+        return any(self.start_offset <= one < base_offset for one in self.segments)
+
+
+class IntegrityFile:
+    """The file of an open log, which is changed before what it says is no longer so."""
+
+    __slots__ = ("_directory", "_file_system", "_line_count", "_segments", "known", "tight_from")
+
+    def __init__(self, file_system: FileSystem, directory: str, found: Integrity | None) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self.known = found or Integrity()
+        """All but the segments as they are by now."""
+        self._segments = dict(self.known.segments)
+        self._line_count = self.known.line_count
+        self.tight_from = self.known.gap_checkpoint or 0
+        """The gap checkpoint as it is so; `known` has the recorded one."""
+
+    def of_segment(self, base_offset: int) -> SegmentFacts:
+        return self._segments.get(base_offset, NOTHING_KNOWN)
+
+    # Loading
+
+    def loaded(
+        self, loaded: Integrity, segments: Mapping[int, SegmentFacts], log_end_offset: int
+    ) -> None:
+        """Makes the file say what is so of a log that was loaded; raises `OSError`.
+
+        An older offset without gaps is as good, and says more. `segments` are the log's own. Those
+        that began at the log's end or after it may come again, with other batches.
+        """
+        found = self.known if self.known.line_count or self.known.is_older else None
+        if found is not None:
+            offsets = (found.gapless_from, loaded.gapless_from)
+            loaded = replace(
+                loaded,
+                topic_id=loaded.topic_id or found.topic_id,
+                gapless_from=min((one for one in offsets if one is not None), default=None),
+                gap_checkpoint=found.gap_checkpoint,
+                aborts_are_indexed=loaded.aborts_are_indexed or found.aborts_are_indexed,
+                start_offset=found.start_offset,
+            )
+        changed = {one: facts for one, facts in segments.items() if facts != self.of_segment(one)}
+        gone = [one for one in self._segments if one >= log_end_offset and one not in segments]
+        is_wrong = any(
+            self.of_segment(one).first_checksum not in (None, facts.first_checksum)
+            for one, facts in changed.items()
+        ) or bool(gone)
+        for one in gone:
+            self._forget(one)
+        lines = [segment_line(*one) for one in sorted(changed.items())]
+        if found is None or log_line(found) != log_line(loaded):
+            lines.insert(0, log_line(loaded))
+        self.known = loaded
+        self._segments.update(changed)
+        if found is None:
+            self._create()
+        elif is_wrong or found.is_older or not found.is_whole or self._is_wasteful:
+            self._write()
+        elif lines:
+            self._append(lines)
+        if found is not None and found.is_older:
+            remove_older(self._file_system, self._directory)
+
+    def renamed(self, directory: str) -> None:
+        """Takes note that the log's directory was renamed."""
+        self._directory = directory
+
+    # Segments
+
+    def began(self, base_offset: int, first_checksum: int) -> None:
+        """A segment gets its first batch."""
+        self._note(
+            base_offset, replace(self.of_segment(base_offset), first_checksum=first_checksum)
+        )
+
+    def ended(self, base_offset: int, index_path: str) -> None:
+        """A segment's transaction index is complete, for now."""
+        aborted = checksum_of(self._file_system, index_path)
+        self._note(base_offset, replace(self.of_segment(base_offset), aborted=aborted))
+
+    def placed(self, base_offset: int, facts: SegmentFacts) -> None:
+        """Compaction has put a segment in place."""
+        self._note(base_offset, facts)
+
+    def removed_before(self, offset: int) -> None:
+        """Retention is about to take the segments before one."""
+        self.known = replace(self.known, start_offset=offset)
+        for base_offset in [one for one in self._segments if one < offset]:
+            self._forget(base_offset)
+        if self._is_wasteful:
+            self._write()
+        else:
+            self._append([_start_line(offset)])
+
+    def _note(self, base_offset: int, facts: SegmentFacts) -> None:
+        if facts != self.of_segment(base_offset):
+            self._segments[base_offset] = facts
+            self._append([segment_line(base_offset, facts)])
+
+    def _forget(self, base_offset: int) -> bool:
+        return self._segments.pop(base_offset, None) is not None
+
+    # Gaps, cuts and aborts
+
+    def indexed_aborts(self) -> None:
+        """The transaction indexes name every abort."""
+        if not self.known.aborts_are_indexed:
+            self.known = replace(self.known, aborts_are_indexed=True)
+            # A power failure has them looked at again.
+            self._append([log_line(self.known)])
+
+    def leave_gaps(self) -> None:
+        """There may be gaps from now on, until the log is loaded again."""
+        if self.known.gapless_from is not None:
+            self.known = replace(self.known, gapless_from=None)
+            self._write()
+
+    def open_gaps(self, offset: int, replaced: Collection[int] = ()) -> None:
+        """Lets there be gaps below a segment that begins at `offset`, durably.
+
+        All below it must be on the disk: for those segments nobody can tell a hole any more. What
+        is known of the segments that are about to be replaced is forgotten.
+        """
+        self.tight_from = max(self.tight_from, offset)
+        was_known = [self._forget(one) for one in replaced]
+        if any(was_known) or self.known.gap_checkpoint != self.tight_from:
+            self._record()
+
+    def record_gap_checkpoint(self) -> None:
+        """Makes the file say what is so, durably."""
+        if self.known.gap_checkpoint != self.tight_from:
+            self._record()
+
+    def _record(self) -> None:
+        self.known = replace(self.known, gap_checkpoint=self.tight_from)
+        self._write()
+
+    def cut(self, end_offset: int, tight_from: int) -> None:
+        """The log was cut, durably, and goes on at `end_offset`, before anything is appended."""
+        known = self.known
+        self.tight_from = tight_from
+        for base_offset in [one for one in self._segments if one >= end_offset]:
+            self._forget(base_offset)
+        for base_offset, facts in self._segments.items():
+            self._segments[base_offset] = replace(facts, aborted=None)
+        gapless_from = known.gapless_from
+        if gapless_from is not None:
+            gapless_from = min(gapless_from, end_offset)
+        is_recorded = known.gap_checkpoint is not None
+        self.known = replace(
+            known,
+            gapless_from=gapless_from,
+            gap_checkpoint=tight_from if is_recorded else None,
+        )
+        self._write()
+
+    # The file
+
+    @property
+    def _is_wasteful(self) -> bool:
+        return self._line_count > len(self._segments) + WASTE_ALLOWED
+
+    def _append(self, lines: list[bytes]) -> None:
+        try:
+            file = self._file_system.open(join(self._directory, INTEGRITY), writable=True)
+        except FileNotFoundError:  # somebody has removed it
+            self._write()
+            return
+        try:
+            file.pwrite(b"".join(lines), file.size())
+        finally:
+            file.close()
+        self._line_count += len(lines)
+
+    def _create(self) -> None:
+        """Not durably: what a power failure leaves of a file that is new says less.
+
+        It must be new, also on the disk, or what an old one said could come back.
+        """
+        path = join(self._directory, INTEGRITY)
+        remove_if_present(self._file_system, path)
+        file = self._file_system.open(path, create=True)
+        try:
+            file.pwrite(self._text(), 0)
+        finally:
+            file.close()
+
+    def _write(self) -> None:
+        path = join(self._directory, INTEGRITY)
+        replace_file(self._file_system, path, self._text())
+
+    def _text(self) -> bytes:
+        content = integrity_text(replace(self.known, segments=self._segments))
+        self._line_count = content.count(b"\n")
+        return content
+
+
+def checksum_of(file_system: FileSystem, path: str) -> Checksum:
+    """The size and CRC-32C of a small file; a missing one is empty."""
+    content = _content(file_system, path)
+    return len(content), crc32c(content)
+
+
+def begins_as(file_system: FileSystem, path: str, checksum: Checksum) -> bool:
+    """Whether a small file begins with what had a size and checksum."""
+    size, expected = checksum
+    content = _content(file_system, path)
+    return len(content) >= size and crc32c(content[:size]) == expected
+
+
+def _content(file_system: FileSystem, path: str) -> bytes:
+    try:
+        return read_file(file_system, path)
+    except FileNotFoundError:
+        return b""
+
+
+def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
+    """What the file of a partition's directory says; `None` when it is missing or damaged.
+
+    Where an earlier version of Ottla has been at work since, its files count. Raises `OSError`.
+    """
+    older = _read_older(file_system, directory)
+    if older is not None:
+        return older
+    path = join(directory, INTEGRITY)
+    try:
+        content = read_file(file_system, path)
+        # Unsynced, a power failure can leave it empty: that is no damage.
+        return parse_integrity(path, content) if content else None
+    except FileNotFoundError:
+        return None
+    except CorruptionError as error:
+        logger.warning("%s; it is not believed, and rebuilt", error)
+        return None
+
+
+def check_partition(file_system: FileSystem, directory: str, key: TopicPartition) -> None:
+    """Raises `CorruptionError` for a directory that has the name of another partition."""
+    known = _of_directory(file_system, directory)
+    if known is None or known.partition in (None, key):
+        return
+    reason = f"this is the log of {known.partition}; give the directory that name again"
+    raise CorruptionError(join(directory, INTEGRITY), 0, reason)
+
+
+def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
+    """Whether nobody but Ottla has written a log; also of a directory that is not there."""
+    return _of_directory(file_system, directory) is not None
+
+
+def _of_directory(file_system: FileSystem, directory: str) -> Integrity | None:
+    try:
+        return read_integrity(file_system, directory)
+    except NotADirectoryError:
+        return None  # what stands there instead is named by whoever lists it
+
+
+def remove_integrity(file_system: FileSystem, directory: str) -> None:
+    """Removes the file for good, before somebody changes the log who does not keep it."""
+    remove_if_present(file_system, join(directory, INTEGRITY))
+    remove_older(file_system, directory)
+
+
+def _read_older(file_system: FileSystem, directory: str) -> Integrity | None:
+    found = read_older(file_system, directory)
+    if found is None:
+        return None
+    return Integrity(
+        topic_id=found.topic_id,
+        partition=found.partition,
+        gapless_from=found.gapless_from,
+        gap_checkpoint=found.gap_checkpoint,
+        aborts_are_indexed=found.aborts_are_indexed,
+        is_older=True,
+    )
+
+
+def parse_integrity(path: str, content: bytes) -> Integrity:
+    """The facts up to the first line that is damaged.
+
+    Raises `CorruptionError` when that is the first one, without which nothing counts.
+    """
+    found: Integrity | None = None
+    segments: dict[int, SegmentFacts] = {}
+    start_offset = count = position = 0
+    is_whole = True
+    for line in content.splitlines(keepends=True):
+        try:
+            words = _words(path, position, line)
+            if words[0] == "log":
+                found = _parse_log(words)
+            elif found is None:
+                raise CorruptionError(path, position, "it does not begin with the log's line")
+            elif words[0] == "segment":
+                segments[int(words[1])] = _parse_segment(words)
+            else:
+                start_offset = int(words[1])
+        except CorruptionError as error:
+            if found is None:
+                raise
+            logger.warning("%s; what follows is not believed", error)
+            is_whole = False
+            break
+        count += 1
+        position += len(line)
+    if found is None:
+        raise CorruptionError(path, 0, "it is empty")
+    return replace(
+        found,
+        start_offset=start_offset,
+        segments=segments,
+        line_count=count,
+        is_whole=is_whole,
+    )
+
+
+def _words(path: str, position: int, line: bytes) -> list[str]:
+    content, _, checksum = line.rpartition(b" ")
+    if checksum != b"%08x\n" % crc32c(content):
+        raise CorruptionError(path, position, "the checksum does not fit")
+    words = content.decode("ascii").split(" ")
+    is_log = words[0] == "log"
+    if len(words) != WORD_COUNTS.get(words[0]) or (is_log and words[1] != VERSION):
+        raise CorruptionError(path, position, "its version is not known")
+    return words
+
+
+def _parse_log(words: list[str]) -> Integrity:
+    _, _, topic_id, partition, gapless_from, gap_checkpoint, aborts = words
+    return Integrity(
+        topic_id=None if topic_id == UNKNOWN else parse_uuid(topic_id),
+        partition=None if partition == UNKNOWN else _parse_partition(partition),
+        gapless_from=_number(gapless_from),
+        gap_checkpoint=_number(gap_checkpoint),
+        aborts_are_indexed=aborts == INDEXED,
+    )
+
+
+def _parse_partition(text: str) -> TopicPartition:
+    topic, _, index = text.rpartition("-")
+    return TopicPartition(topic, int(index))
+
+
+def _parse_segment(words: list[str]) -> SegmentFacts:
+    _, _, first, size, checksum = words
+    return SegmentFacts(
+        first_checksum=None if first == UNKNOWN else int(first, 16),
+        aborted=None if size == UNKNOWN else (int(size), int(checksum, 16)),
+    )
+
+
+def integrity_text(known: Integrity) -> bytes:
+    """The whole file, without what no longer counts."""
+    lines = [log_line(known)]
+    if known.start_offset:
+        lines.append(_start_line(known.start_offset))
+    lines += [segment_line(*one) for one in sorted(known.segments.items())]
+    return b"".join(lines)
+
+
+def log_line(known: Integrity) -> bytes:
+    return _line(
+        "log",
+        VERSION,
+        UNKNOWN if known.topic_id is None else uuid_text(known.topic_id),
+        UNKNOWN if known.partition is None else str(known.partition),
+        _text(known.gapless_from),
+        _text(known.gap_checkpoint),
+        INDEXED if known.aborts_are_indexed else UNKNOWN,
+    )
+
+
+def segment_line(base_offset: int, facts: SegmentFacts) -> bytes:
+    first = UNKNOWN if facts.first_checksum is None else f"{facts.first_checksum:08x}"
+    aborted = (UNKNOWN, UNKNOWN)
+    if facts.aborted is not None:
+        aborted = (str(facts.aborted[0]), f"{facts.aborted[1]:08x}")
+    return _line("segment", str(base_offset), first, *aborted)
+
+
+def _start_line(offset: int) -> bytes:
+    return _line("start", str(offset))
+
+
+def _line(*words: str) -> bytes:
+    content = " ".join(words).encode("ascii")
+    return b"%s %08x\n" % (content, crc32c(content))
+
+
+def _number(text: str) -> int | None:
+    return None if text == UNKNOWN else int(text)
+
+
+def _text(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
