@@ -16,7 +16,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.files import Buffer
-from ottla.codec.varint import read_varint, read_varlong
+from ottla.codec.varint import read_varlong
 from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.record.batch import NO_TIMESTAMP, RecordBatch
 
@@ -113,22 +113,44 @@ def record_ends(data: bytes, start: int, count: int) -> list[int]:
     return ends
 
 
-def timestamp_delta(data: bytes, start: int) -> tuple[int, int]:
-    """Of the record that begins at `start`, and where it ends; raises `VarintError`."""
-    return read_varlong(data, read_varint(data, start)[1] + 1)
+def with_shifted_times(
+    data: bytes, places: list[tuple[int, int]], shift: int | None
+) -> tuple[bytes, int, int]:
+    """Some records, one after the other, with `shift` taken off their timestamp deltas.
 
-
-def with_shifted_times(data: bytes, places: list[tuple[int, int]], shift: int) -> bytes:
-    """The records at these places, one after the other, with `shift` taken off their deltas."""
+    `places` are where they begin and end. Without a shift it is the first one's delta. Returns the
+    shift, and the largest of the deltas as they were, too.
+    """
     pieces: list[bytes] = []
+    largest = -INT64_MAX - 1
     for start, end in places:
-        delta, rest = timestamp_delta(data, start)
+        position: i64 = start
+        while data[position] > 0x7F:
+            position += 1
+        position += 2  # The size's last byte, and the attributes.
+        delta, rest = _timestamp_delta(data, position)
+        if delta > largest:
+            largest = delta
+        if shift is None:
+            shift = delta
         delta_word, delta_bits = _varint(delta - shift)
-        size_word, size_bits = _varint(1 + delta_bits // 8 + end - rest)
+        size_word, size_bits = _varint(1 + (delta_bits >> 3) + end - rest)
         head = size_word | delta_word << size_bits + 8  # Between them the attributes, which are 0.
-        pieces.append(head.to_bytes((size_bits + 8 + delta_bits) // 8, "little"))
+        pieces.append(head.to_bytes((size_bits + 8 + delta_bits) >> 3, "little"))
         pieces.append(data[rest:end])
-    return b"".join(pieces)
+    return b"".join(pieces), shift or 0, largest
+
+
+def _timestamp_delta(data: bytes, position: "i64") -> "tuple[i64, i64]":
+    """The delta that begins at a position, and where it ends."""
+    start = position
+    delta: i64 = data[position]
+    position += 1
+    if delta > 0x7F:
+        delta, position = _read_on(data, position, delta, 7)
+        if delta >> DELTA_BITS:
+            return read_varlong(data, start)
+    return (delta >> 1) ^ -(delta & 1), position
 
 
 def _varint(value: int) -> tuple[int, int]:

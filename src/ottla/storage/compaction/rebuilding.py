@@ -10,7 +10,7 @@ from ottla.record.batch import Batch, RecordBatch, TimestampType
 from ottla.record.builder import build_empty_batch, builder_like
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record
-from ottla.record.walk import timestamp_delta, with_shifted_times
+from ottla.record.walk import with_shifted_times
 from ottla.storage.compaction.key_filter import StoredRecords
 
 
@@ -24,19 +24,16 @@ def build_retained(
     batch: RecordBatch, records: StoredRecords, delete_horizon_ms: int | None
 ) -> bytes:
     """A v2 batch of these records, in the codec it had."""
-    data, places = records.data, records.places
-    deltas = [timestamp_delta(data, start)[0] for start, _ in places]
-    shift = deltas[0]
-    if delete_horizon_ms is not None:
-        shift = delete_horizon_ms - batch.base_timestamp_ms
+    shift = None if delete_horizon_ms is None else delete_horizon_ms - batch.base_timestamp_ms
+    packed, shift, largest_delta = with_shifted_times(records.data, records.places, shift)
     builder = builder_like(
         batch, compression=batch.compression, delete_horizon_ms=delete_horizon_ms
     )
     builder.append_packed(
-        with_shifted_times(data, places, shift),
-        len(places),
+        packed,
+        len(records.places),
         base_timestamp_ms=batch.base_timestamp_ms + shift,
-        max_timestamp_ms=batch.base_timestamp_ms + max(deltas),
+        max_timestamp_ms=batch.base_timestamp_ms + largest_delta,
     )
     return builder.build(last_offset=batch.last_offset)
 
