@@ -185,7 +185,7 @@ def _append(
     acks = request.acks
     if acks not in ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if isinstance(topic, ApiError):
+    if not isinstance(topic, Topic):
         # A new one: its traceback would hold the frame that holds the error of all partitions.
         raise ApiError(topic.code, topic.message)
     partition = topic.partition(data.index)
@@ -210,19 +210,19 @@ def _append(
 
 def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
     """One whole batch of magic 2, in a codec that this version of the request knows."""
-    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != 2:
-        raise ApiError(
-            ErrorCode.INVALID_RECORD,
-            f"Version {api_version} of the request carries batches of magic 2, "
-            f"not {records[MAGIC_POSITION]}.",
-        )
     try:
         batch = RecordBatch(records)
     except InvalidBatchError as error:
+        if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != 2:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                f"Version {api_version} of the request carries batches of magic 2, "
+                f"not {records[MAGIC_POSITION]}.",
+            ) from None
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Damaged record batch: {error}.") from error
-    if batch.size > len(records):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
-    if batch.size < len(records):
+    if batch.size != len(records):
+        if batch.size > len(records):
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record batch is cut short.")
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Version {api_version} of the request carries one batch per partition.",
