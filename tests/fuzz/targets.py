@@ -121,7 +121,7 @@ def records(data: bytes) -> None:
 
 
 class Served:
-    """A broker that is asked garbage, and made anew before it has become large."""
+    """A broker that is asked garbage, and replaced before it has become large."""
 
     def __init__(self) -> None:
         self._inputs = 0
@@ -158,7 +158,7 @@ def _broker() -> Broker:
 
 
 def framed(message: type[Message], version: int, body: bytes) -> memoryview:
-    """A body behind a right header, as a connection hands it out."""
+    """A body after a valid header, as a connection hands it out."""
     key = message.API_KEY or 0
     tags = b"\0" if version >= FIRST_FLEXIBLE_VERSIONS[key] else b""
     return memoryview(bytearray(REQUEST_START.pack(key, version, 7, -1) + tags + body))

@@ -1,4 +1,4 @@
-"""Records sent anew to a cluster: each once, whatever breaks off, as a reader of committed sees."""
+"""Records sent again to a cluster: each once, whatever breaks off, as committed readers see it."""
 
 import os
 import subprocess

@@ -28,7 +28,7 @@ GOOD = (
 
 
 def broken_frame(chance: random.Random) -> bytes:
-    """Noise behind a header, any request cut short, or a harmless one with bytes changed."""
+    """Noise after a header, any request cut short, or a harmless one with bytes changed."""
     kind = chance.random()
     if kind < 0.3:
         key, version = chance.choice(list(ApiKey)), chance.randrange(-1, 19)

@@ -97,7 +97,7 @@ class ByteChance(random.Random):
 
 
 class HostileClient:
-    """Asks a broker on a real disk; the broker is made anew before it has become large."""
+    """Asks a broker on a real disk; the broker is replaced before it has become large."""
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-", dir=MEMORY))

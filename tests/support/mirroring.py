@@ -167,7 +167,7 @@ def differences(source: FileSystem, target: FileSystem, **options: Any) -> list[
 
 HEALED_WHEN_READ = (FindingKind.OFFSET_INDEX, FindingKind.TIME_INDEX)
 """What a power failure may leave of the index of a segment that was just ended: it has no checksum,
-so whoever looks something up in it holds it against the log, and makes it anew."""
+so whoever looks something up in it compares it with the log, and rebuilds it."""
 
 
 def assert_is_mirrored(

@@ -15,7 +15,7 @@ LEGACY_CODECS = st.sampled_from([one for one in Compression if one is not Compre
 
 @st.composite
 def batches(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
-    """A v2 batch, with gaps in its offsets as compaction leaves them, and the offset behind it."""
+    """A v2 batch, with gaps in its offsets as compaction leaves them, and the offset after it."""
     builder = RecordBatchBuilder(
         base_offset,
         compression=draw(st.sampled_from(Compression)),
@@ -37,7 +37,7 @@ def batches(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
 
 @st.composite
 def entries(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
-    """A message of format v0 or v1, or a wrapper of some, and the offset behind it."""
+    """A message of format v0 or v1, or a wrapper of some, and the offset after it."""
     magic = draw(st.integers(0, 1))
     messages = draw(st.lists(st.tuples(BYTES, BYTES, TIMES), min_size=1, max_size=4))
     is_append_time = magic == 1 and draw(st.booleans())
@@ -69,7 +69,7 @@ def entries(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
 
 @st.composite
 def regions(draw: st.DrawFn, base_offset: int = 100) -> tuple[bytes, int]:
-    """Several of both, one behind the other, and the offset behind them."""
+    """Several of both, one after the other, and the offset after them."""
     region = b""
     offset = base_offset
     for is_old in draw(st.lists(st.booleans(), max_size=6)):

@@ -25,7 +25,7 @@ def _remade(kind: type[OttlaError], args: tuple[object, ...]) -> OttlaError:
 
 
 class UserError(OttlaError):
-    """A person asked for something that cannot be done: one line names the thing and the mend."""
+    """A person asked for something that cannot be done: one line names the thing and the fix."""
 
 
 class ApiError(OttlaError):

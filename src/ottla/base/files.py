@@ -72,7 +72,7 @@ class File(Protocol):
         """Writes all of `buffer`, or raises."""
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        """Writes all of `buffers`, one behind the other, or raises."""
+        """Writes all of `buffers`, one after the other, or raises."""
 
     def truncate(self, size: int) -> None:
         """Cuts, or extends with zeros. No `map` taken before may reach past the new end."""
@@ -530,7 +530,7 @@ class OsFile:
             position += expected
 
     def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int) -> None:
-        """Goes on where the kernel stopped early (a signal, a nearly full disk, over 2 GiB)."""
+        """Continues where the kernel stopped early (a signal, a nearly full disk, over 2 GiB)."""
         skip = written
         for buffer in buffers:
             view = memoryview(buffer).cast("B")

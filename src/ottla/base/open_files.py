@@ -15,7 +15,7 @@ ASSUMED_LIMIT: Final = 1024
 """Descriptors where the system does not say how many there may be."""
 
 LEAST_OPEN: Final = 32
-"""Files that may stay open however low the limit is, or each request would open them anew."""
+"""Files that may stay open however low the limit is, or each request would open them again."""
 
 MAX_VISITS: Final = 256
 """How many holders are asked at a time; those who wait for the answer must not wait for more."""

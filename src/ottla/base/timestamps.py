@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 COME_BACK_MS: Final = 3_600_000
-"""What is left, behind a start, to whoever was heard of before: enough to send a retry in."""
+"""What is left, after a start, to whoever was heard of before: enough to send a retry in."""
 
 
 @dataclass(slots=True, init=False)

@@ -1,9 +1,9 @@
 """Long work in turns: a loop over many elements asks between two of them whether others wait.
 
 The server runs a long request as a `Turn` (`server/turns.py`), which is suspended where `give_way`
-finds that its time is over. Other requests are then served before it goes on, so whoever gives way
-must have left everything in a state that others may see, and must not rely on what it saw before.
-Without a server, and in short requests, nothing is suspended.
+finds that its time is over. Other requests are then served before it continues, so a request that
+gives way must have left everything in a state that others may see, and must not rely on what it saw
+before. Without a server, and in short requests, nothing is suspended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -60,9 +60,9 @@ class Scout:
 
 
 class Turn:
-    """A long request at work. `suspend` returns when it may go on, until `until_s`.
+    """A long request at work. `suspend` returns when it may continue, until `until_s`.
 
-    `is_kept`: it has begun to change something, and goes on when its client has gone.
+    `is_kept`: it has begun to change something, and continues when its client has gone.
     """
 
     __slots__ = (

@@ -74,7 +74,7 @@ class Output:
         self.slices_size += other.slices_size
 
     def cut_back(self, data_size: int, slice_count: int) -> None:
-        """Forgets everything behind a place noted earlier, when a message cannot be written."""
+        """Forgets everything after a place noted earlier, when a message cannot be written."""
         del self.data[data_size:]
         for _, piece in self.slices[slice_count:]:
             self.slices_size -= piece.size

@@ -95,9 +95,9 @@ M = TypeVar("M", bound=Message)
 
 
 def reader(message: type[M], version: int) -> Callable[..., tuple[M, int]]:
-    """The function that reads a message at a position and returns it with the position behind it.
+    """The function that reads a message at a position and returns it with the position after it.
 
-    It raises `ProtocolError` for bytes that are no such message. Bytes behind the message are the
+    It raises `ProtocolError` for bytes that are no such message. Bytes after the message are the
     caller's matter. Raises `ApiError` (UNSUPPORTED_VERSION) when there is no such version.
     """
     function = message.READERS.get(version)

@@ -260,7 +260,7 @@ class ReaderCompiler:
                     self._malformed("a tagged field is not as long as it says")
 
     def _smallest_element(self, field: Field) -> int:
-        """The fewest bytes that one element takes: what an honest count is held against."""
+        """The fewest bytes that one element takes: what an honest count is compared with."""
         if field.element is not None:
             return self._smallest(field.element)
         return max(1, self._smallest_struct(field.struct))

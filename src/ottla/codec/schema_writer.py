@@ -107,7 +107,7 @@ class WriterCompiler:
             self._sized(field, value)
 
     def _flush(self, *more: tuple[str, str]) -> None:
-        """Emits the pending run, with `more` behind it that stays out of the run."""
+        """Emits the pending run, with `more` after it that stays out of the run."""
         run = [*self._run, *more]
         if not run:
             return

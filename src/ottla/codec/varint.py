@@ -15,12 +15,12 @@ class VarintError(OttlaError, ValueError):
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit number and the position behind it."""
+    """An unsigned 32-bit number and the position after it."""
     return _read(buffer, position, MAX_VARINT_SIZE, 0xFFFFFFFF)
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed 32-bit number and the position behind it."""
+    """A signed 32-bit number and the position after it."""
     try:
         # Most take a byte or two, for which a loop is twice the work.
         byte = buffer[position]
@@ -37,7 +37,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed 64-bit number and the position behind it."""
+    """A signed 64-bit number and the position after it."""
     try:
         byte = buffer[position]
         if byte < 0x80:

@@ -1,4 +1,4 @@
-"""A message behind two bytes of its version: how internal topics and group members keep them.
+"""A message with its version in two bytes before it, as internal topics and group members keep it.
 
 Kafka's counterpart: `MessageUtil.toVersionPrefixedByteBuffer`.
 """

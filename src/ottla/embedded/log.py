@@ -196,7 +196,7 @@ class Log:
         self._cleaning.stop()
 
     def _tear(self) -> None:
-        """No thread may go on with what memory says, which need not be what the disk has."""
+        """No thread may continue with what memory says, which need not be what the disk has."""
         self._is_torn = True
         for directory in self.broker.directories:
             directory.health.failure = StorageError(directory.path, TORN)

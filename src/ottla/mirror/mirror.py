@@ -63,7 +63,7 @@ class PartitionReport:
 @dataclass(slots=True, kw_only=True)
 class RoundReport:
     """`unknown_settings` are the source's, by topic; `held_back` offsets that groups committed
-    behind what was copied, since the next round will have it."""
+    after what was copied, since the next round will have it."""
 
     partitions: list[PartitionReport] = field(default_factory=list)
     unknown_settings: dict[str, list[str]] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class Mirror:
                 self._bring_up(topic, report, bounds)
                 break
             except ApiError as error:
-                # Overtaken by retention, it is planned anew as often as the source starts later.
+                # Overtaken by retention, it is planned again as often as the source starts later.
                 is_overtaken = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
                 if not is_overtaken or not is_later:
                     report.refusal = error.message

@@ -1,9 +1,9 @@
-"""What to do for one partition, decided on values: where its copy goes on, or why it must not.
+"""What to do for one partition, decided on values: where its copy continues, or why it must not.
 
-The end of the target's log is all that says how far a copy is, so a mirror that was killed goes on
-where it was. Whatever shows that the two logs are not one history any more is refused with what a
-person can do about it; nothing is ever cut off to make them fit. Kafka's counterpart: the
-truncation of followers (KIP-101), which trusts the leader, where a mirror must not.
+The end of the target's log is all that says how far a copy is, so a mirror that was killed
+continues where it was. Whatever shows that the two logs are not one history any more is refused
+with what a person can do about it; nothing is ever cut off to make them fit. Kafka's counterpart:
+the truncation of followers (KIP-101), which trusts the leader, where a mirror must not.
 """
 
 from collections.abc import Iterable
@@ -69,14 +69,14 @@ class Refusal:
 
 
 def plan_copy(source: Bounds, target: TargetState, *, allow_gaps: bool) -> Copy | Refusal:
-    """Where the copy goes on, up to the source's end as it is now."""
+    """Where the copy continues, up to the source's end as it is now."""
     if target.last is None and target.end == 0:
         return Copy(from_offset=source.start, until_offset=source.end, begins=source.start > 0)
     if source.end < target.end:
         return Refusal(
             f"the source ends at offset {source.end:,}, the target at {target.end:,}: the source "
             "was cut, or somebody wrote to the target; "
-            "delete the topic in the target and mirror it anew, or mirror into another directory"
+            "delete the topic in the target and mirror it again, or mirror into another directory"
         )
     if source.first_batch <= target.end:
         start = max(source.start, target.end)
@@ -86,7 +86,7 @@ def plan_copy(source: Bounds, target: TargetState, *, allow_gaps: bool) -> Copy 
         return Copy(from_offset=source.start, until_offset=source.end, begins=True, gap=gap)
     return Refusal(
         f"offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were removed from the source "
-        "before they were copied; --allow-gaps goes on without them"
+        "before they were copied; --allow-gaps continues without them"
     )
 
 
@@ -95,7 +95,7 @@ def check_identity(source: Uuid | None, target: Uuid | None) -> Refusal | None:
     if source is None or target is None or source == target:
         return None
     return Refusal(
-        "the source's topic has another id than the target's: it was made anew; "
+        "the source's topic has another id than the target's: it was re-created; "
         "delete the topic in the target and mirror it again, or mirror into another directory"
     )
 
@@ -114,7 +114,7 @@ def check_last(target: Batch, source: list[Batch], *, may_be_compacted: bool) ->
     return Refusal(
         f"the target's last batch ({describe(target)}) is not what the source has at offset "
         f"{target.base_offset:,} ({said}): their histories have parted; "
-        "delete the topic in the target and mirror it anew, or mirror into another directory"
+        "delete the topic in the target and mirror it again, or mirror into another directory"
     )
 
 

@@ -1,8 +1,8 @@
-"""Records sent anew to any Kafka cluster, each committed one of them once; offsets change.
+"""Records sent again to any Kafka cluster, each committed one of them once; offsets change.
 
 One transaction holds some records of a partition and, as an offset that the mirror's group commits
-with them, where the source goes on. A mirror that is broken off aborts its transaction; of one that
-dies, its successor under the same name has it aborted before it asks the group where to go on
+with them, where the source continues. A mirror that is broken off aborts its transaction; when one
+dies, its successor under the same name has it aborted before it asks the group where to continue
 (KIP-447). Keys, values, headers, timestamps and partitions are kept; batches, producers and leader
 epochs are not.
 """
@@ -148,7 +148,7 @@ class Reproducer:
                 report.from_offset = report.until_offset = offset
                 report.refusal = (
                     f"offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were removed from "
-                    "the source before they were sent; --allow-gaps goes on without them"
+                    "the source before they were sent; --allow-gaps continues without them"
                 )
                 return
             report.gaps.append(gap)
@@ -179,7 +179,7 @@ class Reproducer:
     def _send_together(
         self, report: PartitionReport, records: list[Record], next_offset: int
     ) -> None:
-        """One transaction: the records, and where the source goes on behind them."""
+        """One transaction: the records, and where the source continues after them."""
         with self._as_user_errors():
             self._producer.begin_transaction()
             for record in records:
@@ -213,7 +213,7 @@ class Reproducer:
             yield
         except TimeoutError as error:
             raise UserError(
-                f"{self._place}: no answer; run it again to go on where it stopped"
+                f"{self._place}: no answer; run it again to continue where it stopped"
             ) from error
         except self._kafka.KafkaException as error:
             fault = error.args[0]
@@ -223,7 +223,7 @@ class Reproducer:
                     "give this one another --name"
                 )
             else:
-                reason = f"{fault.str()}; run it again to go on where it stopped"
+                reason = f"{fault.str()}; run it again to continue where it stopped"
             raise UserError(f"{self._place}: {reason}") from error
 
 

@@ -57,7 +57,7 @@ class Source(Protocol):
     ) -> Iterator[memoryview]:
         """Whole batches with offsets in a range, some at a time, as they are kept.
 
-        The first one may begin before the range, the last one end behind it. There may be less than
+        The first one may begin before the range, the last one end after it. There may be less than
         the range only where the log has nothing.
         """
 

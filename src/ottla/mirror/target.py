@@ -2,7 +2,7 @@
 
 No retention, no compaction and no coordinator's clock runs here: topics, records and offsets are
 what the source has. A crash leaves a directory like any broker's: the next open recovers it, and
-the mirror goes on at the ends of its logs.
+the mirror continues at the ends of its logs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -117,7 +117,7 @@ class Target:
         )
 
     def begin(self, topic: str, partition: int, offset: int) -> None:
-        """Empties a partition; it goes on at `offset`."""
+        """Empties a partition; it continues at `offset`."""
         log = self.log(topic, partition)
         log.maintenance.truncate_fully_and_start_at(offset, now_ms=self._clock.now_ms())
 

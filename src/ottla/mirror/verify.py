@@ -43,7 +43,7 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """`allow_lag` is for a source that goes on: the target may be behind it, in all."""
+    """`allow_lag` is for a source that continues: the target may be behind it, in all."""
 
     selection: Selection = field(default_factory=Selection)
     allow_lag: bool = False
@@ -111,7 +111,7 @@ class Verification:
             try:
                 found = self._batch_difference(topic, index, begin, end)
             except ApiError as error:
-                # What is deleted while it is compared is compared no more: again, from behind it.
+                # What is deleted while it is compared is compared no more: again, from after it.
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or begin <= before:
                     raise
                 self._report.batch_count, self._report.size = known.batch_count, known.size
@@ -131,7 +131,7 @@ class Verification:
         return None
 
     def _step(self, source: "_Side", target: "_Side", may_be_compacted: bool) -> str | None:
-        """Compares what comes next of both, and goes on behind it."""
+        """Compares what comes next of both, and continues after it."""
         for side in (source, target):
             if side.damage is not None:
                 return side.damage
@@ -229,7 +229,7 @@ def _batches_differ(source: Batch | None, target: Batch | None) -> str:
 def topic_differences(source: SourceTopic, target: SourceTopic) -> Iterator[str]:
     """Ids, sizes and settings; what a side does not know is no difference."""
     if None not in (source.topic_id, target.topic_id) and source.topic_id != target.topic_id:
-        yield "the topic's id differs: it was made anew"
+        yield "the topic's id differs: it was re-created"
     if source.partition_count != target.partition_count:
         yield f"{source.partition_count} partitions; the target has {target.partition_count}"
     if source.overrides is None or target.overrides is None:

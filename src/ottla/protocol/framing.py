@@ -53,7 +53,7 @@ class FrameReader:
         self._start = 0
         """Where the first byte lies that belongs to no frame given out."""
         self._end = 0
-        """Behind the last byte received."""
+        """After the last byte received."""
         self._used = 0
         """The highest `_end` since the buffer was last empty."""
         self._calm = 0

@@ -1,7 +1,7 @@
 """What belongs to the process that opened it, and so not to a child that `os.fork` makes of it.
 
 A child has copies of everything: of offsets that the parent moves on, of locks whose holders are
-not there, and the parent's own sockets and files. Two processes that both went on with a log would
+not there, and the parent's own sockets and files. Two processes that both wrote to a log would
 give the same offsets to different records. A hook runs in each child: no call needs to check.
 """
 

@@ -1,6 +1,6 @@
-"""The thread that prepares what takes long: large compressed batches, and those to be made anew.
+"""The thread that prepares what takes long: large compressed batches, and those to be rewritten.
 
-Unpacking and walking let go of the interpreter, so the loop goes on meanwhile. The connection that
+Unpacking and walking let go of the interpreter, so the loop keeps running. The connection that
 sent the records is held, and their bytes with it, until its answer is made.
 """
 

@@ -1,4 +1,4 @@
-"""Waiting for events without sleep while requests come one right behind the answer to another.
+"""Waiting for events without sleep while requests come one right after the answer to another.
 
 To be woken costs a thread more than a small request does. So when a wait was over almost at once,
 the next ones look again and again for a short while before they sleep; the first that looks in vain

@@ -1,6 +1,6 @@
 """One client: its socket, the frames that came, the answers that go, and what holds them up.
 
-Answers leave in the order of the requests. While a request waits (a long poll), those behind it
+Answers leave in the order of the requests. While a request waits (a long poll), those after it
 stay unread in the receive buffer, as Kafka mutes a channel: a connection has one request at work.
 """
 

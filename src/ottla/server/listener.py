@@ -137,7 +137,7 @@ class Server:
             self._close_all()
 
     def abandon(self) -> None:
-        """In a child of a fork: gives up what was inherited, and the parent goes on with it.
+        """In a child of a fork: gives up what was inherited, and the parent continues with it.
 
         Sockets are closed and not shut down; what the selector watches stays as it is, since both
         processes share it.
@@ -315,7 +315,7 @@ class Server:
         self._close(connection)
 
     def _feed_starved(self) -> None:
-        """Goes on to read from those for whom there is memory by now."""
+        """Reads again from the connections for which there is memory now."""
         while (connection := self._memory.next_waiting()) is not None:
             connection.is_starved = False
             self._watch(connection)
@@ -507,7 +507,7 @@ class Server:
                 if self._is_full() or is_too_fast:
                     return
         except OSError as error:
-            # Out of descriptors: go on with those we have, and accept when one has gone.
+            # Out of descriptors: continue with those we have, and accept when one has gone.
             logger.warning("cannot accept connections for now: %s", error)
             self._stop_accepting()
 

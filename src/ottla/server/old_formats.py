@@ -22,7 +22,7 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
     """The records of one partition as a message set; raises `ApiError`.
 
     A piece of log that leaves nothing behind (markers of transactions) is read past, since an old
-    consumer goes on only by the offsets that it is given. A piece too short for one batch is sent
+    consumer continues only by the offsets that it is given. A piece too short for one batch is sent
     as it is: from that, a consumer sees that its limit is too small. A topic may forbid all this
     (`message.downconversion.enable`), empty or not.
     """

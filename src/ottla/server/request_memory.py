@@ -21,7 +21,7 @@ class RequestMemory:
         self._sizes: dict[Connection, int] = {}
         self._used = 0
         self._first: Connection | None = None
-        """Who may go on although there is no room."""
+        """Who may continue although there is no room."""
         self.waiting: dict[Connection, None] = {}
         """Who is not read from, the longest waiting first."""
 

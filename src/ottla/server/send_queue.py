@@ -24,7 +24,7 @@ class Sink(Protocol):
 
 
 class TruncatedFileError(Exception):
-    """A file is shorter than the answer that quotes it: the connection cannot go on."""
+    """A file is shorter than the answer that quotes it: the connection cannot continue."""
 
 
 class SendQueue:

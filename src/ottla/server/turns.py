@@ -4,7 +4,7 @@ Nothing of the broker is touched in parallel: the loop hands the right to run to
 takes it back when the request gives way (`base/turns.py`) or is over. So a request can be suspended
 wherever its code says so, however deep in decoding, handling or encoding, and only there. The loop
 gives one slice in each of its rounds, to one after the other. Syncs of new files and the unpacking
-of batches go on beside it (`aside`).
+of batches continue beside it (`aside`).
 
 Kafka's counterpart: the threads of `KafkaRequestHandlerPool`, which the system suspends.
 """
@@ -192,7 +192,7 @@ class LongAnswer(PendingResponse):
 
 
 class LongRequests:
-    """All of them, in the order in which they came. `has_work`: some can go on.
+    """All of them, in the order in which they came. `has_work`: some can continue.
 
     `wake` is called in another thread when one that was aside can, and `take_back` is to follow.
     """
@@ -240,7 +240,7 @@ class LongRequests:
         return self._at_work[0] if self._at_work else None
 
     def take_back(self) -> None:
-        """Those that were aside go on."""
+        """Requests that were set aside continue."""
         while self._returned:
             request = self._returned.popleft()
             request.is_away = False

@@ -48,7 +48,7 @@ def _with(pieces: Sequence[Piece], new: Piece) -> list[Piece]:
 
 
 def _without(piece: Piece, taken: Piece) -> Iterator[Piece]:
-    """What is left of a piece: before the offsets taken, behind them, or both."""
+    """What is left of a piece: before the offsets taken, after them, or both."""
     before = min(piece.until_offset, taken.from_offset)
     behind = max(piece.from_offset, taken.until_offset)
     if piece.from_offset < before:

@@ -87,7 +87,7 @@ class ObjectTable:
 def publish(
     path: str, url: str, on_upload: Callable[[str], None] = lambda _: None
 ) -> PublishReport:
-    """Copies what is new of a table; done again after a kill, it goes on.
+    """Copies what is new of a table; done again after a kill, it continues.
 
     `on_upload` hears of each file before it goes. Raises `UserError` where there is no table, or
     when the address holds another one, and `CorruptionError` for a manifest that cannot be read.

@@ -135,7 +135,7 @@ class TableDirectory:
         try:
             self.store.create(path, content)
         except FileExistsError as error:
-            # It is ours when the answer to a first try got lost, and the store's client tried anew.
+            # Ours, if the answer to a first try was lost and the store's client tried again.
             if self.store.read(path) != content:
                 raise CommitTakenError(
                     f"{self.path}: another writer has made commit {entry.commit_id} meanwhile, and "

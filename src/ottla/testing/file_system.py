@@ -9,7 +9,7 @@ What it models:
   then a crash may undo them, the last ones first. A synced file whose name was not synced may be
   gone, and so may everything in a directory whose own name was not.
 - A rename is atomic. One from a directory to another becomes durable with the first that is synced.
-- A cut or a new size is journalled: a write behind it does not outlive its loss.
+- A cut or a new size is journalled: a write after it does not outlive its loss.
 - After a failed sync the kernel takes the unsynced bytes for written: they are still read, no
   later sync makes them durable, and a crash may lose them.
 - A kill (`CrashMode.KEEP`) loses nothing, and syncs nothing either.

@@ -28,7 +28,7 @@ OUTCOMES = {"pass": PASSED, "fail": FAILED, "skip": SKIPPED}
 
 
 def absence(import_path: str, debian_package: str) -> str | None:
-    """Why the package's tests cannot be run, with the mend."""
+    """Why the package's tests cannot be run, with the fix."""
     if shutil.which("go") is None:
         return "go is not installed (apt-get install golang-go)"
     if not (DEBIAN_GOPATH / "src" / import_path).exists():

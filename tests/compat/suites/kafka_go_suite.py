@@ -25,7 +25,7 @@ MADE_AGAIN = (
 )
 DEADLOCK = (
     "it waits for ever when its reader is faster than its writer: they share a connection, and a "
-    "broker looks at no request behind a fetch that waits"
+    "broker looks at no request after a fetch that waits"
 )
 FIRST_LINE = "func testConnWriteReadConcurrently(t *testing.T, conn *Conn) {\n"
 

@@ -130,7 +130,7 @@ def main(numbers: Sequence[str]) -> int:
 
 
 def absence() -> str | None:
-    """Why the tests cannot be built, with the mend."""
+    """Why the tests cannot be built, with the fix."""
     for program in ("g++", "make"):
         if shutil.which(program) is None:
             return f"{program} is not installed (apt-get install {program})"

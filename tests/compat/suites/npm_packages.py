@@ -11,7 +11,7 @@ from tests.compat.suites.suite import outcomes_of_junit
 
 
 def absence() -> str | None:
-    """Why no package's tests can be run, with the mend."""
+    """Why no package's tests can be run, with the fix."""
     return None if shutil.which("npm") else "it needs node (20 or newer) and npm"
 
 

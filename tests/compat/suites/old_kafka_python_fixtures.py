@@ -43,7 +43,7 @@ def kafka_broker() -> SimpleNamespace:
 
 @pytest.fixture
 def opened() -> Iterator[Callable[[Any], Any]]:
-    """Clients, closed behind the test."""
+    """Clients, closed after the test."""
     clients = []
 
     def remember(client: Any) -> Any:

@@ -10,7 +10,7 @@ from benchmarks.__main__ import SUBJECTS, main
 SHOWN = {
     "start-up": "ottla serve, ready",
     "append": "share of the bare rate",
-    "read": "one batch behind the other",
+    "read": "one batch after the other",
     "records": "checked, 160 in a batch",
     "recovery": "opening after a clean stop",
     "retention": "of one core",

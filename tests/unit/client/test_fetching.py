@@ -1,4 +1,4 @@
-"""Fetches behind one another, from brokers that do what sound ones seldom do."""
+"""Fetches after one another, from brokers that do what sound ones seldom do."""
 
 import time
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def test_data_cut_anywhere_are_refused(codec: Compression) -> None:
     plain = bytes(range(256)) * 300
     packed = bytes(compress(codec, plain))
     for size in {*range(20), *range(len(packed) - 20, len(packed)), len(packed) // 2}:
-        # A xerial stream may end behind any block: only what is inside it tells.
+        # A xerial stream may end after any block: only what is inside it tells.
         with contextlib.suppress(CompressionError):
             short = decompress(codec, packed[:size])
             assert codec is Compression.SNAPPY

@@ -228,7 +228,7 @@ def test_a_topic_made_anew_is_refused(source: SourceLog, target: FakeFileSystem)
     source.create()
     source.fill(9)
     report = mirror_once(source.files, target)
-    assert "made anew" in report.refusals["t"]
+    assert "re-created" in report.refusals["t"]
 
 
 def test_an_id_that_another_topic_of_the_target_has_is_refused(

@@ -101,7 +101,7 @@ def test_a_topic_made_anew_is_another_one() -> None:
     assert check_identity(one, None) is None
     refusal = check_identity(one, other)
     assert refusal is not None
-    assert "made anew" in refusal.reason
+    assert "re-created" in refusal.reason
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def fetch(**fields: Any) -> FetchRequest:
 def held(asker: Asker, request: Any, version: int) -> tuple[Any, PendingResponse]:
     """The response of a client that is too fast, and what its next request waits for."""
     later, output = asker.send(request, version)
-    assert later is not None, "the client may go on"
+    assert later is not None, "the client may continue"
     return asker.decode(request, version, output), later
 
 

@@ -107,7 +107,7 @@ def test_a_value_cut_anywhere_or_with_more_behind_it_is_a_fault_and_its_neighbou
     rows = found.rows.to_pylist(maps_as_pydicts="strict")
     assert all(row == ROW for row in rows[::2])
     assert all(row is None for row in rows[1::2])
-    assert "behind its Avro datum stand 1 bytes more" in found.faults[len(values) - 1]
+    assert "after its Avro datum stand 1 bytes more" in found.faults[len(values) - 1]
 
 
 def test_text_that_is_not_utf8_and_an_enum_that_is_not_there_are_faults() -> None:

@@ -93,7 +93,7 @@ def test_whatever_a_crash_leaves_has_whole_entries_and_the_next_load_cleans_up()
         entries = table.entries()
         paths = [file.path for one in entries for file in one.files]
         assert paths[: len(point.acknowledged)] == point.acknowledged, point
-        # The crash may have come behind the last rename, so one more load may be there.
+        # The crash may have come after the last rename, so one more load may be there.
         assert len(entries) - len(point.acknowledged) in (1, 2), point
         for path in paths:
             assert read_file(point.file_system, join(TABLE, path)) == b"rows", point

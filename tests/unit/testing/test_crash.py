@@ -27,7 +27,7 @@ def tree(file_system: FileSystem, directory: str = ".") -> dict[str, bytes | Non
 
 
 def disk_with(unsynced: dict[int, bytes]) -> FakeFileSystem:
-    """One file of a hundred synced bytes, and writes behind them that were not."""
+    """One file of a hundred synced bytes, and writes after them that were not."""
     disk = FakeFileSystem()
     file = disk.open("a", create=True)
     file.pwrite(SYNCED, 0)

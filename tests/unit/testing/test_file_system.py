@@ -24,7 +24,7 @@ def written(disk: FakeFileSystem, path: str, content: bytes, *, sync: bool = Tru
 
 
 def after_power_failure(disk: FakeFileSystem) -> FakeFileSystem:
-    """A look at what would be left; the disk itself goes on."""
+    """A look at what would be left; the disk itself continues."""
     return copy.deepcopy(disk).crash(CrashMode.STRICT)
 
 

@@ -30,7 +30,7 @@ STEPS = {
     ActionKind.REBUILD_TRANSACTIONS: "rebuild it from the transaction markers",
     ActionKind.REPLACE_SNAPSHOT: "remove it, and take one of the log's end",
     ActionKind.FINISH_SWAP: "put what compaction finished in its place",
-    ActionKind.ACCEPT_LOSS: "go on without the offsets that are lost",
+    ActionKind.ACCEPT_LOSS: "continue without the offsets that are lost",
     ActionKind.WRITE_TOPIC_ID: "write the id that the topic's other partitions have",
     ActionKind.SET_CHECKPOINT: "set {entry}",
 }

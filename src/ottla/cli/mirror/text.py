@@ -115,7 +115,7 @@ class Totals:
         if self._refusals:
             words.append(f"{len(self._refusals)} refused")
         if self.was_stopped:
-            words.append("stopped; run it again to go on")
+            words.append("stopped; run it again to continue")
         return "; ".join(words)
 
 

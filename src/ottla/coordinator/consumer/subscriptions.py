@@ -1,4 +1,4 @@
-"""What the members of a group read, held against the topics there are.
+"""What the members of a group read, compared with the topics there are.
 
 Kafka's counterparts: `GroupMetadataManager.updateSubscriptionMetadata`, `TopicRegexResolver`.
 """

@@ -34,7 +34,7 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
     Statuses: 0 empty, 1 ongoing, 2 and 3 preparing to commit and to abort, 4 and 5 committed and
     aborted, 6 dead, 7 being fenced. The tagged fields are of transactions version 2 (KIP-890): the
-    producer's id before its epochs were used up, the one it goes on with, and the rules that the
+    producer's id before its epochs were used up, the one it continues with, and the rules that the
     client keeps.
     """
 

@@ -27,7 +27,7 @@ class ProducerClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitRequest:
-    """A producer begins, or with what it had (`expected`) goes on after an error (KIP-360)."""
+    """A producer begins, or with what it had (`expected`) continues after an error (KIP-360)."""
 
     transactional_id: str
     timeout_ms: int
@@ -36,7 +36,7 @@ class InitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerAnswer:
-    """The id and epoch that a producer goes on with."""
+    """The id and epoch that a producer continues with."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID

@@ -51,7 +51,7 @@ class Change:
 
     @property
     def client_identity(self) -> ProducerIdAndEpoch:
-        """The id and epoch that the producer goes on with."""
+        """The id and epoch that the producer continues with."""
         return _client_identity(self)
 
     def to_record(self) -> TransactionLogValue:
@@ -168,7 +168,7 @@ class Transaction:
 
     @property
     def client_identity(self) -> ProducerIdAndEpoch:
-        """The id and epoch that the producer goes on with, when what is prepared is complete."""
+        """The id and epoch that the producer continues with, when what is prepared is complete."""
         return _client_identity(self)
 
     def check_producer(self, producer_id: int, epoch: int) -> None:

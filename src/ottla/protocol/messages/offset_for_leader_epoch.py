@@ -27,7 +27,7 @@ class OffsetForLeaderEpochRequest(Message, api_key=23, versions="0-4", flexible=
 
 
 class EpochEndOffset(Struct):
-    """The largest epoch not above the one asked for, and the offset behind it; -1 if unknown."""
+    """The largest epoch not above the one asked for, and the offset after it; -1 if unknown."""
 
     error_code: int = int16("0+")
     partition: int = int32("0+")

@@ -1,7 +1,7 @@
 """EndTxn, 0 to 5: commits or aborts a transaction.
 
 Answered when the decision is written; the markers lie in all partitions by then, unless a log
-directory has failed. From version 5 on the producer goes on with another epoch (KIP-890).
+directory has failed. From version 5 on the producer continues with another epoch (KIP-890).
 Kafka's counterpart: `KafkaApis.handleEndTxnRequest`.
 """
 

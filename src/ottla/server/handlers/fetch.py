@@ -1,10 +1,10 @@
 """Fetch, 0 to 18: batches of many partitions, waiting up to `max_wait_ms` for `min_bytes` of them.
 
 Answers hold slices of files, never the records themselves, except for versions 0 to 3: those
-consumers know only the older formats, and get the records written anew. From version 7 on a fetch
-may go on with a session (`broker/fetch_sessions.py`). Left out: followers, of which this broker has
-none, and with them `last_fetched_epoch` and the closest replica.
-Kafka's counterparts: `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
+consumers know only the older formats, and get the records written again. From version 7 on a fetch
+may continue with a session (`broker/fetch_sessions.py`). Left out: followers, which this broker
+does not have, and with them `last_fetched_epoch` and the closest replica. Kafka's counterparts:
+`KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -58,7 +58,7 @@ class AvroDecoder:
         except _BROKEN as error:
             return None, f"it is not of the Avro schema: {_words(error)}"
         if stream.tell() != len(value):
-            return None, f"behind its Avro datum stand {len(value) - stream.tell()} bytes more"
+            return None, f"after its Avro datum stand {len(value) - stream.tell()} bytes more"
         return row, None
 
     def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> Any:
@@ -77,7 +77,7 @@ class AvroDecoder:
 
 
 class _Types:
-    """Arrow's types for Avro's, with the names that a schema defines as it goes on."""
+    """Arrow's types for Avro's, with the names that a schema defines as it proceeds."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}

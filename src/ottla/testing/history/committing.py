@@ -1,4 +1,4 @@
-"""Committed offsets: whether they say what was processed, and whether groups go on from there."""
+"""Committed offsets: whether they say what was processed and where groups continue."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def _ahead_of_standing(
                 break
 
 
-# Against where a group goes on
+# Against where a group continues
 
 
 def _wrong_starts(
@@ -141,7 +141,7 @@ def _wrong_start(
         return
     expected = " or ".join(str(offset) for offset in sorted({one.offset for one in possible}))
     yield _mismatch(
-        f"{assign.process} went on at offset {position} of {partition} for group {assign.group}, "
+        f"{assign.process} continued at offset {position} of {partition} for group {assign.group}, "
         f"which had committed {expected}",
         *(one.operation for one in possible),
         assign,

@@ -30,7 +30,7 @@ class FindingKind(Enum):
     NON_MONOTONIC_SEND = "non-monotonic send"
     """A later send has a smaller offset."""
     COMMIT_MISMATCH = "commit mismatch"
-    """Committed offsets disagree with what was processed, or with where a group went on."""
+    """Committed offsets disagree with what was processed, or with where a group continued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Poll(Operation):
     """Records in the order in which a consumer got them; `is_committed` is read_committed.
 
     `positions` are where the consumer stands after it, by partition, as far as the client tells:
-    behind the records there may be markers, and records of aborted transactions.
+    after the records there may be markers, and records of aborted transactions.
     """
 
     records: tuple[Read, ...] = ()
@@ -74,7 +74,7 @@ class Poll(Operation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign(Operation):
-    """Where a consumer goes on reading: after a rebalance, a seek, or at its start.
+    """Where a consumer continues reading: after a rebalance, a seek, or at its start.
 
     Partitions that are not named are no longer read. A position of `None` is one that the client
     does not tell. With `group`, the positions are those that the group had committed.

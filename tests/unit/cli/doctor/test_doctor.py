@@ -1,4 +1,4 @@
-"""`ottla doctor`: each complaint, with its mend, and the exit code."""
+"""`ottla doctor`: each complaint, with its fix, and the exit code."""
 
 import json
 import os

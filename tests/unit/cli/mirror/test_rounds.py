@@ -1,4 +1,4 @@
-"""What `ottla mirror` does between rounds: waits, goes on, stops."""
+"""What `ottla mirror` does between rounds: waits, continues, stops."""
 
 import signal
 
@@ -86,7 +86,7 @@ def test_a_round_that_is_stopped_says_so_and_leaves_with_1(
     with pytest.raises(SystemExit) as left:
         summed.finish()
     assert left.value.code == 1
-    assert "stopped; run it again to go on" in capsys.readouterr().out
+    assert "stopped; run it again to continue" in capsys.readouterr().out
 
 
 def test_a_gap_and_a_refusal_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:

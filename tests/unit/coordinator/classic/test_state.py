@@ -53,7 +53,7 @@ def stable_group(runner: Runner) -> None:
 
 
 def join_anew(runner: Runner) -> None:
-    assert runner.join("join anew") is not None
+    assert runner.join("join again") is not None
 
 
 def join_beside_others(runner: Runner) -> None:
