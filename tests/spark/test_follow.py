@@ -204,7 +204,7 @@ def test_the_command_follows_until_it_is_told_to_end(tmp_path: Path) -> None:
         said = process.stdout.read()
         assert process.wait(60) == 0
     assert "orders: commit 1, " in said
-    assert "stopped: all that was there is loaded" in said
+    assert "stopped: everything appended so far is loaded" in said
     assert_complete(tmp_path, 80)
 
 
