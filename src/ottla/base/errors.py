@@ -1,4 +1,4 @@
-"""Every error that Ottla raises on purpose, told apart by who must act.
+"""Every error that Ottla raises on purpose, one class for each party that must act.
 
 `ApiError` goes to the peer, `ProtocolError` closes its connection, `CorruptionError` is for
 recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.

@@ -58,7 +58,7 @@ class File(Protocol):
         """The path it was opened with, or was last renamed to through `renamed`."""
 
     def renamed(self, path: str) -> None:
-        """Tells the object that its file has a new path."""
+        """Sets the path of the object after its file was renamed."""
 
     def fileno(self) -> int:
         """The descriptor that `os.sendfile` takes."""
@@ -100,7 +100,7 @@ class FileSystem(Protocol):
 
     @property
     def open_files(self) -> OpenFiles:
-        """Who keeps files open that were opened here."""
+        """The holders of files that were opened here."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         """Opens a regular file; `create` makes it when it is missing (and implies `writable`).
@@ -143,7 +143,7 @@ class FileSystem(Protocol):
         """
 
     def remove(self, path: str) -> None:
-        """Removes a file's name; who has it open or mapped keeps reading and writing it."""
+        """Removes a file's name; a process that has it open or mapped keeps its content."""
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
@@ -207,10 +207,10 @@ def replace_file(
 
     Temporary file, fsync, rename, fsync of the directory: Kafka's `Utils.atomicMoveWithFallback`.
     Without the two fsyncs (`durably=False`) a power failure can leave anything under the name: for
-    files that tell whether they are whole, and that can be made again. Without that of the
+    files that show whether they are whole, and that can be rebuilt. Without that of the
     directory the caller makes the rename durable.
     A crash or an error can leave `path.tmp`, which nothing reads: the next call for the same path
-    cuts it and uses it again, and whoever cleans the directory at start may remove it.
+    cuts it and uses it again, and the cleanup of the directory at start may remove it.
     """
     temporary = path + ".tmp"
     file = file_system.open(temporary, create=True)
@@ -349,7 +349,7 @@ class OsFileSystem:
             # Java's FileChannel.lock is a POSIX record lock: taking the same kind keeps Kafka out.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if CAN_LEND_LOCKS:
-                # Whoever held it may have died, and a child of his be at work still: see `lend`.
+                # The process that held it may have died while its child still works: see `lend`.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         except OSError as error:
@@ -480,7 +480,7 @@ class OsFileLock:
 class OsFile:
     """A descriptor with positional reads and writes that never stop half way.
 
-    Who drops it closes it: an answer that quotes a file keeps that open until it is sent.
+    The last reference closes it: an answer that quotes a file keeps that open until it is sent.
     """
 
     __slots__ = ("_descriptor", "_path")

@@ -1,4 +1,4 @@
-"""How many files a process may have open, and who closes some when there are too many.
+"""How many files a process may have open, and which holders close some at the limit.
 
 Systems mostly give a process 1,024 descriptors, or 256, and everything takes of them: clients'
 connections, the files of segments, and whatever the program around an embedded log does. So
@@ -42,14 +42,14 @@ def max_open_files() -> int:
 
 
 class Holder(Protocol):
-    """Somebody who keeps files open, and opens them again by itself."""
+    """An object that keeps files open, and opens them again when needed."""
 
     def let_go(self) -> bool:
         """Closes them; `False` when they were used since the last time, or are to be synced."""
 
 
 class OpenFiles:
-    """Who of one broker holds files open, the longest unused about first.
+    """The holders of open files of one broker, roughly in order of last use.
 
     Nothing is closed by itself: `give_back` is called where none of the files is at work.
     """
@@ -88,7 +88,7 @@ class OpenFiles:
     def give_back(self) -> None:
         """Has holders close files until there are fewer than the limit, with some room.
 
-        Each is asked twice at the most, so that who was used since the last time is spared once.
+        Each is asked twice at the most, so that a holder used since the last time is spared once.
         """
         target = self.limit - self.limit // 8
         for _ in range(min(2 * len(self._holders), MAX_VISITS)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 COME_BACK_MS: Final = 3_600_000
-"""What is left, after a start, to whoever was heard of before: enough to send a retry in."""
+"""The least time left after a start to producers known before: enough to send a retry in."""
 
 
 @dataclass(slots=True, init=False)
@@ -29,7 +29,7 @@ class Timestamps:
 def silent_since_ms(at: Timestamps, heard_ms: int, limit_ms: int) -> float:
     """When the silence began, on the monotonic clock, of one last heard of before a start.
 
-    Only wall time, `heard_ms`, tells that, and it may have been set since, or be a client's. So it
+    Only wall time, `heard_ms`, shows that, and it may have been set since, or be a client's. So it
     counts, but never so much that less than an hour is left of `limit_ms`.
     """
     most_ms = max(limit_ms - COME_BACK_MS, 0)

@@ -37,7 +37,7 @@ class Pace(Protocol):
 
 
 class Scout:
-    """Reads on as long as a request is short; `TurnsNeededError` tells when it is not."""
+    """Reads on as long as a request is short; raises `TurnsNeededError` when it is not."""
 
     __slots__ = ("_left", "_limit")
 

@@ -1,4 +1,4 @@
-"""A cluster seen through its brokers: topics, who leads their partitions, and a connection to each.
+"""A cluster seen through its brokers: topics, partition leaders, and a connection to each.
 
 Kafka's counterparts: `Metadata`, `NetworkClient`. What goes wrong with one partition is an
 `ApiError`; `again` asks again while the cluster is choosing another leader or coordinator.
@@ -56,7 +56,7 @@ class CoordinatorKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Who asks, and how patiently: pauses double from the first to the last, up to their sum."""
+    """The client's name and patience: pauses double from the first to the last."""
 
     client_id: str = CLIENT_ID
     request_timeout_s: float = 10.0
@@ -207,13 +207,13 @@ class Cluster:
         self.refresh()
 
     def leader(self, topic: str, partition: int) -> Connection:
-        """To who leads a partition; raises `ApiError`, and `UnreachableError`."""
+        """The connection to a partition's leader; raises `ApiError`, and `UnreachableError`."""
         return self._connection(self._leader(topic, partition))
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> list[tuple[Connection, list[TopicPartition]]]:
-        """Partitions with a connection to who leads them; raises as `leader` does."""
+        """Partitions with a connection to their leader; raises as `leader` does."""
         found: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             found.setdefault(self._leader(topic, partition), []).append(
@@ -235,13 +235,13 @@ class Cluster:
     def ask_coordinator(
         self, kind: CoordinatorKind, key: str, question: Callable[[Connection], T]
     ) -> T:
-        """The same of who looks after a group or a transactional id."""
+        """The same of the coordinator of a group or a transactional id."""
         return self.again(lambda: question(self._coordinator(kind, key)))
 
     def again(self, asked: Callable[[], T]) -> T:
         """What `asked` returns, in the end; raises as `ask_leader` does.
 
-        After a failure that may pass, the cluster is asked who is in charge now. Waiting for
+        After a failure that may pass, the cluster is asked for the coordinator again. Waiting for
         brokers that do not answer uses up the patience too.
         """
         is_stale = False

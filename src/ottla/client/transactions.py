@@ -47,7 +47,7 @@ _HAS_ENDED_OTHERWISE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """Who writes. Without a transactional id ("") a producer is idempotent, and nothing more."""
+    """The identity of a producer; without a transactional id ("") it is only idempotent."""
 
     transactional_id: str
     producer_id: int
@@ -55,7 +55,7 @@ class ProducerIdentity:
 
 
 def init_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
-    """A new epoch: shuts out who had the id, and aborts what that left open.
+    """A new epoch: fences the producer that had the id, and aborts what it left open.
 
     This and what follows raise `RefusedError` and `UnreachableError`.
     """

@@ -36,7 +36,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(TransactionConfig):
-    """What one broker is told; attributes are Kafka's names with underscores."""
+    """The settings of one broker; attributes are Kafka's names with underscores."""
 
     advertised_listeners: tuple[str, ...] = setting(
         "advertised.listeners",
@@ -439,7 +439,7 @@ class BrokerConfig(TransactionConfig):
 
     @property
     def wanted_node_id(self) -> int | None:
-        """The node that the broker is told to be; raises `SettingError` for two of them."""
+        """The node id that the settings give; raises `SettingError` for two of them."""
         wanted = {one for one in (self.node_id, self.broker_id) if one >= 0}
         if len(wanted) > 1:
             message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
@@ -454,7 +454,7 @@ class BrokerConfig(TransactionConfig):
     def check_replicas(self) -> None:
         """Raises `SettingError` for topics that would never be made, since a broker is alone.
 
-        Kafka starts, and whoever needs a coordinator waits for ever.
+        Kafka starts, and a client that needs a coordinator waits for ever.
         """
         impossible = {
             name: value for name in ONE_HERE if (value := self.value_of(name)) not in (None, 1)
@@ -529,7 +529,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
 
 
 def _check_formats(protocol: str, defaults: TopicConfig) -> None:
-    """As Kafka, a broker of before 0.11 must be told that its topics are too."""
+    """As with Kafka, a format from before 0.11 must be set for the topics too."""
     version = defaults.message_format_version
     if defaults.magic > magic_of(protocol):
         raise SettingError(

@@ -1,6 +1,6 @@
 """Settings of a topic that are legal each, and together do what hardly anybody wants.
 
-`TopicConfig.check` refuses what cannot be; this tells of what can. Kafka has no counterpart.
+`TopicConfig.check` refuses impossible settings; this module warns of doubtful ones. Not in Kafka.
 """
 
 from collections.abc import Iterator

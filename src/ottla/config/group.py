@@ -1,4 +1,4 @@
-"""What a group may be told otherwise than all of its coordinator's (KIP-848).
+"""Settings of one group that differ from those of its coordinator (KIP-848).
 
 Kafka's counterpart: `GroupConfig`. Left out: the settings of share and streams groups.
 """
@@ -10,7 +10,7 @@ from ottla.config.setting import setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What one group of the new protocol is told; attributes are Kafka's names with underscores.
+    """The settings of one group of the new protocol; attributes are Kafka's names with underscores.
 
     `GroupCoordinatorConfig` gives the defaults, and the bounds (`check_group`).
     """
@@ -19,7 +19,7 @@ class GroupConfig:
         "consumer.heartbeat.interval.ms",
         "int",
         5000,
-        "How often members of the group are told to send heartbeats.",
+        "Interval of the heartbeats of the group's members.",
         at_least=1,
         broker_name="group.consumer.heartbeat.interval.ms",
     )

@@ -13,7 +13,7 @@ from ottla.config.setting import INT32_MAX, Setting, SettingError, setting, sett
 INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
 
 LOCAL_DEFAULTS: Final = {INITIAL_REBALANCE_DELAY: "0"}
-"""What a log that only its own machine can reach does differently, unless it is told otherwise.
+"""What a log that only its own machine can reach does differently, unless a setting says otherwise.
 
 Kafka lets the first member of a group wait for three seconds, since the consumers of a fleet start
 together and each would set off a rebalance. Tests, notebooks and single programs start one consumer
@@ -32,7 +32,7 @@ def _is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCoordinatorConfig:
-    """What a group coordinator is told; attributes are Kafka's names with underscores."""
+    """The settings of a group coordinator; attributes are Kafka's names with underscores."""
 
     group_consumer_assignors: tuple[str, ...] = setting(
         "group.consumer.assignors",
@@ -46,7 +46,7 @@ class GroupCoordinatorConfig:
         "group.consumer.heartbeat.interval.ms",
         "int",
         5000,
-        "How often members of a group of the new protocol are told to send heartbeats.",
+        "Interval of the heartbeats of members of a group of the new protocol.",
         at_least=1,
         is_dynamic=False,
     )
@@ -197,7 +197,7 @@ class GroupCoordinatorConfig:
 
     @property
     def group_defaults(self) -> GroupConfig:
-        """What a group is told that has no settings of its own."""
+        """The settings of a group that has none of its own."""
         return GroupConfig(
             consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
             consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
@@ -214,7 +214,7 @@ class GroupCoordinatorConfig:
             raise SettingError(name, f"{name}: must name classic", "must contain classic")
 
     def check_group(self, group: GroupConfig, *, prefix: str = "") -> None:
-        """Raises `SettingError` for what no group may be told; `prefix` is that of the names."""
+        """Raises `SettingError` for what no group may have; `prefix` is that of the names."""
         for row in settings_of(GroupConfig).values():
             value: int = getattr(group, row.attribute)
             least, most = self._bounds(row)
@@ -238,7 +238,7 @@ class GroupCoordinatorConfig:
             raise SettingError(name, message, message)
 
     def within_bounds(self, group: GroupConfig) -> GroupConfig:
-        """The nearest that a group may be told of what it was told under other bounds."""
+        """The nearest values within the bounds to those a group got under other bounds."""
         values = {}
         for row in settings_of(GroupConfig).values():
             least, most = self._bounds(row)

@@ -19,7 +19,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 class SettingError(UserError):
     """A setting's name is unknown or its value is out of bounds.
 
-    `api_message` is what a client is told, in Kafka's words, which tools and tests look for.
+    `api_message` is the error message to clients, in Kafka's words, which tools and tests look for.
     """
 
     def __init__(self, name: str, message: str, api_message: str) -> None:

@@ -15,7 +15,7 @@ def _derived() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """What one topic is told; attributes are Kafka's names with underscores."""
+    """The settings of one topic; attributes are Kafka's names with underscores."""
 
     cleanup_policy: tuple[str, ...] = setting(
         "cleanup.policy",

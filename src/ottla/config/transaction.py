@@ -13,7 +13,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig(GroupCoordinatorConfig):
-    """What the coordinators are told; attributes are Kafka's names with underscores.
+    """The settings of the transaction coordinators; attributes are Kafka's names with underscores.
 
     On top of the groups' settings, since dataclasses with slots have one base.
     """

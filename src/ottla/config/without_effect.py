@@ -1,4 +1,4 @@
-"""Kafka's settings that mean nothing to a single broker in one process: accepted, and told of.
+"""Kafka's settings that mean nothing to a single broker in one process: accepted, and reported.
 
 A `server.properties` written for Kafka names many of them. What becomes a setting of our own is
 taken out of here by its row in `BrokerConfig`, which counts first. Kafka's counterparts: the other
@@ -230,7 +230,7 @@ def reason_of(name: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting without effect holds a password or a key, which is told to nobody."""
+    """Whether a setting without effect holds a password or a key, which is never shown."""
     return _SECRET.search(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What an operation of a coordinator decides: records to append, and who is answered what.
+"""What an operation of a coordinator decides: records to append, and the answers.
 
 An operation changes nothing. Its caller appends the records, replays them, and only then lets the
 rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.

@@ -1,4 +1,4 @@
-"""Values that groups of every kind share: who asks, and what is answered."""
+"""Values that groups of every kind share: the client that asks, and the answer."""
 
 from dataclasses import dataclass
 from typing import Final, Self

@@ -121,7 +121,7 @@ class Mirror:
         return report
 
     def _prepare(self, topic: SourceTopic, report: RoundReport) -> bool:
-        """Makes a topic, and tells whether it can be copied."""
+        """Makes a topic, and returns whether it can be copied."""
         known = self._target.topic(topic.name)
         refusal = check_identity(topic.topic_id, known.topic_id if known else None)
         if refusal is not None:

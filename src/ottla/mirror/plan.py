@@ -119,7 +119,7 @@ def check_last(target: Batch, source: list[Batch], *, may_be_compacted: bool) ->
 
 
 def fingerprint(batch: Batch) -> tuple[int, int, int, int, int]:
-    """All that tells batches apart: offsets and epoch, which no checksum covers, CRC and size."""
+    """All that distinguishes batches: offsets and epoch, which no checksum covers, CRC and size."""
     return (
         batch.base_offset,
         batch.last_offset,

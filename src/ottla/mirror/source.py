@@ -12,7 +12,7 @@ from ottla.record.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTopic:
-    """A topic as its source tells it.
+    """A topic as its source describes it.
 
     `overrides` are the settings that are its own; `None` where the source does not know them.
     """

@@ -1,7 +1,7 @@
 """Segments written beside the logs they are to become part of, by as many tasks as there are logs.
 
 A task writes one partition's batches into log files of its own, in a directory of its own, so that
-a task that is tried again, or twice at once, disturbs nobody. Whoever owns the target then renames
+a task that is tried again, or twice at once, disturbs nobody. The owner of the target then renames
 the files into the partition, the first one first, and has recovery do the rest: it checks every
 batch, builds the indexes, and brings leader epochs, producers and transactions to the new end.
 

@@ -46,7 +46,7 @@ _CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
 
 @dataclass(slots=True, init=False)
 class RequestHeader:
-    """Who asks what, in which version. Not frozen, since one is made for every request."""
+    """Which client asks what, in which version. Not frozen, since one is made for every request."""
 
     api_key: int
     api_version: int

@@ -161,7 +161,7 @@ class Cleaning:
             self._end(task, partial(cleaner.fail, task, error))
         except BaseException as error:
             self._end(task, partial(cleaner.fail, task, error))
-            raise  # Ctrl-C, of who compacts in the main thread
+            raise  # Ctrl-C, when the main thread compacts
         else:
             self._end(task, partial(cleaner.finish, task, result))
 

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed, or told why not.
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed or refused.
 
 Kafka's counterpart: `ConfigAdminManager.preprocess`.
 """

@@ -1,4 +1,4 @@
-"""Which requests are answered, and in which versions: what ApiVersions tells, and nothing more.
+"""Which requests are answered, and in which versions: what ApiVersions lists, and nothing more.
 
 A new API is one row here and one file in `handlers/`, named like the file of its messages.
 """

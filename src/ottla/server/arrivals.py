@@ -1,4 +1,4 @@
-"""Who is let in, and who is seen to go away because they were sent where they cannot go.
+"""Limits on connections, and a hint about clients that cannot reach the advertised address.
 
 Kafka's counterpart: `ConnectionQuotas`; the hint has none.
 """
@@ -64,7 +64,7 @@ class CreationRates:
         self.follow(config)
 
     def follow(self, config: BrokerConfig) -> None:
-        """Takes on limits that a client has changed; who came before still counts."""
+        """Takes on limits that a client has changed; earlier arrivals still count."""
         self._config = config
 
     def enter(self, listener: str, now_ms: float) -> float:
@@ -89,9 +89,9 @@ class CreationRates:
 
 
 class AdvertisedAddressHint:
-    """Tells those who found the broker from those who got lost on the way Metadata sent them.
+    """Distinguishes clients that found the broker from those that Metadata sent astray.
 
-    A host is remembered once a client on it has asked more than the first steps, or was told of.
+    A host is remembered once a client on it went beyond the first requests, or a hint was logged.
     """
 
     def __init__(self) -> None:
@@ -105,9 +105,9 @@ class AdvertisedAddressHint:
             del self._known_hosts[next(iter(self._known_hosts))]
 
     def hint(self, host: str, came_to: tuple[str, int], sent_to: tuple[str, int]) -> str | None:
-        """What to tell a person when a client went away after Metadata, once for each host.
+        """The hint to log when a client went away after Metadata, once for each host.
 
-        Whoever came from the same machine to the very address it was sent to is not lost.
+        A client that came from the same machine to the address it was sent to is not lost.
         """
         if host in self._known_hosts or (came_to == sent_to and host == came_to[0]):
             return None

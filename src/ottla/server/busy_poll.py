@@ -2,8 +2,9 @@
 
 To be woken costs a thread more than a small request does. So when a wait was over almost at once,
 the next ones look again and again for a short while before they sleep; the first that looks in vain
-ends that. Who is silent, or speaks now and then, costs no more than before. Between two looks
-others that want the core have it: a client's thread on the same one would else wait for all looks.
+ends that. A client that is silent, or sends now and then, costs no more than before. Between two
+looks others that want the core have it: a client's thread on the same one would else wait for all
+looks.
 """
 
 from collections.abc import Callable, Sequence

@@ -37,9 +37,9 @@ class SocketSink:
 
 
 class Connection:
-    """`peer` tells handlers who asks; `peer_name` is for people.
+    """`peer` says to handlers which client asks; `peer_name` is for people.
 
-    `has_metadata`: it was told where the broker is; `has_found_us`: it has asked more than clients
+    `has_metadata`: it was sent the broker's address; `has_found_us`: it has asked more than clients
     ask before they go there. `is_ending`: a request broke the rules; the answers before it still
     go, then it is closed. `is_starved`: there is no memory for its request yet.
     """

@@ -14,7 +14,7 @@ def known_code(code: ErrorCode, api_version: int, first_fenced_version: int) -> 
 
 
 def refusal_of_write(code: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
-    """What a write is told that the transaction coordinator does not let pass (KIP-890).
+    """The error for a write that the transaction coordinator does not let pass (KIP-890).
 
     Kafka: `AddPartitionsToTxnManager`, and `ReplicaManager` where it asks that.
     """

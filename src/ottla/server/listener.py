@@ -51,7 +51,7 @@ one request at least."""
 IDLE_CHECK_MS = 10_000.0
 
 QUIET_MS = 100.0
-"""Who has asked nothing for so long is not expected to ask at this very moment."""
+"""A client that was silent for so long is not expected to ask at this very moment."""
 
 
 class Upkeep(Protocol):
@@ -241,7 +241,7 @@ class Server:
             self._go_on()
         if self._paused:
             self._resume()
-        # A client that is told so must find a new listener open, and not lose its answer to an old.
+        # A client that gets this answer must find a new listener open, and get it from the old.
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
         for connection in cut_off:
@@ -348,7 +348,7 @@ class Server:
                 self.upkeep.collect_when_overdue()
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
-        """Follows a client until it has asked what only those ask who are where they want to be."""
+        """Follows a client until a request shows that it reached the right address."""
         api_key = frame[0] << 8 | frame[1]
         if api_key not in FIRST_STEPS:
             connection.has_found_us = True

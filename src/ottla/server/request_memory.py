@@ -21,9 +21,9 @@ class RequestMemory:
         self._sizes: dict[Connection, int] = {}
         self._used = 0
         self._first: Connection | None = None
-        """Who may continue although there is no room."""
+        """The connections that may continue although there is no room."""
         self.waiting: dict[Connection, None] = {}
-        """Who is not read from, the longest waiting first."""
+        """The connections that are not read from, the longest waiting first."""
 
     @property
     def used(self) -> int:
@@ -44,7 +44,7 @@ class RequestMemory:
         return True
 
     def next_waiting(self) -> Connection | None:
-        """Somebody who may be read from again, if there is room for one."""
+        """A connection that may be read from again, if there is room for one."""
         if self._first is not None and self._first.reader.is_empty:
             self._first = None
         self.collect()
@@ -66,7 +66,7 @@ class RequestMemory:
             self._note(connection, connection.reader.capacity - DEFAULT_CAPACITY)
 
     def stalled(self, before_ms: float) -> list[Connection]:
-        """Who keeps others waiting with a request of which nothing has come since a time."""
+        """The connections that keep others waiting with a request that has stalled since a time."""
         if not self.waiting:
             return []
         return [

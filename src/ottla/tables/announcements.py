@@ -1,8 +1,8 @@
 """What is written beside the manifest for readers that do not know it: a list, and hour markers.
 
 Both follow from the manifest, and are written after each commit. A crash in between leaves them one
-commit behind, which is a whole and true picture too; whoever claims the table next brings them up
-to date. Format page: docs/format/load-manifest.md.
+commit behind, which is a whole and true picture too; the next writer to claim the table brings them
+up to date. Format page: docs/format/load-manifest.md.
 """
 
 import json

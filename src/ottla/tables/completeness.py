@@ -3,7 +3,7 @@
 A load notes when it asked the log where it ends, and the answer. What was appended before that
 moment lies below those ends; once loads have come up to all of them, the hours that were over at
 that moment are complete. An open transaction holds its hour back until it ends. It is the time of
-appending, by the clock of whoever loads, that counts: a producer may give records any time.
+appending, by the loader's clock, that counts: a producer may give records any time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -140,7 +140,7 @@ class LocalStore:
             self._make_directory(parent_directory(path))
             self.file_system.make_directory(path)
         if is_missing or path.startswith(self.address):
-            # Also when it is there: who made it may have been killed before this.
+            # Also when it is there: the process that made it may have been killed before this.
             self.file_system.sync_directory(parent_directory(path))
 
     def _remove_if_empty(self, path: str) -> None:

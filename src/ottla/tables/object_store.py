@@ -119,7 +119,7 @@ class ObjectStore:
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
-        """Tells what went wrong in one line, but for what a caller asks about."""
+        """Reports errors in one line, except those that the caller handles."""
         try:
             yield
         except (FileExistsError, FileNotFoundError, UserError):

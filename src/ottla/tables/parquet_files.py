@@ -1,4 +1,4 @@
-"""One Parquet file of a table: opened where the table lies, told by its footer, written."""
+"""One Parquet file of a table: opened where the table lies, identified by its footer, written."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,7 +34,7 @@ def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
 def read_footer(store: TableStore, path: str) -> DataFile | None:
     """A data file as its footer describes it; `None` for one without rows.
 
-    Raises `TaskError` when its rows are of more than one partition, or it tells nothing of them.
+    Raises `TaskError` when its rows are of more than one partition, or not named.
     """
     file_system, place = store.arrow(), store.arrow_path(path)
     with file_system.open_input_file(place) as opened:

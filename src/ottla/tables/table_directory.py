@@ -71,9 +71,9 @@ class TableDirectory:
     def claim(self) -> Iterator[None]:
         """Makes an empty directory a table, and keeps other writers out of a directory meanwhile.
 
-        In an object store others may write meanwhile, and `commit` tells. Raises `UserError` for a
-        place that holds anything else, while another load into a directory runs, and for a store
-        that does not keep to the condition of a put.
+        In an object store others may write meanwhile, which `commit` reports. Raises `UserError`
+        for a place that holds anything else, while another load into a directory runs, and for a
+        store that does not keep to the condition of a put.
         """
         is_ours = self._is_table()
         with self.store.claimed():
@@ -98,7 +98,7 @@ class TableDirectory:
             raise CorruptionError(place, 0, "an entry has no layout of a table") from error
 
     def pin(self, layout: TableLayout) -> None:
-        """Makes this the layout of what is loaded from now on; for who has claimed the table."""
+        """Sets the layout of later loads; only for the writer that has claimed the table."""
         self._pinned = layout
         if not self.store.is_shared and layout != self.layout():
             self._write_marker(layout)

@@ -38,7 +38,7 @@ def vacuum(
     is_dry: bool = False,
     on_removal: Callable[[str], None] = lambda _: None,
 ) -> VacuumReport:
-    """Removes files that were replaced more than `kept_ms` ago; `is_dry` only tells them.
+    """Removes files that were replaced more than `kept_ms` ago; `is_dry` only lists them.
 
     `on_removal` hears of each file just before it goes. Raises `UserError` where there is no
     table, or a load into it is running.

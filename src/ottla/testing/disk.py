@@ -1,4 +1,4 @@
-"""What a disk has been told and what it has been made to keep: the state of a `FakeFileSystem`.
+"""What was written to a disk and what was synced: the state of a `FakeFileSystem`.
 
 A file is its content, its content when it was last synced, and the changes between the two. A
 directory is the same for its entries, except that the changes of all directories stand in one

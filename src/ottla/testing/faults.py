@@ -43,8 +43,8 @@ class FaultPlan:
 class FaultyFileSystem(RecordingFileSystem):
     """A recording file system with faults; without plans, only a recording one.
 
-    A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. Who syncs such a file
-    again, without having cut it to nothing, believes a promise that Linux does not give:
+    A sync that fails leaves the unsynced bytes of a `FakeFile` in doubt. A caller that syncs such a
+    file again, without having cut it to nothing, believes a promise that Linux does not give:
     `retried_failed_syncs` has its path, for tests to assert that there is none.
     """
 

@@ -42,7 +42,7 @@ class IoCall:
 
 @runtime_checkable
 class ForgetfulFile(Protocol):
-    """A file that can be told that a sync of it has failed."""
+    """A file on which a test can make a sync fail."""
 
     def fail_sync(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What consumers tell each other through the coordinator: subscriptions and assignments.
+"""Messages between consumers, passed on by the coordinator: subscriptions and assignments.
 
 JoinGroup and SyncGroup carry these as opaque bytes. The broker reads them to know which topics a
 group subscribes to, and to show assignments. Kafka's counterpart: `ConsumerProtocol`.

@@ -159,7 +159,7 @@ class Rebalance(Plan[ClassicGroup]):
     ) -> None:
         """The assignment stays as it is, so no other member need know.
 
-        A leader that does not understand `skip_assignment` is told its former id as the leader's,
+        A leader that does not understand `skip_assignment` gets its former id as the leader's,
         so that it does not assign with what little it knows.
         """
         group = self.group

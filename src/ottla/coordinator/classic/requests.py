@@ -15,7 +15,7 @@ from ottla.coordinator.requests import NO_GENERATION, UNKNOWN_MEMBER, MemberClai
 class JoinRequest:
     """Somebody wants in. `protocols` are the assignors they can use, the preferred one first.
 
-    `requires_member_id`: a new member without an instance id is first told its id (KIP-394).
+    `requires_member_id`: a new member without an instance id first gets its id (KIP-394).
     `can_skip_assignment`: a static leader that comes back understands that it need not assign
     (KIP-814).
     """
@@ -45,7 +45,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAnswer:
-    """The generation that was joined; only the leader is told of the `members`."""
+    """The generation that was joined; only the leader gets the `members`."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = UNKNOWN_MEMBER
@@ -83,7 +83,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """Who leaves; an administrator may name a static member by its instance id alone."""
+    """A member that leaves; an administrator may name a static member by its instance id alone."""
 
     member_id: str = UNKNOWN_MEMBER
     instance_id: str | None = None

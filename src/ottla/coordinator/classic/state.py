@@ -14,7 +14,7 @@ class GroupState(Enum):
     """No members; perhaps committed offsets."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are to join; who does not in time is left out."""
+    """Members must join; late members are left out."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
     """All have joined, and wait for the assignment that the leader makes."""

@@ -73,7 +73,7 @@ def _all_partitions(
 
 
 def _deal(subscribers: Subscribers, free: dict[TopicIdPartition, None]) -> dict[str, Assignment]:
-    """All read the same: who has more than its share gives up the rest, others are filled up."""
+    """All read the same topics: members above their share give up the rest, others get it."""
     kept: dict[str, list[TopicIdPartition]] = {}
     for member_id in sorted(subscribers):
         target = sorted(subscribers[member_id].target)
@@ -135,7 +135,7 @@ class _Balance:
                     self._give(one, member_id)
 
     def fill(self) -> None:
-        """What nobody has goes to whoever has least."""
+        """Partitions without a member go to the members that have the fewest."""
         for one in self._partitions:
             if one not in self._owners:
                 self._give(one, self._least_loaded(one[0]))

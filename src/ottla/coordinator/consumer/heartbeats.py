@@ -46,7 +46,7 @@ class Heartbeats:
         self._new_id = new_id
 
     def heartbeat(self, plan: ConsumerPlan, request: HeartbeatRequest) -> HeartbeatAnswer:
-        """What a member is told; raises `ApiError`, and the plan is then to be thrown away."""
+        """The answer to a member; raises `ApiError`, after which the plan must be thrown away."""
         self._check_room(plan.group, request.member_id)
         if not request.member_id:
             request = replace(request, member_id=uuid_text(self._new_id()))
@@ -89,9 +89,9 @@ class Heartbeats:
     def _find_static(
         self, plan: ConsumerPlan, request: HeartbeatRequest, instance_id: str
     ) -> Member:
-        """Different from Kafka: who was fenced, or missed its first answer, may enter again.
+        """Different from Kafka: a member that was fenced or missed its first answer may join again.
 
-        There it is told that somebody else has its name, until its own session is over.
+        Kafka answers that its name is taken until its own session is over.
         """
         member = plan.group.static_member(instance_id)
         if request.epoch != JOIN_EPOCH:

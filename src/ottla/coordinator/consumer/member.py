@@ -19,7 +19,7 @@ from ottla.coordinator.offsets.records import (
 )
 
 JOIN_EPOCH: Final = 0
-"""Of somebody who enters, or enters again with nothing."""
+"""The epoch of a member that joins, or joins again with nothing."""
 
 LEAVE_EPOCH: Final = -1
 

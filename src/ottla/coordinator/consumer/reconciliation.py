@@ -24,7 +24,7 @@ def reconcile(
 ) -> Member:
     """The member one step further, or as it is when it has to wait.
 
-    `owned` is what the member says that it has, `None` when it says nothing. `is_free` tells
+    `owned` is what the member says that it has, `None` when it says nothing. `is_free` says
     whether nobody else holds a partition. Raises `ApiError` for a state that nobody knows.
     """
     match member.state:
@@ -44,7 +44,7 @@ def reconcile(
 
 
 def _still_owns(owned: Assignment | None, revoked: Assignment) -> bool:
-    """Who does not say what it owns may own everything."""
+    """A member that does not say what it owns may own everything."""
     return owned is None or bool(owned & revoked)
 
 

@@ -1,4 +1,4 @@
-"""What members and administrators ask of groups of the new protocol, and what they are told."""
+"""Requests of members and administrators to groups of the new protocol, and the answers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class TopicCatalog(Protocol):
 
 
 GroupConfigLookup = Callable[[str], GroupConfig]
-"""What a group is told, by its id; asked for each heartbeat, since clients change it."""
+"""The settings of a group, by its id; looked up for each heartbeat, since clients change them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class HeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as who enters does, and who missed an answer."""
+        """Whether it is complete, as from a member that joins or that missed an answer."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.epoch == 0 or (
             self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None

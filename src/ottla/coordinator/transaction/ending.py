@@ -36,7 +36,7 @@ def end_producer(
     is_retry = bumps and known.has_ended and _was_before_the_end(known, claim)
     if not is_retry:
         known.check_producer(claim.producer_id, claim.epoch)
-    # With version 2, who has the present epoch asks for the end of what comes next.
+    # With version 2, a client with the present epoch asks for the end of what comes next.
     is_about_this_end = is_retry or not bumps
     if known.has_ended and is_about_this_end and not has_ended_so:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets a transactional id, with which producer id and epoch.
+"""InitProducerId: the producer id and epoch for a transactional id.
 
 Kafka's counterparts: `TransactionCoordinator.prepareInitProducerIdTransit`,
 `TransactionMetadata.prepareIncrementProducerEpoch` (KIP-98, KIP-360).

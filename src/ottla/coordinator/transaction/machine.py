@@ -1,6 +1,6 @@
 """The transaction coordinator: a machine without clock, disk or network.
 
-Operations take values and a moment, and return a `Decision`. Whoever runs the machine appends the
+Operations take values and a moment, and return a `Decision`. The caller appends the
 decision's records to `__transaction_state`, hands them to `replay`, and only then answers. After
 that it looks at `prepared`: it writes the markers, and only when all are written out has `complete`
 say so in the log. At start it replays the log, and `prepared` is what a crash cut off.

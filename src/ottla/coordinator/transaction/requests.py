@@ -18,7 +18,7 @@ from ottla.coordinator.transaction.transaction import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerClaim:
-    """Who a producer says to be."""
+    """The identity that a producer gives."""
 
     transactional_id: str
     producer_id: int

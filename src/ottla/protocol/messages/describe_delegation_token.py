@@ -21,7 +21,7 @@ class DescribedDelegationTokenRenewer(Struct):
 
 
 class DescribedDelegationToken(Struct):
-    """Version 3 adds who asked for the token (KIP-373)."""
+    """Version 3 adds the requester of the token (KIP-373)."""
 
     principal_type: str = string("0+")
     principal_name: str = string("0+")

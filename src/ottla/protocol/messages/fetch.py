@@ -12,7 +12,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class ReplicaState(Struct):
-    """Who a follower is; consumers leave it out."""
+    """The identity of a follower; consumers leave it out."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
@@ -21,7 +21,7 @@ class ReplicaState(Struct):
 class FetchPartition(Struct):
     """Where to read one partition, and at most how much.
 
-    A consumer that knows the leader's epoch sends it, to be told when its view is old (KIP-320).
+    A consumer that knows the leader's epoch sends it, and gets an error if its view is old (KIP-320).
     """
 
     partition: int = int32("0+")

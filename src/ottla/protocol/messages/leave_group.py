@@ -5,7 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class MemberIdentity(Struct):
-    """Who leaves; a static member may be named by its instance id alone."""
+    """A member that leaves; a static member may be named by its instance id alone."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", default=None, nullable="3+")

@@ -85,7 +85,7 @@ class NodeEndpoint(Struct):
 class ProduceResponse(Message, api_key=0, versions="0-13", flexible="9+"):
     """Version 2 adds the append time, 5 the log start offset, 8 errors per record (KIP-467).
 
-    Versions 10 and above tell a client whose leader has moved where to go (KIP-951).
+    Versions 10 and above send a client whose leader has moved to the new one (KIP-951).
     """
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")

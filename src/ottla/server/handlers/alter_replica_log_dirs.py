@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs, 0 to 2: has partitions move to other log directories of this broker.
 
-Answered when the move has begun; DescribeLogDirs tells how far it is. A move to where a partition
+Answered when the move has begun; DescribeLogDirs says how far it is. A move to where a partition
 lies already gives up the one that is under way. Kafka's counterpart:
 `ReplicaManager.alterReplicaLogDirs` (KIP-113, KIP-1066).
 """

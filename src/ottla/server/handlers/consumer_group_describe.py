@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe, 0 to 1: groups of the new protocol with what their members have.
 
-Version 1 tells which protocol a member speaks: all of them the new one.
+Version 1 says which protocol a member speaks: all of them the new one.
 Kafka's counterpart: `KafkaApis.handleConsumerGroupDescribe`.
 """
 

@@ -1,6 +1,6 @@
 """DescribeLogDirs, 0 to 5: log directories, the space on their disks, and what lies in them.
 
-A partition on the move is told of twice: where it is, and where its copy grows, with how many
+A partition that moves is reported twice: where it is, and where its copy grows, with how many
 offsets that is behind. Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827,
 KIP-1066).
 """

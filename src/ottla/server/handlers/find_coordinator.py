@@ -1,4 +1,4 @@
-"""FindCoordinator, 0 to 6: whoever asks for a coordinator, of a group or a transaction, is here.
+"""FindCoordinator, 0 to 6: the coordinator of every group and transaction is this broker.
 
 Left out: share groups. Kafka's counterpart: `KafkaApis.handleFindCoordinatorRequest`.
 """

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions, 0: no metrics are wanted from any client.
 
-Answered but not told by ApiVersions, as Kafka does while no plugin receives metrics: clients that
+Answered but not listed by ApiVersions, as Kafka does while no plugin receives metrics: clients that
 ask what there is never come here. Kafka's counterpart: `ClientMetricsManager` (KIP-714).
 """
 

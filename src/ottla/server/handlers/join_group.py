@@ -1,6 +1,6 @@
 """JoinGroup, 0 to 9: enters a group, and is answered when all its members have.
 
-Version 0 has one timeout for both purposes. From version 4 a new member is first told its id
+Version 0 has one timeout for both purposes. From version 4 a new member first gets its id
 (KIP-394), from version 9 a static leader that comes back need not assign (KIP-814).
 Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """

@@ -1,7 +1,7 @@
 """Metadata, 0 to 13: this broker, and the topics with their partitions.
 
 The broker's address is the one that the client came to, unless `advertised.listeners` names one:
-whoever could connect can connect again. A missing topic is made when both the request and
+a client that could connect can connect again. A missing topic is made when both the request and
 `auto.create.topics.enable` allow it, and then described at once rather than reported missing; so
 many at a time (`broker/topics/auto_creation.py`).
 Kafka's counterpart: `KafkaApis.handleTopicMetadataRequest`.
@@ -125,7 +125,7 @@ def _describe_wanted(
 ) -> MetadataResponseTopic:
     broker = context.broker
     name = wanted.name
-    # Who asks for an id may leave the name empty, as Java's client does.
+    # A request for an id may leave the name empty, as Java's client does.
     if name is None or wanted.topic_id != ZERO_UUID:
         topic = broker.topics.find_by_id(wanted.topic_id)
         if topic is not None:

@@ -29,7 +29,7 @@ OLD_CODES = {
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.UNSUPPORTED_VERSION,
 }
-"""What clients are told who do not know the codes of the new group protocol (KIP-848)."""
+"""Errors for clients that do not know the codes of the new group protocol (KIP-848)."""
 
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:

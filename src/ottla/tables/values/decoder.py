@@ -1,7 +1,7 @@
 """What decodes the values of a table's records, as the table's marker has it pinned.
 
 A decoder takes a column of values and gives a column of structs, together with the values that it
-cannot decode and why: each of them is told apart from its neighbours, whatever is broken in it.
+cannot decode and why: each is decoded apart from its neighbours, whatever is broken in it.
 A null value (a tombstone) is a null struct, not a fault.
 """
 

@@ -1,6 +1,6 @@
 """What is wrong with one JSON value, in words: asked only for batches that Arrow refused.
 
-It finds by itself what Python's parser and a look at the kinds of values can tell, some hundred
+It finds by itself what Python's parser and the kinds of the values show, some hundred
 thousand values a second; the rest (a time that is none, a name twice, too many digits) is left to
 Arrow, whose word is the last on every value.
 """
@@ -27,7 +27,7 @@ def json_fault(text: str, check: Check) -> str | None:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is one JSON value, and not nested too deep for Python to tell."""
+    """Whether the text is one JSON value, and not nested too deep for Python to parse."""
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

@@ -60,7 +60,7 @@ def type_text(kind: Any) -> str:
 
 
 def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
-    """A struct of these fields; raises `UserError` for names that Spark cannot tell apart."""
+    """A struct of these fields; raises `UserError` for names that are the same to Spark."""
     import pyarrow as pa
 
     listed = list(fields)

@@ -1,5 +1,5 @@
-"""What follows from a history before anything is judged: who sent what, what became of each
-transaction, which record lies where, and which stretches of a log each consumer has read."""
+"""What follows from a history before anything is judged: what each process sent, what became of
+each transaction, which record lies where, and which stretches of a log each consumer has read."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -82,7 +82,7 @@ class SeenRead:
 
 @dataclass(slots=True)
 class Stretch:
-    """What one consumer read of a partition without being told to go elsewhere.
+    """What one consumer read of a partition without a seek or a rebalance.
 
     It must have seen all from `first` on; `end` is where it stands now. Both `None`: nobody knows.
     """
@@ -182,7 +182,7 @@ class Facts:
         return fate
 
     def is_visible(self, send: Send, *, to_committed: bool) -> bool:
-        """Whether whoever reads past a send that is in the log must see it."""
+        """Whether a consumer that reads past a send in the log must see it."""
         if send.transaction is None or not to_committed:
             return True
         return self.fate(send.transaction) is Fate.COMMITTED

@@ -24,7 +24,7 @@ class FindingKind(Enum):
     TORN_TRANSACTION = "torn transaction"
     """A read_committed consumer saw one record of a transaction and passed another over."""
     NON_MONOTONIC_POLL = "non-monotonic poll"
-    """A consumer went back without being told to."""
+    """A consumer went back without a seek or a rebalance."""
     POLL_SKIP = "poll skip"
     """A consumer passed over a record that is in the log, and that others saw."""
     NON_MONOTONIC_SEND = "non-monotonic send"

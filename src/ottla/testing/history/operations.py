@@ -1,4 +1,4 @@
-"""The operations of a history: what each process asked for, and what it was told.
+"""The operations of a history: the request of each process, and its answer.
 
 `began` and `ended` are readings of one clock that all processes share and that never steps, such
 as `time.monotonic_ns()` on one machine, or any ascending numbers; only their order counts. `ended`
@@ -63,7 +63,7 @@ class Read:
 class Poll(Operation):
     """Records in the order in which a consumer got them; `is_committed` is read_committed.
 
-    `positions` are where the consumer stands after it, by partition, as far as the client tells:
+    `positions` are where the consumer stands after it, by partition, as far as the client reports:
     after the records there may be markers, and records of aborted transactions.
     """
 
@@ -77,7 +77,7 @@ class Assign(Operation):
     """Where a consumer continues reading: after a rebalance, a seek, or at its start.
 
     Partitions that are not named are no longer read. A position of `None` is one that the client
-    does not tell. With `group`, the positions are those that the group had committed.
+    does not say. With `group`, the positions are those that the group had committed.
     """
 
     positions: Mapping[str, int | None]

@@ -1,4 +1,4 @@
-"""The offsets that producers were told: a log only grows at its end."""
+"""The offsets that producers got: a log only grows at its end."""
 
 from collections import defaultdict
 from collections.abc import Iterator
