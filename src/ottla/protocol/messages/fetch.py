@@ -21,7 +21,7 @@ class ReplicaState(Struct):
 class FetchPartition(Struct):
     """Where to read one partition, and at most how much.
 
-    A consumer that knows the leader's epoch sends it, and gets an error if its view is old (KIP-320).
+    A consumer sends the leader's epoch, if known, and gets an error if its view is old (KIP-320).
     """
 
     partition: int = int32("0+")
