@@ -170,7 +170,7 @@ def _measure_memory(directory: Path) -> float:
 
 
 def _anonymous_bytes() -> float:
-    """What a process holds itself; where that cannot be told, all that was ever resident."""
+    """What a process holds itself; where that is not known, all that was ever resident."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():

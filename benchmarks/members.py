@@ -1,7 +1,7 @@
 """Members of consumer groups that cost next to nothing: one thread speaks for all of them.
 
 Each has a connection of its own and does what a client of the classic protocol does: it joins,
-syncs, sends heartbeats, and joins again when it is told that its group rebalances.
+syncs, sends heartbeats, and joins again when an answer says that its group rebalances.
 """
 
 import selectors

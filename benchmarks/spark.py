@@ -66,7 +66,7 @@ session.stop()
 
 
 class SparkProcess:
-    """A Spark session that carries out what it is told, and says how long that took."""
+    """A Spark session that carries out commands, and says how long that took."""
 
     def __init__(self, package: Path) -> None:
         self._process = subprocess.Popen(

@@ -27,7 +27,7 @@ def api_table() -> str:
         api = APIS.get(key)
         answered = f"{api.oldest}-{api.newest}" if api else "-"
         if api and not api.is_told:
-            answered += ", not told"
+            answered += ", not listed"
         rows.append(f"| {int(key)} | {key.name} | {answered} | {known.first}-{known.last} |")
     return "\n".join(rows)
 

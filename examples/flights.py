@@ -111,7 +111,7 @@ def make_topic(address: str) -> None:
 
 
 def log_end_offsets(address: str) -> list[int]:
-    """The next offset of each partition, as the client is told."""
+    """The next offset of each partition, as the broker reports it."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "flights-offsets"})
