@@ -181,7 +181,7 @@ def check_goes_on(file_system: FakeFileSystem, config: TopicConfig) -> list[byte
 def reopened(
     file_system: FileSystem, config: TopicConfig, *, may_be_new: bool = False
 ) -> PartitionLog:
-    """The log after a recovery; made anew where it need not have been there yet."""
+    """The log after a recovery; rebuilt where it need not have been there yet."""
     directory = open_directory(file_system, config)
     assert directory.topic_ids == ({KEY[0]: TOPIC_ID} if directory.logs else {})
     if may_be_new and KEY not in directory.logs:

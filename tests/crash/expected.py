@@ -19,7 +19,7 @@ class Producer:
 
 
 class Expected:
-    """Replays batches that lie one behind the other."""
+    """Replays batches that lie one after the other."""
 
     def __init__(self, batches: Sequence[bytes]) -> None:
         self.batches = [RecordBatch(one) for one in batches]
@@ -75,7 +75,7 @@ class Expected:
         return tuple(entry for entry in entries if entry.start_offset < end)
 
     def records(self, start: int) -> list[Record]:
-        """Every record at or behind an offset, those of markers too."""
+        """Every record at or after an offset, those of markers too."""
         return [
             record
             for batch in self.batches

@@ -1,6 +1,6 @@
 """A small directory with one flipped bit, and what it says that is not so.
 
-What the directory serves is held against what it served before: records, the offset at a time,
+What the directory serves is compared with what it served before: records, the offset at a time,
 leader epochs, aborted transactions, where the log starts and ends, the ids. Whatever differs is
 false, unless it was refused where it is read, or is missing and was named.
 """
@@ -25,7 +25,7 @@ from tests.crash.workload import KEY
 from tests.support.logs import NOW_MS, append, open_directory
 
 LAST_OFFSET = 100
-"""Somewhat behind those of the logs: a flipped bit can promise very many."""
+"""Somewhat larger than those of the logs: a flipped bit can promise very many."""
 
 TIMES = range(NOW_MS, NOW_MS + 250, 10)
 
@@ -100,7 +100,7 @@ def listening(named: list[str]) -> Iterator[None]:
 
 
 def read_as_client(log: PartitionLog, offset: int, seen: Seen) -> None:
-    """Reads on behind what is refused, as somebody who seeks there would."""
+    """Reads on after what is refused, as somebody who seeks there would."""
     while offset < min(log.log_end_offset, LAST_OFFSET):
         try:
             found = log.reader.read(offset, 200, Isolation.HIGH_WATERMARK).records

@@ -24,7 +24,7 @@ class Act(Enum):
     """What reaches `offset` or beyond is about to go."""
     CUT = auto()
     RESTARTING = auto()
-    """Everything is about to go; the log shall go on at `offset`."""
+    """Everything is about to go; the log shall continue at `offset`."""
     RESTARTED = auto()
     DELETING = auto()
     """The log shall start at `offset`."""
@@ -54,7 +54,7 @@ class Promise:
     """No offset below may be served again."""
     wanted_start: int = 0
     restart: int | None = None
-    """It may also be empty, and go on here or at its recorded start."""
+    """It may also be empty, and continue here or at its recorded start."""
 
     @property
     def end(self) -> int:

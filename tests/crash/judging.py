@@ -224,7 +224,7 @@ def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
 
 
 def _read_as_client(log: PartitionLog, key: TopicPartition, seen: Seen) -> None:
-    """Checks as clients do; goes on behind what is refused, as somebody who seeks there would."""
+    """Checks as clients do; continues after what is refused, as somebody who seeks there would."""
     rows = seen.rows.setdefault(key, {})
     offset = log.log_start_offset
     end = min(log.log_end_offset, offset + 300)
@@ -251,7 +251,7 @@ def _read_as_client(log: PartitionLog, key: TopicPartition, seen: Seen) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """What one reader saw, held against the original; `where` says which reader."""
+    """What one reader saw, compared with the original; `where` says which reader."""
 
     where: str
     original: Original

@@ -72,7 +72,7 @@ class Content:
     bounds: tuple[int, int] = (0, 0)
     aborted: list[tuple[int, int]] = field(default_factory=list)
     recovery_point: int = 0
-    """Up to where a killed broker has flushed it: what lies behind may be torn."""
+    """Up to where a killed broker has flushed it: what follows may be torn."""
 
 
 @dataclass(slots=True)

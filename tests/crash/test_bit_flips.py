@@ -1,6 +1,6 @@
 """Every bit of an index flipped, one at a time: nobody who reads or searches is told anything else.
 
-Kafka believes the indexes of a clean stop. Here an entry is held against the log: of offsets and
+Kafka believes the indexes of a clean stop. Here an entry is compared with the log: of offsets and
 times when it is used, of transactions at the start.
 """
 

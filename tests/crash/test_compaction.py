@@ -25,7 +25,7 @@ from tests.support.compacting import (
 from tests.support.logs import NOW_MS, open_log
 
 LATER_MS = NOW_MS + 5000
-"""Behind every tombstone's horizon."""
+"""After every tombstone's horizon."""
 
 HISTORY: list[Step] = [
     Write(((b"a", b"1"), (b"b", b"1"), (b"c", b"1"))),

@@ -50,7 +50,7 @@ def segment(base_offset: int, kind: str = "log") -> str:
 @pytest.mark.parametrize(
     ("position", "mask"),
     [(0, 1), (7, 2), (8, 64), (101 + 7, 2), (182, 1)],
-    ids=["offset", "nearby offset", "length", "smaller offset", "offset behind it"],
+    ids=["offset", "nearby offset", "length", "smaller offset", "offset after it"],
 )
 def test_a_search_by_time_refuses_batches_that_are_out_of_place(position: int, mask: int) -> None:
     log = opened(PLAIN, segment(0), position, mask)

@@ -1,7 +1,7 @@
 """A mirror that is cut off at every call, or whose disk refuses it, and then run again.
 
-Whatever is left is a prefix of the source, the next run goes on there, and what it comes to is the
-source, with all that is derived from the batches as a rebuild gives it.
+Whatever is left is a prefix of the source, the next run continues there, and what it comes to is
+the source, with all that is derived from the batches as a rebuild gives it.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class GrowingSource:
     """A source at three times: a mirror's round for each.
 
     It starts in the middle of a batch; then it rolls, grows a partition's worth of transactions and
-    changes leaders; then it deletes its front and goes on.
+    changes leaders; then it deletes its front and continues.
     """
 
     def __init__(self) -> None:

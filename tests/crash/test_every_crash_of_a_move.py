@@ -1,6 +1,6 @@
 """A broker that is cut off at every call while a partition moves, and opened again.
 
-There is always one log of the partition, with everything that was promised, and the move goes on,
+There is always one log of the partition, with everything that was promised, and the move continues,
 or is over, or was never begun. The same for the checkpoints that are written on the way.
 """
 

@@ -31,7 +31,7 @@ CLEAN_MARK = join(DIRECTORY, CLEAN_SHUTDOWN)
 
 
 def check(point: CrashPoint, config: TopicConfig) -> None:
-    """Recovers what a crash left, and holds it against everything that was promised."""
+    """Recovers what a crash left, and compares it with everything that was promised."""
     promise = promise_of(point.acknowledged)
     disk = point.file_system
     was_clean = CLEAN_MARK in all_files(disk)

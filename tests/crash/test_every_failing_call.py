@@ -53,7 +53,7 @@ def check_fault(case: Case, plan: FaultPlan, mode: CrashMode, seed: int) -> None
         check_offline(writer, faulty)
     elif isinstance(error, UserError):
         kinds = (IoKind.MAKE_DIRECTORY, IoKind.SYNC_DIRECTORY, IoKind.CREATE)
-        assert faulty.calls[-1].kind in kinds, "only what a person can mend is told to one"
+        assert faulty.calls[-1].kind in kinds, "only what a person can repair is told to one"
     assert faulty.retried_failed_syncs == []
     check_recovery(case, events, disk.crash(mode, seed), mode)
 
@@ -122,7 +122,7 @@ def test_a_directory_goes_offline_at_every_failing_call(case: Case, crash_second
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_stop_counts_as_clean_before_its_last_call(case: Case) -> None:
-    """The mark of a clean stop appears with one rename, which comes behind all other calls."""
+    """The mark of a clean stop appears with one rename, which comes after all other calls."""
     recording = FaultyFileSystem(FakeFileSystem())
     writer = Writer(recording, [], config=case.config)
     case.steps(writer)

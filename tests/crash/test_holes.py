@@ -1,8 +1,8 @@
 """A compacted log that flushes in the background, and loses what was not flushed yet.
 
 A power failure may take the tail of a segment at a batch's end, or a whole file, and keep what was
-written behind it. What recovery leaves is always what some beginning of all that was written comes
-to, once it is compacted: nothing is kept behind a hole, and no gap of compaction's taken for one.
+written after it. What recovery leaves is always what some beginning of all that was written comes
+to, once it is compacted: nothing is kept after a hole, and no gap of compaction's taken for one.
 """
 
 import time

@@ -18,7 +18,7 @@ LAST = join(PARTITION, f"{17:020d}")
 
 
 def reopened(files: dict[str, bytes]) -> tuple[PartitionLog, dict[str, bytes]]:
-    """The log, and the logs on the disk behind its start."""
+    """The log, and the logs on the disk after its start."""
     disk = disk_of(files)
     log = open_directory(disk, TINY).logs[KEY]
     return log, {path: one for path, one in all_files(disk).items() if path.endswith(".log")}

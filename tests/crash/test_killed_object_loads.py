@@ -65,7 +65,7 @@ def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
             assert TableDirectory(table).entries() == []
         found = audited(tmp_path, table=table)
         assert found.differences == []
-    assert found.rows == 1100 * len(Step), "the last one was killed behind its commit"
+    assert found.rows == 1100 * len(Step), "the last one was killed after its commit"
     session = LocalSession.start(SessionSettings(cores=2, is_short=True, log_level="OFF"))
     try:
         assert load(str(tmp_path / "log"), "orders", table, spark=session.spark).nothing_new

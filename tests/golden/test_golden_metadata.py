@@ -55,7 +55,7 @@ def test_every_batch_is_written_back_byte_by_byte(path: Path) -> None:
 
 
 def rebuilt(batch: Any) -> bytes:
-    """The batch made anew from what its records say."""
+    """The batch rebuilt from what its records say."""
     assert isinstance(batch, RecordBatch)
     builder = RecordBatchBuilder(
         batch.base_offset,

@@ -121,7 +121,7 @@ def golden_partitions() -> list[Path]:
 
 @pytest.mark.parametrize("directory", golden_partitions(), ids=lambda path: path.name)
 def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
-    """What producers sent is sent again, and each marker written anew."""
+    """What producers sent is sent again, and each marker written again."""
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
     broker.create_topic(NewTopic(name="txn", partition_count=1))
     content = b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))

@@ -1,4 +1,4 @@
-"""Kafka's own directories behind a broker: over the wire the same rows come as from the files."""
+"""Kafka's own directories served by a broker: the wire gives the same rows as the files."""
 
 from pathlib import Path
 

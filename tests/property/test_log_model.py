@@ -107,7 +107,7 @@ class LogMachine(RuleBasedStateMachine):
         self.directory.checkpoints.write()
 
     def take_end(self, end: int, *, at_most: int) -> None:
-        """A cut takes whole batches: it may end before the offset asked for, never behind it."""
+        """A cut takes whole batches: it may end before the offset asked for, never after it."""
         assert end <= at_most
         self.entries = [one for one in self.entries if one[0] < end]
         self.end = end

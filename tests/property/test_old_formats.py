@@ -150,7 +150,7 @@ def test_a_log_torn_anywhere_keeps_every_batch_before_the_tear(
 
 
 def _ends(region: bytes) -> list[tuple[int, int]]:
-    """Where each batch ends, and the offset behind it."""
+    """Where each batch ends, and the offset after it."""
     ends: list[tuple[int, int]] = []
     for batch in iter_batches(region):
         ends.append((batch.size + (ends[-1][0] if ends else 0), batch.last_offset + 1))

@@ -150,7 +150,7 @@ class CompactingWorld(World):
             self.broker.cleaner.states.resume(key)
 
     def take_compaction(self, partition: Partition) -> None:
-        """What is gone had a later record of its key behind it, or was a tombstone."""
+        """What is gone had a later record of its key after it, or was a tombstone."""
         kept = {one.offset for one in read_all(self.log(partition), isolation=Isolation.LOG_END)}
         history = self.history[partition.topic]
         for offset, value, _ in partition.records:

@@ -149,7 +149,7 @@ class ConsumerClient:
         self.world.after(PATIENCE_MS, lambda: self._give_up(attempt, asked))
 
     def _give_up(self, attempt: int, asked: int) -> None:
-        """No answer has come: it is asked anew, and everything is said again."""
+        """No answer has come: it is asked again, and everything is said again."""
         if attempt == self._attempt and self._is_waiting and asked == self._asked:
             self._is_waiting = False
             self._tells_all = True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PARTITION_COUNT = 7
 HEARTBEAT_MS = 3000
 PATIENCE_MS = 45_000
-"""After so long without an answer a client gives a request up and sends it anew."""
+"""After so long without an answer a client gives a request up and sends it again."""
 
 RETRY_MS = 100
 

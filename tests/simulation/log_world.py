@@ -1,7 +1,7 @@
 """A broker's logs over thirty days of a clock that is moved by hand, from one seed.
 
 Records come with times that are right, late or ahead; segments roll; retention comes by; settings
-change; logs are cut from behind and from the front; the clock is set; the disk fails, the process
+change; logs are cut at the end and at the front; the clock is set; the disk fails, the process
 dies, the power goes. `World.check_*` are the invariants.
 
 Another thing that happens to logs is a method in `World.deeds`, with a weight; one that changes
@@ -330,7 +330,7 @@ class World:
         partition.ends_at(log.log_end_offset)
 
     def have_the_disk_fail(self) -> None:
-        """Somewhere in the next calls, while records come and retention goes on."""
+        """Somewhere in the next calls, while records come and retention continues."""
         self.stop_and_start()
         self.broker.close()
         plan = FaultPlan(

@@ -179,7 +179,7 @@ class TransactionWorld:
             self.broker.write_out()
 
     def life_ends(self) -> None:
-        """Another one takes the slot; the old one may not know it, and go on for a while."""
+        """Another one takes the slot; the old one may not know it, and continue for a while."""
         self.counts["lives"] += 1
         old = self.chance.choice(self.lives)
         self.lives.append(self._new_life(old.slot))
@@ -316,7 +316,7 @@ class TransactionWorld:
             self._over(life)
 
     def _over(self, life: Life) -> None:
-        """It begins anew as another process would, or leaves that to the one that has its id."""
+        """It begins again as another process would, or leaves that to the one that has its id."""
         self.lives.remove(life)
         if not any(one.slot == life.slot for one in self.lives):
             self.lives.append(self._new_life(life.slot))

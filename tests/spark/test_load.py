@@ -121,7 +121,7 @@ def test_a_topic_made_anew_is_refused(tmp_path: Path, local_session: LocalSessio
     with ottla.open(tmp_path / "log") as log:
         log.delete_topic("orders")
     append(tmp_path / "log", {0: 100})
-    with pytest.raises(UserError, match="topic orders was made anew since the table was loaded"):
+    with pytest.raises(UserError, match="topic orders was re-created since the table was loaded"):
         load_new(tmp_path / "log", tmp_path / "table", local_session)
     assert len(table_rows(local_session.spark, tmp_path / "table")) == 50
 

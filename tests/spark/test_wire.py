@@ -151,7 +151,7 @@ def test_a_task_refuses_a_topic_that_was_made_anew_under_its_hands(
         log.delete_topic("orders")
         log.create_topic("orders")
         log.append_batch("orders", 0, batch_of(60))
-        with pytest.raises(UserError, match="orders-0: the topic was deleted, or made anew, since"):
+        with pytest.raises(UserError, match="orders-0: the topic was deleted, or re-created"):
             list(wire.read(split, COLUMNS))
 
 
@@ -203,7 +203,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter_is_told_as_such(tmp_path: Pat
         place = TopicPartition("orders", 0)
         (split,) = wire.splits({place: OffsetRange(from_offset=20, until_offset=50)})
         log.delete_topic("orders")
-        words = "orders-0: the topic was deleted, or made anew, since"
+        words = "orders-0: the topic was deleted, or re-created, since"
         with pytest.raises(UserError, match=words):
             list(wire.read(split, COLUMNS))
         log.create_topic("orders")

@@ -422,7 +422,7 @@ LOG_CASES = [
     Case(garbage_behind, FindingKind.LOG_DAMAGE, "unknown magic"),
     Case(zeros_behind, FindingKind.LOG_DAMAGE, "4096 zero bytes"),
     Case(torn_old_segment, FindingKind.LOG_DAMAGE, "cut short"),
-    Case(hole_in_old_segment, FindingKind.LOG_DAMAGE, "the log goes on at byte"),
+    Case(hole_in_old_segment, FindingKind.LOG_DAMAGE, "the log continues at byte"),
     Case(repeated_batch, FindingKind.LOG_DAMAGE, "out of place"),
     Case(bad_length, FindingKind.LOG_DAMAGE, "cut short"),
     Case(too_many_records, FindingKind.LOG_DAMAGE, "200 records in 2 offsets"),
@@ -460,7 +460,7 @@ DERIVED_CASES = [
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),
     Case(high_watermark_beyond_log, FindingKind.CHECKPOINT_ENTRY, "5000 of t-0 lies outside"),
 ]
-"""Damage to what can be made anew from the logs: no record is lost."""
+"""Damage to what can be rebuilt from the logs: no record is lost."""
 
 OTHER_CASES = [
     Case(lost_segment, FindingKind.GAP, "the next start would drop it"),

@@ -5,7 +5,7 @@ import socket
 
 LEAST = 10_000
 NEXT = 32_768
-"""From here on Linux hands out ports of its own accord: to whoever connects, or asks for port 0."""
+"""From here on Linux hands out ports automatically: to whoever connects, or asks for port 0."""
 
 
 def free_port() -> int:

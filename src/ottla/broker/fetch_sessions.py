@@ -54,7 +54,7 @@ class SessionFetch:
 
 @dataclass(slots=True)
 class FetchSessionResponse:
-    """The answer: the session to go on with, and the partitions to name."""
+    """The answer: the session to continue with, and the partitions to name."""
 
     session_id: int
     pairs: list[Pair]
@@ -236,7 +236,7 @@ class FetchSessions:
         return self._partition_count
 
     def begin(self, fetch: SessionFetch, now_ms: float) -> FetchContext:
-        """What is to be read for a request; raises `ApiError` for a session that cannot go on."""
+        """The partitions to read for a request; raises `ApiError` if the session is gone."""
         if fetch.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._end(fetch.session_id)
             if fetch.epoch == FINAL_EPOCH:
@@ -258,7 +258,7 @@ class FetchSessions:
         return IncrementalFetch(session)
 
     def _update(self, session: FetchSession, fetch: SessionFetch) -> None:
-        """Raises `ApiError` for a session that has become too large: its client begins anew."""
+        """Raises `ApiError` for a session that has become too large: its client begins again."""
         count = len(session.partitions)
         session.update(fetch)
         self._partition_count += len(session.partitions) - count
@@ -325,7 +325,7 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs go on from 1 after the largest: 0 would begin a session anew."""
+    """Epochs continue from 1 after the largest: 0 would begin a session again."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 

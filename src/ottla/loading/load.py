@@ -5,7 +5,7 @@ the state with what the log holds (`LoadPlan`), `write_files` has tasks write fi
 sees (`WrittenFiles`), `verify_files` compares their footers with the log, and `publish` makes them
 durable and puts them into one manifest entry (`Commit`). Killed anywhere before that last rename,
 the table is as it was, and the next load begins again; killed after it, the load is done, and the
-next one goes on from its offsets.
+next one continues from its offsets.
 """
 
 import time
@@ -148,7 +148,7 @@ def table_state(
         there = ", ".join(f"{one.until_offset:,}" for one in loaded.values())
         raise UserError(
             f"--from is for a table's first load; {job.table.path} has offsets below {there} "
-            f"already, and goes on from there: leave --from out"
+            f"already, and continues from there: leave --from out"
         )
     starts = None
     if starting is not None:

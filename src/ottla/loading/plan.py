@@ -1,6 +1,6 @@
 """Which offsets a load reads: a function of what the table has and what the log holds.
 
-Nothing is guessed. A log that cannot continue the table (another topic, a topic made anew, a log
+Nothing is guessed. A log that cannot continue the table (another topic, a topic re-created, a log
 that was cut, records that retention removed first) is refused, with the partition and the offsets.
 """
 
@@ -95,7 +95,7 @@ def check_same_topic(before: LoadedPartition, log: Sequence[LogPartition]) -> No
             )
         if None not in (before.topic_id, now.topic_id) and before.topic_id != now.topic_id:
             raise UserError(
-                f"topic {now.topic} was made anew since the table was loaded: its id is "
+                f"topic {now.topic} was re-created since the table was loaded: its id is "
                 f"{_id_text(now.topic_id)}, the table's is {_id_text(before.topic_id)}; "
                 f"load into another directory"
             )

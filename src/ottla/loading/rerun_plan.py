@@ -108,6 +108,6 @@ def _check_range(log: LogPartition, wanted: OffsetRange, pieces: Sequence[Piece]
             next_offset = piece.until_offset
     if next_offset < wanted.until_offset:
         raise UserError(
-            f"{place}: offset {next_offset} was never loaded; rerun up to there, and from behind "
+            f"{place}: offset {next_offset} was never loaded; rerun up to there, and from after "
             f"the gap"
         )

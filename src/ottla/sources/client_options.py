@@ -40,8 +40,8 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 _REFUSED = {
-    "auto.offset.reset": "give startingOffsets; a restarted query goes on where it was",
-    "enable.auto.commit": "give kafka.group.id, and offsets are committed behind each batch",
+    "auto.offset.reset": "give startingOffsets; a restarted query continues where it was",
+    "enable.auto.commit": "give kafka.group.id, and offsets are committed after each batch",
     "key.deserializer": "keys are bytes; cast the column",
     "value.deserializer": "values are bytes; cast the column",
     "interceptor.classes": "leave it out",

@@ -210,7 +210,7 @@ class LogFiles:
     def _reaching(self, place: TopicPartition, wanted: OffsetRange) -> ReadOnlyLog:
         """The log as it was listed last, if it had the range already; looking again takes a while.
 
-        Tasks open the log anew: what is known here is only where it is, and how it is shared out.
+        Tasks open the log again: what is known here is only where it is, and how it is shared out.
         """
         listed = self._listed.get(place)
         if listed is not None and listed.log_end_offset >= wanted.until_offset:
@@ -246,7 +246,7 @@ class LogFiles:
     def _last_stable_offset(self, log: ReadOnlyLog) -> int:
         """Looked for again when the log has grown: markers are appended, as all else is.
 
-        Finding it takes a walk over the batches behind the recovery point, and a stream asks often.
+        Finding it takes a walk over the batches after the recovery point, and a stream asks often.
         """
         place = TopicPartition(log.topic, log.partition)
         known = self._stable.get(place)
@@ -280,7 +280,7 @@ def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:
     if None not in (split.topic_id, log.topic_id) and split.topic_id != log.topic_id:
         assert split.topic_id is not None
         raise UserError(
-            f"{split.place}: the topic was made anew since the read was planned (its id was "
+            f"{split.place}: the topic was re-created since the read was planned (its id was "
             f"{uuid_text(split.topic_id)}); run it again"
         )
 

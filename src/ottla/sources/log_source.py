@@ -1,4 +1,4 @@
-"""Where records come from: the one seam behind which segment files and a broker's wire are alike.
+"""The source of records: one interface over segment files and a broker's wire.
 
 A `LogSource` is made twice: where a read is planned, and again in each task. So everything that a
 task needs to know stands in its `Split`.
@@ -28,7 +28,7 @@ class LogPartition:
     `end_offset` is where the records end that may be read, and never below `start_offset`: an open
     transaction may have begun before records that were deleted. `leader_epoch` is the log's latest
     one, `None` where none is known; `first_segment_offset` where its files begin, which only who
-    reads them knows: a log that starts behind that was cut by DeleteRecords, not by retention.
+    reads them knows: a log that starts after that was cut by DeleteRecords, not by retention.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class LogPartition:
 class Split(OffsetRange):
     """What one task reads. `aborted` are the transactions whose records it must leave out.
 
-    With a `topic_id` a task refuses a topic that was made anew since the read was planned.
+    With a `topic_id` a task refuses a topic that was re-created since the read was planned.
     """
 
     place: TopicPartition
@@ -59,7 +59,7 @@ class Split(OffsetRange):
 
 
 class OffsetsGoneError(UserError):
-    """Offsets of a split are no longer in the log; it goes on at `start_offset`."""
+    """Offsets of a split are no longer in the log; it continues at `start_offset`."""
 
     def __init__(self, place: TopicPartition, offset: int, start_offset: int) -> None:
         super().__init__(

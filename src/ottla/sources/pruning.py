@@ -2,7 +2,7 @@
 
 Spark applies each filter again, so that pruning too little costs time and is never wrong. Offsets
 are cut on both sides; times only from below, by the time index: a later record may well have an
-earlier time, so there is no offset behind which all times are too late.
+earlier time, so there is no offset after which all times are too late.
 """
 
 import operator

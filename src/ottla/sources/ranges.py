@@ -1,4 +1,4 @@
-"""Which offsets a read is of: what the options ask for, held against what the log has.
+"""Which offsets a read is of: what the options ask for, compared with what the log has.
 
 Nothing is guessed: partitions that the options pass over, or that the log lacks, and offsets
 outside the log are errors that name them.

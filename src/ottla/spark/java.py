@@ -33,7 +33,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The first Java of `OLDEST_VERSION` or newer; raises `UserError` with the mend."""
+    """The first Java of `OLDEST_VERSION` or newer; raises `UserError` with the fix."""
     passed_over = []
     for origin, program in _candidates(environment):
         version = java_version(program)

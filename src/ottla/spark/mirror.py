@@ -117,7 +117,7 @@ def _stage(source: str, target: str, copy: BulkCopy, on_step: OnStep) -> list[st
     with closing(open_source(source, sleep=time.sleep)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
         # Overtaken by retention, what was read is adopted; the round that follows says what is
-        # missing, or goes on without it.
+        # missing, or continues without it.
         with suppress(ApiError):
             for records in opened.batches(
                 copy.topic, copy.partition, copy.from_offset, copy.until_offset

@@ -42,7 +42,7 @@ class FilePartition(InputPartition):  # type: ignore[misc]
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
-    """Made anew in every task."""
+    """Spark makes one in every task."""
 
     def __init__(self, table: str, files: Sequence[str], schema: "StructType") -> None:
         self._table = table

@@ -227,8 +227,8 @@ class _Machine:
             if not self.is_gone:
                 raise
             raise UserError(
-                f"Java, in which Spark ran, {self._how_it_ended}; run it again, which goes on from "
-                "what is done"
+                f"Java, in which Spark ran, {self._how_it_ended}; run it again, which "
+                "continues from what is done"
             ) from error
 
     @property

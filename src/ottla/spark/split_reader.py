@@ -68,7 +68,7 @@ def read_rows(
 ) -> "Iterator[pa.RecordBatch]":
     """Rows of the schema; raises `UserError` for offsets that are removed before they are read.
 
-    Without `fail_on_data_loss` these are logged, and reading goes on where the log begins then.
+    Without `fail_on_data_loss` these are logged, and reading continues where the log begins then.
     """
     schema = arrow_schema(spark_schema)
     maker = RowMaker(split.place.topic, split.place.partition, schema)

@@ -37,7 +37,7 @@ def each_number(
 def exempt_imports() -> None:
     """Has the garbage collector pass over all that is there by now, once and for good.
 
-    Spark's daemon collects behind every task, and looked at all that was ever imported each time:
+    Spark's daemon collects after every task, and looked at all that was ever imported each time:
     a tenth of the processor time of a read. Called at the end of a task, when all is imported.
     """
     gc.collect()

@@ -239,7 +239,7 @@ class _Scan:
         return MIN_LEGACY_SIZE <= size <= rest and window[inside + MAGIC_POSITION] <= 2
 
     def _may_follow(self, position: int) -> bool:
-        """Whether the file may go on here: a header of this segment, nothing, or zeros."""
+        """Whether the file may continue here: a header of this segment, nothing, or zeros."""
         if position >= self._end:
             return position == self._end
         try:

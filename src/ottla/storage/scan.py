@@ -4,7 +4,7 @@
 whole batches that are in memory, `search_offset` looks for one batch. A walk takes checks: small
 functions that raise `InvalidBatchError` with the reason. The walk adds file and position
 (`CorruptionError`), and its caller decides: recovery cuts, a reader refuses, compaction leaves the
-segment as it is. `damage_scan` is the walk that goes on after damage.
+segment as it is. `damage_scan` is the walk that continues after damage.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka's counterparts:
 `FileRecords.batchesFrom` and `searchForOffsetWithSize`.

@@ -18,7 +18,7 @@ What it does not: owners and permissions, links, files with holes, a disk that l
 or loses what it once held.
 
 The idea is old and good: LevelDB's fault injection environment drops what was not synced, with
-directory entries, and reopens the database; kfake, the broker in franz-go's tests, does so behind
+directory entries, and reopens the database; kfake, the broker in franz-go's tests, does so under
 an interface of few calls; TigerBeetle's simulated storage tears sectors by seed.
 """
 

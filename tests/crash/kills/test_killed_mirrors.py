@@ -1,5 +1,5 @@
 """Mirrors where a process is killed at every step, and at random moments, or the broker that they
-read or write: the copy is the source, byte for byte; sent anew, each record is there once."""
+read or write: the copy is the source, byte for byte; sent again, each record is there once."""
 
 import itertools
 import time
@@ -109,7 +109,7 @@ def test_a_kill_at_any_step_of_a_mirror_on_spark_leaves_what_the_next_one_comple
         for step in STEPS:
             killed.feed(800)
             if step == COPIED:
-                # Nothing is left to the round behind a bulk, unless it comes meanwhile.
+                # Nothing is left to the round after a bulk, unless it comes meanwhile.
                 killed.wanted["engine"] = "local"
             turn = killed.chance.randint(1, 2) if step.startswith(("TASK", "SEG")) else 1
             killed.kill_at(victim, step, turn, killed.job, **killed.wanted)

@@ -173,7 +173,7 @@ def test_commits_that_were_cut_off_are_not_forgotten_in_silence() -> None:
     file = file_system.open(path, writable=True)
     file.truncate(next(iter(_batch_ends(file.pread(file.size(), 0)))))
     for _ in range(2):
-        # Starting again mends nothing.
+        # Starting again repairs nothing.
         broker = open_broker(file_system, **SETTINGS)
         with pytest.raises(ApiError):
             committed(broker, HARMED)

@@ -1,4 +1,4 @@
-"""Directories of partitions that are swapped, renamed, doubled or gone: refused, and never anew."""
+"""Directories of partitions that are swapped, renamed, doubled or gone: refused, not re-created."""
 
 import itertools
 import logging
@@ -219,7 +219,7 @@ def test_a_lost_topic_can_be_deleted_and_made_again() -> None:
 
 
 def test_a_topic_made_again_after_a_deletion_is_not_taken_for_lost_after_a_crash() -> None:
-    """The checkpoint that names the deleted one is written anew before the new one is due."""
+    """The checkpoint that names the deleted one is written again before the new one is due."""
     files = stopped()
     broker = open_broker(files)
     broker.delete_topic(broker.topics.get("u"))

@@ -74,10 +74,10 @@ def test_a_log_that_starts_where_the_table_ends_has_no_gap() -> None:
         (table(4), [log(0, 0, 9), log(1, 2, 9)], "orders-1: .* below 0, .* starts at 2"),
         (table(4, 5), [log(0, 0, 9)], "orders-1 up to offset 5, but the log has no"),
         (table(4), [log(0, 0, 9, topic="sales")], "holds topic orders, not sales"),
-        (table(4), [log(0, 0, 9, topic_id=OTHER_ID)], "made anew since the table was loaded"),
-        (table(4, 5), [log(0, 0, 9, topic_id=OTHER_ID)], "made anew since the table was loaded"),
+        (table(4), [log(0, 0, 9, topic_id=OTHER_ID)], "re-created since the table was loaded"),
+        (table(4, 5), [log(0, 0, 9, topic_id=OTHER_ID)], "re-created since the table was loaded"),
     ],
-    ids=["cut", "gap", "gap-in-new", "fewer", "other-topic", "made-anew", "made-anew-smaller"],
+    ids=["cut", "gap", "gap-in-new", "fewer", "other-topic", "made-again", "made-again-smaller"],
 )
 def test_a_log_that_cannot_continue_the_table_is_refused(
     loaded: dict[int, LoadedPartition], now: list[LogPartition], words: str
@@ -92,9 +92,9 @@ def test_a_gap_that_is_allowed_is_recorded() -> None:
     assert (planned.from_offset, planned.until_offset) == (6, 9)
 
 
-@pytest.mark.parametrize("words", ["was made anew", "ends at 3"])
+@pytest.mark.parametrize("words", ["was re-created", "ends at 3"])
 def test_allowing_gaps_allows_nothing_else(words: str) -> None:
-    now = log(0, 0, 9, topic_id=OTHER_ID) if words == "was made anew" else log(0, 0, 3)
+    now = log(0, 0, 9, topic_id=OTHER_ID) if words == "was re-created" else log(0, 0, 3)
     with pytest.raises(UserError, match=words):
         plan_load(table(4), [now], allow_gaps=True)
 

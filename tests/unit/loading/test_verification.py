@@ -1,4 +1,4 @@
-"""Files held against the log: what must not pass for a whole load."""
+"""Files compared with the log: what must not pass for a whole load."""
 
 from dataclasses import replace
 from pathlib import Path

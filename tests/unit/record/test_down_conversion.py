@@ -1,4 +1,4 @@
-"""Batches written anew for consumers of the older formats."""
+"""Batches written again for consumers of the older formats."""
 
 import pytest
 from kafka.record import MemoryRecords

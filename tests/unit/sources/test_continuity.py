@@ -1,4 +1,4 @@
-"""What counts as lost, how it is named, and where reading goes on."""
+"""What counts as lost, how it is named, and where reading continues."""
 
 import logging
 from typing import Any
@@ -85,7 +85,7 @@ def test_a_loss_that_is_allowed_is_logged(caplog: pytest.LogCaptureFixture) -> N
         report(losses(found), fail=False)
     assert caplog.messages == [
         "orders-3: offsets 5 to 7 are lost, retention or DeleteRecords removed them; "
-        "reading goes on at offset 8",
+        "reading continues at offset 8",
         "orders-3: offsets from 5 on are lost, the partition is no longer there; "
         "nothing more is read of it",
     ]

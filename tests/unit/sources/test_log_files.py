@@ -218,7 +218,7 @@ def test_a_task_refuses_a_topic_that_was_made_anew(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as embedded:
         embedded.delete_topic("orders")
         embedded.create_topic("orders")
-    with pytest.raises(UserError, match="orders-0: the topic was made anew since"):
+    with pytest.raises(UserError, match="orders-0: the topic was re-created since"):
         list(opened(tmp_path).read(splits[0], ["offset"]))
 
 

@@ -47,7 +47,7 @@ def test_a_damaged_batch_is_told_with_its_place(broker: ScriptedBroker) -> None:
         return records_of(batch(10)[:-1] + b"x") if offset == 10 else log(offset)
 
     broker.on_fetch = damaged
-    words = "/t-0: a damaged batch, at offset 10 or behind it: CRC mismatch"
+    words = "/t-0: a damaged batch, at offset 10 or after it: CRC mismatch"
     with pytest.raises(UserError, match=words):
         offsets(broker)
 

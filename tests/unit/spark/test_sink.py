@@ -97,7 +97,7 @@ def test_a_batch_without_rows_leaves_nothing_to_be_committed(queries: Queries) -
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks_again", [2, 3])
 def test_a_kill_at_every_step_loses_and_doubles_nothing(queries: Queries, tasks_again: int) -> None:
-    """Also when the rows come divided in another way: what is written down is enough to go on."""
+    """Also when the rows come divided in another way: the state is enough to continue."""
     steps = steps_of_a_batch(queries, f"steps-{tasks_again}", 1)
     assert set(steps) == set(Step)
     for at in range(len(steps)):

@@ -241,7 +241,9 @@ def test_a_topic_made_anew_is_known_by_its_id(
         query.batch()
     allowed = query.restarted(failOnDataLoss="false")
     assert offsets(allowed.batch()) == list(range(60))
-    assert "orders-0: offsets from 50 on are lost, the topic was deleted and made" in caplog.text
+    assert (
+        "orders-0: offsets from 50 on are lost, the topic was deleted and re-created" in caplog.text
+    )
 
 
 def test_records_that_were_deleted_unread_are_named(
@@ -257,7 +259,7 @@ def test_records_that_were_deleted_unread_are_named(
     allowed = query.restarted(failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
         assert offsets(allowed.batch()) == list(range(23, 30))
-    assert caplog.messages == [f"{words}; reading goes on at offset 23"]
+    assert caplog.messages == [f"{words}; reading continues at offset 23"]
 
 
 def test_what_retention_took_is_told_from_what_was_deleted(tmp_path: Path, log: ottla.Log) -> None:

@@ -1,4 +1,4 @@
-"""A log with damage in it: where the damage is said to be, and what is still found behind it."""
+"""A log with damage in it: where the damage is said to be, and what is still found after it."""
 
 import pytest
 from hypothesis import given

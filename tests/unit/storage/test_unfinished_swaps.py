@@ -2,7 +2,7 @@
 
 Compaction writes its new segments as `.cleaned`, and renames them to `.swap` from the last to the
 first, the log of each before its indexes (KAFKA-6264). So while any `.cleaned` is left, the swaps
-at or behind the lowest one are not all there yet, and the old segments are whole. Afterwards the
+at or after the lowest one are not all there yet, and the old segments are whole. Afterwards the
 swaps stand for the old segments, of which some may be gone already.
 """
 
@@ -46,7 +46,7 @@ ROWS = [
         OLD,
     ),
     Row(
-        "a swap behind the lowest cleaned offset is unfinished",
+        "a swap after the lowest cleaned offset is unfinished",
         {**OLD, "0.log.cleaned": "0-9 new", "10.log.swap": "10-19 new"},
         OLD,
     ),

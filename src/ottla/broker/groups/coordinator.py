@@ -79,7 +79,7 @@ class GroupCoordinator:
         except StorageError as error:
             raise UserError(
                 f"cannot read what groups have committed: {error}; restore {CONSUMER_OFFSETS}, "
-                "or move it away and have consumers begin anew"
+                "or move it away and have consumers begin again"
             ) from error
         self.machine.loaded(at)
         self._is_loaded = True

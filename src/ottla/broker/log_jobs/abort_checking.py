@@ -32,7 +32,7 @@ class AbortChecking:
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
 
     def run_slice(self, _: Timestamps) -> bool:
-        """Goes on with one log; returns whether there is more to do."""
+        """Continues with one log; returns whether there is more to do."""
         if not self._to_do:
             self._find_some()
         if self._to_do:

@@ -2,7 +2,7 @@
 
 Whoever runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its plan
 without it, and brings back the result or the error. A failure is tried again, later each time; a
-segment that cannot be read is set aside after some tries, and the rest of its log goes on.
+segment that cannot be read is set aside after some tries, and the rest of its log continues.
 
 Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
@@ -342,7 +342,7 @@ def _read_troubles(
         with directory.health.guarding():
             return read_troubles(file_system, directory.path)
     except CorruptionError as error:
-        logger.warning("%s; the cleaner begins anew", error)
+        logger.warning("%s; the cleaner begins again", error)
     except StorageError:
         pass  # logged where the directory went offline
     return {}

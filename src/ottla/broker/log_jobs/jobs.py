@@ -25,7 +25,7 @@ class Job:
 
 
 class Jobs:
-    """All jobs. Intervals are asked for anew at each run, since settings change."""
+    """All jobs. Intervals are asked for again at each run, since settings change."""
 
     def __init__(self) -> None:
         self._new: list[Job] = []

@@ -3,7 +3,7 @@
 A copy grows in the other directory until it is at the partition's end and on the disk. Then, while
 nobody appends, it takes the partition's place: the log is renamed to `-delete` under the copy's id,
 which decides the move, and the copy to the partition's own name. A crash before the first rename
-leaves a log and a copy that goes on; one behind it a copy that takes its place at the start
+leaves a log and a copy that continues; one after it a copy that takes its place at the start
 (`arrangement`). Either way there is one log, with everything that was acknowledged.
 
 Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWithFutureLog`
@@ -151,7 +151,7 @@ class Moves:
         logger.info("%s-%d moves to %s", *key, target.path)
 
     def resume(self, now_ms: int) -> None:
-        """Goes on with the copies that were found at the start."""
+        """Continues with the copies that were found at the start."""
         for directory in self._directories:
             for (name, index), future in directory.futures.items():
                 topic = self._topics.find(name)
@@ -206,7 +206,7 @@ class Moves:
         try:
             is_over, wait_ms = self._step(move, at)
         except StorageError:
-            return  # logged where the directory went offline; the next start goes on
+            return  # logged where the directory went offline; the next start continues
         except (ApiError, CorruptionError) as error:
             self._give_up(move, error)
             return

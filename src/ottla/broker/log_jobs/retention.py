@@ -79,7 +79,7 @@ class Retention:
         """The segment of each log's directory that a warning has been given of."""
 
     def run_slice(self, at: Timestamps) -> bool:
-        """Goes on with the pass under way, or begins one; tells whether it is not over yet."""
+        """Continues with the pass under way, or begins one; tells whether it is not over yet."""
         if not self._leaving:
             if not self._to_do:
                 self._to_do.extend((one, key) for one in self._directories for key in one.logs)
@@ -168,7 +168,7 @@ class Retention:
         self._warned[log.directory] = verdict.base_offset
         until = verdict.time.timestamp_ms + log.config.retention_ms
         logger.warning(
-            "%s: %s has a timestamp in the future, %s: it stays until %s, and all behind it; "
+            "%s: %s has a timestamp in the future, %s: it stays until %s, and all after it; "
             "delete its records (kafka-delete-records, before offset %d) or set retention.bytes, "
             "and message.timestamp.after.max.ms so that none such comes again",
             log.name, log_file_name(verdict.base_offset), _time_text(verdict.time.timestamp_ms),

@@ -74,7 +74,7 @@ def open_directories(
     configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
     found: FoundSettings,
 ) -> tuple[OpenedDirectories, TopicConfigs]:
-    """Opens all that the disks let open; raises `UserError` naming the path and the mend.
+    """Opens all that the disks let open; raises `UserError` naming the path and the fix.
 
     A directory that cannot be read, locked or loaded is offline from the start, unless it is the
     last one.

@@ -28,7 +28,7 @@ class OpenedDirectories:
     cluster_id: str
     node_id: int
     refused: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Why partitions are neither served nor made anew until a person has put things right."""
+    """Why partitions are neither served nor rebuilt until a person has put things right."""
 
 
 class TopicConfigs:

@@ -2,9 +2,9 @@
 segments that retention took out of their logs.
 
 The wait (`file.delete.delay.ms`) gives readers of those files, and people, time to notice. It is on
-the monotonic clock, so it starts anew when the broker does, as in Kafka. A crash leaves a directory
-with some of its files, which `LogDirectory.open` finds by its name; of a segment it leaves files
-that the recovery of its log removes.
+the monotonic clock, so it starts again when the broker does, as in Kafka. A crash leaves a
+directory with some of its files, which `LogDirectory.open` finds by its name; of a segment it
+leaves files that the recovery of its log removes.
 
 Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
@@ -90,7 +90,7 @@ class Removals:
         try:
             count = removal.directory.remove_deleted(removal.path, limit)
         except StorageError:
-            count = 0  # logged where the directory went offline; the next start goes on
+            count = 0  # logged where the directory went offline; the next start continues
         if count < limit:
             self.queue.popleft()
         return count

@@ -106,7 +106,7 @@ class TopicStore:
             self._write()
 
     def _not_at_hand(self, topic: Topic) -> dict[int, str]:
-        """Why partitions are neither on a disk that can be read nor made anew."""
+        """Why partitions are neither on a disk that can be read nor rebuilt."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
         away = "a log directory is offline" if not self._directories.is_complete else None

@@ -1,6 +1,6 @@
 """Runs the machine of transactions: decide, append to `__transaction_state`, replay, answer.
 
-What is decided goes on in `Broker.write_out`, in three steps each of which is on its way to the
+What is decided continues in `Broker.write_out`, in three steps each of which is on its way to the
 disk before the next begins: the decision, the markers, and the word that all markers are there. A
 crash between them finds the transaction prepared, and `load` has the rest done. So no partition
 ever gets the marker of a decision that a restart would not know of, and none is left without.

@@ -136,7 +136,7 @@ def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Dif
 def check_topic(
     entries: Iterable[ManifestEntry], topic: str, offered: Mapping[int, LogPartition]
 ) -> list[Difference]:
-    """Partitions that were loaded from another topic, or from one that was made anew since."""
+    """Partitions that were loaded from another topic, or from one that was re-created since."""
     found: dict[tuple[int, str], Difference] = {}
     for entry in entries:
         for loaded in entry.partitions:

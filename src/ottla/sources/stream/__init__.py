@@ -1,1 +1,1 @@
-"""Where a stream begins, goes on and ends, and what it loses. Start at `stream_plan.py`."""
+"""Where a stream begins, continues and ends, and what it loses. Start at `stream_plan.py`."""

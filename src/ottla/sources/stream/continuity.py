@@ -1,4 +1,4 @@
-"""Whether a log still goes on from where a reader was, and if not, what exactly was lost.
+"""Whether a log still continues from where a reader was, and if not, what exactly was lost.
 
 A function of what the reader knew (offset, topic id, leader epoch) and what the log has now. What
 compaction takes, and what control records and aborted transactions leave out, is no loss: offsets
@@ -26,7 +26,7 @@ class LossKind(Enum):
     DELETE_RECORDS = "DeleteRecords removed them"
     REMOVED = "retention or DeleteRecords removed them"
     TRUNCATED = "the log was truncated, and may hold other records there"
-    RECREATED = "the topic was deleted and made anew"
+    RECREATED = "the topic was deleted and re-created"
     GONE = "the partition is no longer there"
 
 
@@ -64,7 +64,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Where to go on (`None`: nowhere), and what was lost on the way."""
+    """Where to continue (`None`: nowhere), and what was lost on the way."""
 
     offset: int | None
     loss: Loss | None = None
@@ -118,7 +118,7 @@ def _where(losses: list[Loss]) -> str:
 def _goes_on(loss: Loss) -> str:
     if loss.continues_at is None:
         return "nothing more is read of it"
-    return f"reading goes on at offset {loss.continues_at}"
+    return f"reading continues at offset {loss.continues_at}"
 
 
 def _remover(now: LogPartition) -> LossKind:

@@ -1,7 +1,7 @@
 """What a micro-batch of a stream reads: a function of where the stream is and what the log has.
 
 Partitions that were not there before are read from offset 0. What was lost is told, and never more
-than that: a partition goes on at its own log's start (or where the log was cut), the others where
+than that: a partition continues at its own log's start (or where the log was cut), the others where
 they were.
 """
 
@@ -33,7 +33,7 @@ class BatchPlan:
 def go_on(
     positions: Positions, there: Sequence[LogPartition], log: LogSource
 ) -> dict[TopicPartition, Continuation]:
-    """Where each partition goes on that is known or there."""
+    """Where each partition continues that is known or there."""
     now = {one.place: one for one in there}
     return {
         place: _continued(place, _position(place, positions), now.get(place), log)

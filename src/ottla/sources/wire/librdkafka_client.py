@@ -1,4 +1,4 @@
-"""librdkafka behind a topic on the wire: for clusters with security, and settings only it knows.
+"""A topic on the wire, read by librdkafka: for clusters with security, and settings only it knows.
 
 Needs `confluent-kafka`. Each task has a consumer that joins no group and hands over message by
 message, several times slower than batches in our own client.
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 
 _NOT_THERE = (-140, -139, 1)
-"""No offset to go on from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
+"""No offset to continue from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
 
 _TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
 """The client tells where a log parts from what it was, but only in its words."""
@@ -219,7 +219,7 @@ def _spec(timestamp: int) -> Any:
 def _batches(consumer: Any, client: Any, split: Split, silence_s: float) -> Iterator[list[Any]]:
     """The split's messages, some thousands at a time.
 
-    The end shows as a message behind it, or as the broker's word that there are no more: markers
+    The end shows as a message after it, or as the broker's word that there are no more: markers
     and compaction leave gaps, so the last offset itself may never come.
     """
     wanted: list[Any] = []

@@ -1,4 +1,4 @@
-"""Our own client behind a topic on the wire: batches come whole, and are decoded as those of files.
+"""A topic on the wire, read by our own client: batches are decoded as those of files.
 
 A task has one connection, and on it the next answer under way while it decodes one. A leader that
 moves is followed; a broker that does not answer is asked again until the patience is at its end.
@@ -123,7 +123,7 @@ class PlaintextClient:
         return self._each_answer(split, touched)
 
     def _each_answer(self, split: Split, use: Callable[[Fetched], Iterator[T]]) -> Iterator[T]:
-        """What is made of the answers, one behind the other until the split is read."""
+        """What is made of the answers, one after the other until the split is read."""
         settings = self._patient(self._silence_s)
         with (
             self._told(f"{self.address}/{split.place}"),
@@ -147,7 +147,7 @@ class PlaintextClient:
                     )
                 offset = found.next_offset
         except InvalidBatchError as error:
-            reason = f"a damaged batch, at offset {offset} or behind it"
+            reason = f"a damaged batch, at offset {offset} or after it"
             raise UserError(f"{self.address}/{split.place}: {reason}: {error}") from error
         except ApiError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:

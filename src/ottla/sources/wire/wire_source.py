@@ -116,13 +116,13 @@ class BrokerLog:
         return self._surveyed[1]
 
     def _check_same_topic(self, split: Split) -> None:
-        """Asked at the end: had the topic been made anew before, its id would be another one."""
+        """Asked at the end: had the topic been re-created before, its id would be another one."""
         if split.topic_id is None:
             return
         there = self._client.partitions_of([split.place.topic])
         if split.topic_id != there.get(split.place):
             raise UserError(
-                f"{split.place}: the topic was deleted, or made anew, since the read was planned "
+                f"{split.place}: the topic was deleted, or re-created, since the read was planned "
                 f"(its id was {uuid_text(split.topic_id)}); run it again"
             )
 

@@ -129,7 +129,7 @@ class VectorKeyFilter(_LastOffsetFilter):
         while len(slot):
             empty = np.flatnonzero(self._offset[slot] == 0)
             if len(empty):
-                # Several keys may want one slot: the first has it, the others go on.
+                # Several keys may want one slot: the first has it, the others continue.
                 wanted, winners = np.unique(slot[empty], return_index=True)
                 rows = empty[winners]
                 self._first[wanted] = first[rows]

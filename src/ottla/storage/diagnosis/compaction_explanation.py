@@ -28,7 +28,7 @@ class SegmentState(Enum):
     DIRTY = "dirty"
     """It would be compacted by a pass that begins now."""
     UNCLEANABLE = "uncleanable"
-    """Behind what bounds a pass."""
+    """It lies after the bound of a pass."""
     ACTIVE = "active"
 
 

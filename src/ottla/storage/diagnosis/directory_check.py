@@ -1,7 +1,7 @@
 """A whole log directory: every partition, and the files that speak of all of them.
 
 Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkpoints are read
-before the logs, so that on a live directory they can only lie behind.
+before the logs, so on a live directory they can only lag behind.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ from ottla.base.ids import Uuid
 
 
 class FindingKind(Enum):
-    """By what would mend it; the values are the names in `ottla log check --json`."""
+    """By what would repair it; the values are the names in `ottla log check --json`."""
 
     LOG_DAMAGE = "log_damage"
     """Bytes of a log that are no batch, or one in the wrong place."""
@@ -28,7 +28,7 @@ class FindingKind(Enum):
     DAMAGED_SWAP = "damaged_swap"
     """The same, with damage in the log that waits."""
     GAP = "gap"
-    """Segments behind a gap, in a log that the next start recovers: it would drop them."""
+    """Segments after a gap, in a log that the next start recovers: it would drop them."""
     WRONG_FILE = "wrong_file"
     """A log file that is another segment's: only a person can put it back."""
     LOST_OFFSETS = "lost_offsets"

@@ -114,7 +114,7 @@ class OffsetIndexCheck:
 class TimeIndexCheck:
     """Each entry holds the largest timestamp up to its offset; the last one that of the segment.
 
-    Behind damage a larger timestamp than was seen is believed.
+    After damage a larger timestamp than was seen is believed.
     """
 
     def __init__(self, path: str, content: IndexContent, base_offset: int) -> None:

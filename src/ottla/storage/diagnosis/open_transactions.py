@@ -59,7 +59,7 @@ class CoordinatedTransaction:
 
     @property
     def due_ms(self) -> int | None:
-        """When the coordinator aborts it, if it goes on."""
+        """When the coordinator aborts it, if it continues."""
         is_running = self.state == ONGOING and self.start_ms >= 0
         return self.start_ms + self.timeout_ms if is_running else None
 
@@ -82,7 +82,7 @@ class Verdict(Enum):
     """Why a transaction is open."""
 
     OPEN = "open"
-    """Its producer may go on with it."""
+    """Its producer may continue with it."""
     OVERDUE = "overdue"
     """Its timeout has passed: a running coordinator aborts it within its next round."""
     ENDING = "ending"

@@ -204,7 +204,7 @@ class _PartitionCheck:
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:
-        """The offset behind which a gap before a segment is a hole (`integrity`)."""
+        """The offset after which a gap before a segment is a hole (`integrity`)."""
         integrity = self._report.integrity
         if integrity is not None and integrity.gap_checkpoint is not None:
             return integrity.gap_checkpoint
@@ -268,7 +268,7 @@ class _PartitionCheck:
     def _flush(
         self, segment: "_SegmentCheck", regions: list[DamagedRegion], last_offset: int | None
     ) -> None:
-        """Reports damage once it is known which offset comes behind it."""
+        """Reports damage once it is known which offset comes after it."""
         for region in regions:
             lost = LostOffsets(
                 first=self._last_offset + 1,
@@ -466,7 +466,7 @@ def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -
     if region.is_tail:
         where = "" if lost.last is None else " in this segment"
         return f"{region.reason}; nothing that can be read follows offset {lost.first - 1}{where}"
-    return f"{region.reason}; the log goes on at byte {region.end}"
+    return f"{region.reason}; the log continues at byte {region.end}"
 
 
 def _snapshot_finding(path: str, position: int | None, reason: str) -> Finding:

@@ -4,7 +4,7 @@ Format pages: docs/format/transaction-index.md, docs/format/producer-snapshot.md
 replayed through `ProducerState`, as recovery does it, and the results are compared.
 
 Where compaction has taken batches out, the replay knows less than the files: then only what
-contradicts it is wrong. Behind damage nothing is compared.
+contradicts it is wrong. After damage nothing is compared.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Carrying out a repair plan: the only module here that writes.
 
 The directory's lock is held throughout, and the clean-shutdown mark is gone until all is done, so a
-crash in between is seen as one: the next start recovers, or the next repair goes on. Nothing is
+crash in between is seen as one: the next start recovers, or the next repair continues. Nothing is
 lost silently: what is taken out of a log stands in `NAME.cut-POSITION` beside it before the log
 changes.
 """
@@ -40,7 +40,7 @@ from ottla.storage.recovery.recovery import LoadRequest, recover
 COPY_SIZE = 1 << 20
 
 MAX_PASSES = 5
-"""Mending one thing can show another: a swap that is finished brings segments to light."""
+"""Repairing one thing can show another: a swap that is finished brings segments to light."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +59,13 @@ class RepairOptions:
 def plan_for(
     file_system: FileSystem, directory: str, *, deep: bool
 ) -> tuple[CheckReport, RepairPlan]:
-    """What is wrong and what would mend it; nothing is written."""
+    """What is wrong and what would repair it; nothing is written."""
     report = check(file_system, directory, deep=deep)
     return report, plan_repair(report.findings)
 
 
 def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> CheckReport:
-    """Mends a log directory or a partition's in place; returns what a check says afterwards.
+    """Repairs a log directory or a partition's in place; returns what a check says afterwards.
 
     Raises `UserError` when the directory is in use, and `OSError`.
     """
@@ -178,7 +178,7 @@ class _Repair:
     # Logs
 
     def _move_recovery_point(self, partition: str) -> None:
-        """To the log's end, with all of it on the disk: the next start must not look behind it.
+        """To the log's end, with all of it on the disk: the next start must not look after it.
 
         After an unclean stop it would take the first gap for the log's end. So it would where the
         recovery point is lost, if the log were still said to be tight, or gapless.
@@ -205,7 +205,7 @@ class _Repair:
     def _cut_out(self, log_path: str, cuts: list[Action]) -> None:
         """Empties the indexes first: they must not outlive the positions they hold.
 
-        Nor may they be missing: a start that comes in between would make them anew, and cut the log
+        Nor may they be missing: a start that comes in between would rebuild them, and cut the log
         at its first damage on the way.
         """
         stem = log_path.removesuffix(FileKind.LOG.value)

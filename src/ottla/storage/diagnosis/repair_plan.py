@@ -1,4 +1,4 @@
-"""From findings to what would mend them, without touching anything.
+"""From findings to what would repair them, without touching anything.
 
 What the logs hold is what counts: damage in them is taken out and nothing else, so that offsets
 stay what they were and only those of the damage are missing, as after compaction. All other files
@@ -116,7 +116,7 @@ _ORDER = {kind: place for place, kind in enumerate(ActionKind)}
 
 
 def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
-    """What would mend the findings; notes need nothing."""
+    """What would repair the findings; notes need nothing."""
     wrong = [finding for finding in findings if not finding.is_note]
     blocked = {parent_directory(one.path) for one in wrong if one.kind is FindingKind.DAMAGED_SWAP}
     actions: dict[tuple[object, ...], Action] = {}

@@ -2,7 +2,7 @@
 
 What a person must decide (a directory that another process holds, or that is somebody else's) is a
 plain `UserError`. What a broken disk is to blame for is an `UnusableDirectoryError`: a broker with
-other directories goes on without this one, as Kafka does (`LogManager.createAndValidateLogDirs`,
+other directories continues without this one, as Kafka does (`LogManager.createAndValidateLogDirs`,
 `MetaPropertiesEnsemble`).
 """
 

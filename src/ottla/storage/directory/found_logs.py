@@ -34,7 +34,7 @@ class StartupAction(Enum):
     LOAD = auto()
     """It is the partition's log."""
     COPY = auto()
-    """It is the copy of a move that goes on."""
+    """It is the copy of a move that continues."""
     PROMOTE = auto()
     """It is the copy of a move that was decided: it takes its place, and is then loaded."""
     STRAY = auto()
@@ -117,7 +117,7 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
     if told and (damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, told))):
         topic_id, damage = told, None
         logger.warning(
-            "%s has changed on the disk; it is made anew with the id %s",
+            "%s has changed on the disk; it is rebuilt with the id %s",
             metadata_path, uuid_text(topic_id),
         )  # fmt: skip
         write_topic_id(file_system, metadata_path, topic_id)

@@ -118,7 +118,7 @@ class LogCheckpoints:
             self.write()
 
     def log_was_cut(self, key: TopicPartition) -> None:
-        """Takes note that a log was cut at its end, and goes on with what is not compacted."""
+        """Takes note that a log was cut at its end, and continues with what is not compacted."""
         self.write()
         log = self._logs.get(key)
         if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:

@@ -61,7 +61,7 @@ SEGMENT_KINDS = (
 
 
 class FileSuffix(Enum):
-    """What is happening to a file; the value stands behind the extension."""
+    """What is happening to a file; the value stands after the extension."""
 
     LIVE = ""
     DELETED = ".deleted"

@@ -221,7 +221,7 @@ class IntegrityFile:
         self._write()
 
     def cut(self, end_offset: int, tight_from: int) -> None:
-        """The log was cut, durably, and goes on at `end_offset`, before anything is appended."""
+        """The log was cut, durably, and continues at `end_offset`, before anything is appended."""
         known = self.known
         self.tight_from = tight_from
         for base_offset in [one for one in self._segments if one >= end_offset]:

@@ -78,7 +78,7 @@ def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
 def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
     """Whether a directory's file differs by one bit from its copy, which has a checksum.
 
-    Whoever writes ids anew changes more of them. A person may change one digit: that file is then
+    Whoever writes ids again changes more of them. A person may change one digit: that file is then
     newer than the copy, and a bit that flips on the disk makes no file newer.
     """
     return _as_it_was(file_system, directory) is not None

@@ -63,7 +63,7 @@ def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
 
 
 class AbortCheck:
-    """The walk over one log, as far as it went when it was loaded; `advance` goes on with it.
+    """The walk over one log, as far as it went when it was loaded; `advance` continues with it.
 
     `bound` is the offset before which no abort can be unknown, and it ascends.
     """
@@ -115,7 +115,7 @@ class AbortCheck:
         except (CorruptionError, InvalidBatchError) as error:
             self.is_complete = False
             logger.error(
-                "%s at byte %d: %s; which transactions were aborted behind it is not known, and "
+                "%s at byte %d: %s; which transactions were aborted after it is not known, and "
                 "%s is believed; see ottla log check",
                 segment.log.path, self._position, error, segment.transaction_index.path,
             )  # fmt: skip

@@ -49,7 +49,7 @@ class GapEntries:
 
 
 class _Cursor:
-    """Goes over the offsets of an index, from the first that lies at an offset or behind it."""
+    """Goes over the offsets of an index, from the first that lies at an offset or after it."""
 
     __slots__ = ("_column", "_index", "_number")
 

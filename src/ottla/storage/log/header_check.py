@@ -133,7 +133,7 @@ def _cut(found: FileSlice | None, end: int) -> FileSlice | None:
 
 
 def checked_end(segment: Segment, known_end: int | None) -> int:
-    """The offset behind a segment's last batch, once what lies behind its last index entry is held
+    """The offset after a segment's last batch, once what follows its last index entry is held
     against its neighbours, and against the end that a clean stop has recorded.
 
     Raises `CorruptionError`.
@@ -169,7 +169,7 @@ class Walk:
     """From header to header of a segment: `sound_start` and `sound_end` bound what is sound.
 
     Where it begins, unless that is the segment's start or was known before, it cannot be told
-    whether the first batch is where it belongs: only those behind it are checked.
+    whether the first batch is where it belongs: only those after it are checked.
     """
 
     def __init__(
@@ -194,9 +194,9 @@ class Walk:
         self._passed: CorruptionError | None = None
 
     def run(self, wanted: int, end: int) -> None:
-        """Looks at the batches that begin before `end`, and at one more behind them.
+        """Looks at the batches that begin before `end`, and at one more after them.
 
-        Raises `CorruptionError` where one at `wanted` or behind it cannot be.
+        Raises `CorruptionError` where one at `wanted` or after it cannot be.
         """
         try:
             for place in places(self._log, self._start):

@@ -173,7 +173,7 @@ class LogMaintenance:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
-        """Empties the log; it goes on at `offset`. Raises `StorageError`."""
+        """Empties the log; it continues at `offset`. Raises `StorageError`."""
         log = self._log
         self._writer.write_out()
         with log.health.guarding(changes_files=True):
@@ -336,7 +336,7 @@ class LogMaintenance:
         self.check_aborts()
 
     def check_aborts(self, *, at_once: bool = False) -> None:
-        """Goes on with the walk that finds aborts without an entry, a slice or to the end."""
+        """Continues with the walk that finds aborts without an entry, a slice or to the end."""
         log = self._log
         check = log.abort_check
         if check is None:

@@ -80,7 +80,7 @@ class LogOffsets:
         self.check()
 
     def restarted(self, offset: int) -> None:
-        """The log was emptied and goes on at `offset`."""
+        """The log was emptied and continues at `offset`."""
         self.cut_count += 1
         self.log_start_offset = self.high_watermark = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)

@@ -94,7 +94,7 @@ class Damage:
 def repair_hint(directory: str) -> str:
     return (
         f"`ottla log check {directory}` lists the damage, `ottla log repair {directory}` takes it "
-        f"out; `ottla records`, `load`, `audit` and `mirror` go on after it with --skip-damaged"
+        f"out; `ottla records`, `load`, `audit` and `mirror` continue after it with --skip-damaged"
     )
 
 

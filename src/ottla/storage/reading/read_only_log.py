@@ -141,7 +141,7 @@ class ReadOnlyLog:
     def _tail(self) -> LogTail:
         tail = self._look_at_tail()
         if tail.damage is not None:
-            # A broker may have started, or the partition been made anew, since it was listed.
+            # A broker may have started, or the partition been rebuilt, since it was listed.
             self._known = self.directory.known_end(self.topic, self.partition)
             self._segments.list_all()
             tail = self._look_at_tail()
@@ -183,12 +183,12 @@ class ReadOnlyLog:
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
-        """Those without a marker, the oldest first; none may be read as committed behind it."""
+        """Those without a marker, the oldest first; none may be read as committed after it."""
         return self._transactions.open_transactions
 
     @cached_property
     def _transactions(self) -> TransactionTail:
-        """The transactions behind the point up to which the indexes are sure to be complete."""
+        """The transactions after the point up to which the indexes are sure to be complete."""
         while True:
             start = self.log_start_offset
             try:
@@ -369,7 +369,7 @@ class ReadOnlyLog:
     def batches(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
         """The batches with offsets in [from_offset, until_offset), each checked.
 
-        The first one may begin before the range and the last one end behind it; the range ends at
+        The first one may begin before the range and the last one end after it; the range ends at
         the log's end at the latest.
         """
         regions = self.regions(from_offset, until_offset)

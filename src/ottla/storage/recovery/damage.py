@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]) -> None:
-    """Goes on behind the `valid` bytes of a segment that recovery has begun with.
+    """Continues after the `valid` bytes of a segment that recovery has begun with.
 
-    Cuts nothing. The indexes cover what lies behind the damage if its headers are in order.
+    Cuts nothing. The indexes cover what follows the damage if its headers are in order.
     """
     logger.error(
         "%s at byte %d: a flushed batch is damaged; it is kept, and not served; "
@@ -40,7 +40,7 @@ def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]
 
 
 def end_behind_damage(segment: Segment, recovery_point: int) -> int:
-    """Where a log goes on whose last segment is damaged: behind all it holds and ever flushed."""
+    """Where a log continues whose last segment is damaged: after all it holds and ever flushed."""
     end = segment.base_offset + 1
     if recovery_point - segment.base_offset <= MAX_OFFSETS:
         end = max(end, recovery_point)

@@ -3,7 +3,7 @@
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
 are none (`integrity`), and before it leaves one. Where a log starts its leader epochs tell:
 they are cut, durably, before retention moves the start, and that before files go. Of a log that
-Kafka has written nobody knows. Kafka has no counterpart: it goes on after a gap.
+Kafka has written nobody knows. Kafka has no counterpart: it continues after a gap.
 """
 
 from collections.abc import Callable

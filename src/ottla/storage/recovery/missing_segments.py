@@ -1,7 +1,7 @@
 """Names what is gone of a log with its files, when it is loaded.
 
 A start loses nothing by it: what is left is served, and whoever reads on where offsets are missing
-is given the records after them, as in Kafka, which names none. Readers of files refuse to go on
+is given the records after them, as in Kafka, which names none. Readers of files refuse to continue
 there (`lost_offsets`), by the same evidence.
 """
 

@@ -5,7 +5,7 @@
 3. `open_segments`: every `.log` becomes a segment; orphaned indexes go; a missing index is rebuilt.
    A segment whose offsets do not fit its indexes is split, and the segments are opened again.
 4. `recover_segments`: after an unclean stop every segment from the recovery point is checked batch
-   by batch and its indexes rebuilt; segments behind damage or a hole are dropped, the last first,
+   by batch and its indexes rebuilt; segments after damage or a hole are dropped, the last first,
    and then the damage is cut off.
 5. `reconcile`: leader epochs and producer state are cut to the log and rebuilt to its end.
 
@@ -87,7 +87,7 @@ class LoadRequest:
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
-    """Loads a partition directory, mending what a crash left; raises `OSError` as it comes."""
+    """Loads a partition directory, repairing what a crash left; raises `OSError` as it comes."""
     loader = _Loader(request)
     try:
         return loader.load()
@@ -294,7 +294,7 @@ class _Loader:
 
     @property
     def _tight_from(self) -> int:
-        """The offset behind which no segment begins with a gap before it."""
+        """The offset after which no segment begins with a gap before it."""
         recorded = self._integrity.known.gap_checkpoint
         return self._gaps_before if recorded is None else recorded
 
@@ -306,7 +306,7 @@ class _Loader:
         for done, segment in enumerate(unflushed):
             self._request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
             if end is not None and self._is_hole(unflushed[done - 1], end, segment):
-                logger.warning("%s begins behind a hole at %d", segment.log.path, end)
+                logger.warning("%s begins after a hole at %d", segment.log.path, end)
                 self._drop(unflushed[done:])
                 break
             is_whole, end = self._recover_segment(segment, behind=unflushed[done + 1 :])
@@ -376,7 +376,7 @@ class _Loader:
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""
         for segment in reversed(segments):
-            logger.warning("%s lies behind a cut and is removed", segment.log.path)
+            logger.warning("%s follows a cut and is removed", segment.log.path)
             segment.delete()
         self._segments.remove(segments)
         if segments:
@@ -387,8 +387,8 @@ class _Loader:
     ) -> tuple[bool, int]:
         """Replays one segment on top of the producer state at its start.
 
-        Cuts off what is damaged, and drops the segments behind it. Returns whether nothing was, and
-        the offset behind the last record.
+        Cuts off what is damaged, and drops the segments after it. Returns whether nothing was, and
+        the offset after the last record.
         """
         snapshots = SnapshotFiles(self._files, self._directory)
         state = ProducerState()
@@ -459,7 +459,7 @@ class _Loader:
         if end >= start:
             return end
         logger.warning(
-            "%s ends at offset %d, before its recorded start %d: it is emptied and goes on there",
+            "%s ends at offset %d, before its recorded start %d: it is emptied and continues there",
             self._directory, end, start,
         )  # fmt: skip
         self._drop(self._segments.values)
@@ -468,7 +468,7 @@ class _Loader:
         return start
 
     def _go_on_after_wrong_file(self) -> None:
-        """Where the last segment's file is another's, the log goes on after all that it holds."""
+        """Where the last segment's file is another's, the log continues after all that it holds."""
         if not self._wrong_files:
             return
         last = self._wrong_files[-1]
@@ -499,7 +499,7 @@ class _Loader:
             return start
         logger.error(
             "%s has no file of its log, and %s it had offsets %d to %d; they are lost, and the log "
-            "goes on at offset %d",
+            "continues at offset %d",
             self._directory, "at a clean stop" if request.was_clean_stop else "when it was flushed",
             start, end - 1, end,
         )  # fmt: skip
@@ -521,7 +521,7 @@ class _Loader:
             # Also where the end is lost: another record at an offset that was acknowledged would
             # be taken for the one that is gone.
             end = end_behind_damage(active, self._request.recovery_point)
-            logger.error("%s; it is kept, and the log goes on at offset %d", error, end)
+            logger.error("%s; it is kept, and the log continues at offset %d", error, end)
             self._segments.add(self._open_segment(end, create=True))
             return end
 

@@ -1,8 +1,8 @@
 """Whether a transaction index says what its log says, batch by batch that it names.
 
 Format page: docs/format/transaction-index.md. The file has no checksum, and an entry that lies lets
-aborted records pass for committed ones. `recovery` asks at every start and makes a lying index anew
-from the log. Of a compacted log it cannot be made anew, since the batches of a transaction may be
+aborted records pass for committed ones. `recovery` asks at every start and rebuilds a lying index
+from the log. Of a compacted log it cannot be rebuilt, since the batches of a transaction may be
 gone; its marker stays as long as the entry does. So there a lie is only named. Kafka believes what
 has the right size and order.
 """
@@ -77,7 +77,7 @@ def _stable_contradiction(
 
 
 def _is_gap(found: Batch | None, offset: int) -> bool:
-    """Whether what was found for an offset is the batch behind a gap, or nothing."""
+    """Whether what was found for an offset is the batch after a gap, or nothing."""
     return found is None or found.base_offset > offset
 
 

@@ -1,7 +1,7 @@
 """One segment: a log file and the indexes that find things in it.
 
 Format pages: docs/format/README.md lists the five files. A crash can leave the indexes ahead of or
-behind the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
+after the log; `recover` rebuilds them from it. Kafka's counterpart: `LogSegment`.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """A segment's files read by a process that may change nothing, perhaps while a broker writes them.
 
 Format pages: docs/format/README.md lists the files. Nothing here is repaired: an index that is
-missing, damaged or behind only makes a lookup longer, a torn end of the log is where it ends. Kafka
-has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
+missing, damaged or out of date only makes a lookup longer, a torn end of the log is where it ends.
+Kafka has no counterpart: its tools that read files (`kafka-dump-log`) begin at a segment's start.
 """
 
 import logging

@@ -251,7 +251,7 @@ class SegmentView:
             try:
                 first = next(scan.headers(self.log), None)
             except CorruptionError:
-                # Reads raise; appends after it go on.
+                # Reads raise; appends after it continue.
                 self._first_timestamp_ms = NO_TIMESTAMP
                 return NO_TIMESTAMP
             if first is None:

@@ -216,7 +216,7 @@ def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_goes_on(
     assert "is set aside" in caplog.text
     # It is told in a file, for people and for the next start.
     assert read_troubles(file_system, "/d") == {("t", 0): trouble}
-    # Mended, it is compacted with the others.
+    # Repaired, it is compacted with the others.
     flip_last_byte(file_system, path)
     file_system.set_modified_ms(path, NOW_MS + 1)
     write(broker, "t", 60)

@@ -138,7 +138,7 @@ def test_a_future_timestamp_is_told_of_once(caplog: pytest.LogCaptureFixture) ->
     (message,) = caplog.messages
     assert message == (
         "t-0: 00000000000000000000.log has a timestamp in the future, 2023-11-15 22:13:20 UTC: it "
-        "stays until 2023-11-15 22:13:21 UTC, and all behind it; delete its records "
+        "stays until 2023-11-15 22:13:21 UTC, and all after it; delete its records "
         "(kafka-delete-records, before offset 1) or set retention.bytes, and "
         "message.timestamp.after.max.ms so that none such comes again"
     )

@@ -1,4 +1,4 @@
-"""What Ottla keeps beside Kafka's files, so that a flipped bit in them is noticed or mended."""
+"""What Ottla keeps beside Kafka's files, so that a flipped bit in them is noticed or repaired."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What becomes of a set in a topic of some format: kept, patched, packed anew or refused."""
+"""What becomes of a set in a topic of some format: kept, patched, repacked or refused."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Logs cut from behind and from the front."""
+"""Logs cut at the end and at the front."""
 
 import pytest
 

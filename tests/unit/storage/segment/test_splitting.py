@@ -87,7 +87,7 @@ def base_offsets(log: PartitionLog) -> list[int]:
         "the first piece keeps the old name, empty if must be",
         "as many pieces as it takes",
         "what goes backwards stays where it is",
-        "nothing is split behind a step backwards",
+        "nothing is split after a step backwards",
         "no batch, no split",
     ],
 )
