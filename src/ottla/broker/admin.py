@@ -188,7 +188,7 @@ class Admin:
     ) -> dict[TopicPartition, int | ApiError]:
         """Moves the start of partitions up to offsets (-1: the end).
 
-        Tells where each starts now, or why it could not be moved.
+        Returns where each starts now, or why it could not be moved.
         """
         results: dict[TopicPartition, int | ApiError] = {}
         directories: dict[str, LogDirectory] = {}

@@ -1,7 +1,7 @@
 """Work that takes longer than clients may wait for each other, done in another thread.
 
-The broker has no threads: the server hands in who has (`server/background.py`). Without, nothing is
-put off. Kafka's counterpart: the other threads of `KafkaRequestHandlerPool`.
+The broker has no threads: the server hands in an object that has (`server/background.py`). Without,
+nothing is put off. Kafka's counterpart: the other threads of `KafkaRequestHandlerPool`.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The broker without a wire: topics over log directories, appends, fetches, producer ids.
 
-Everything is synchronous and for one thread at a time; whoever has several holds a lock. Appends
+Everything is synchronous and for one thread at a time; a caller with several holds a lock. Appends
 of one round are pending until `write_out`, which makes them readable and wakes the fetches that
 wait for them. Refusals are `ApiError` with the code that a client is to see.
 
@@ -333,8 +333,8 @@ class Broker:
         return waiting
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
-        """Whoever has waited and now has a `result`: fetches that have found enough or waited long
-        enough, and members of groups; prepared records; and the pauses that are over."""
+        """The waiting requests that now have a `result`: fetches that have found enough or waited
+        long enough, and members of groups; prepared records; and the pauses that are over."""
         answered = self.groups.take_answered()
         if self._background is not None and self._background.has_done:
             answered += self._background.take_done()

@@ -2,7 +2,7 @@
 
 A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
 only the partitions whose offsets moved; its answer names only partitions with records, an error, or
-a high watermark or log start offset that the client does not know. Whoever finds no free slot
+a high watermark or log start offset that the client does not know. A client that finds no free slot
 is answered in full, with the session id 0. A machine without clock or chance: both are handed in.
 Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
 """
@@ -72,7 +72,7 @@ class FetchContext(Protocol):
 
 @dataclass(slots=True)
 class SessionPartition(PartitionQuery):
-    """A partition with what its client was last told of it."""
+    """A partition with what its client last received of it."""
 
     high_watermark: int = NOT_TOLD
     log_start_offset: int = -1
@@ -139,7 +139,7 @@ class FetchSession:
             partitions.pop(key, None)
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """Whoever has got records is read last next time, so that none starves."""
+        """A partition that gave records is read last next time, so that none starves."""
         key = key_of(partition)
         if self.partitions.get(key) is partition:
             self.partitions[key] = self.partitions.pop(key)
@@ -272,7 +272,7 @@ class FetchSessions:
             self._partition_count -= len(session.partitions)
 
     def create(self, pairs: list[Pair], *, uses_topic_ids: bool, now_ms: float) -> int:
-        """Keeps what a full fetch has told; the session's id, or `NO_SESSION` without a slot."""
+        """Keeps what a full fetch has sent; the session's id, or `NO_SESSION` without a slot."""
         partitions = {}
         for wanted, data in in_turns(pairs):
             partition = _session_partition(wanted)
@@ -309,7 +309,7 @@ class FetchSessions:
         return True
 
     def _victim(self, size: int, now_ms: float) -> FetchSession | None:
-        """Who makes way for a session of `size` partitions.
+        """The session that makes way for one of `size` partitions.
 
         The longest unused goes if that has been a while, otherwise the smallest of the evictable,
         if it is smaller than the new one (Kafka: `FetchSessionCache.tryEvict`).

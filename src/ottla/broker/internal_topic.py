@@ -111,7 +111,7 @@ class InternalTopic:
     def read_all(self) -> Iterator[StoredRecord]:
         """The last record of every key in every partition, and those of open transactions.
 
-        Nothing of a partition that is offline, or damaged: whoever asks for what it keeps is
+        Nothing of a partition that is offline, or damaged: a client that asks for what it keeps is
         refused from now on (`is_unread`). Raises `StorageError`.
         """
         topic = self._broker.topics.find(self._new.name)

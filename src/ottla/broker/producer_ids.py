@@ -24,7 +24,7 @@ class ProducerIds:
         self._reserve = reserve
 
     def reserve_below(self, end: int) -> None:
-        """Makes durable that the ids below `end` are somebody's, whoever handed them out."""
+        """Makes durable that the ids below `end` are in use, by any directory's count."""
         if end:
             self._reserve(max(end, self._block_end))
 

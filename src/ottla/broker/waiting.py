@@ -1,6 +1,6 @@
 """Answers that come later, and the fetches among them: those that found too little and wait.
 
-The room of the fetches is a machine without a clock: whoever holds it asks for `next_deadline_ms`,
+The room of the fetches is a machine without a clock: its caller asks for `next_deadline_ms`,
 calls `advance` when that has come, and `wake` when a partition has grown. Deadlines are on the
 monotonic clock, so that setting the wall clock back keeps nobody waiting. Kafka's counterparts:
 `DelayedFetch` and the purgatory that keeps it.
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Waiting(Generic[Result]):
-    """Whoever asked waits; when the broker hands this back (`take_answered`), `result` is there."""
+    """The client waits; when the broker hands this back (`take_answered`), `result` is there."""
 
     __slots__ = ("result",)
 

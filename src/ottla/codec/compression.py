@@ -232,9 +232,9 @@ def with_right_lz4_checksum(data: Buffer) -> Buffer:
         return data
     if data[end] != _lz4_checksum(bytes(data[:end])):
         raise CompressionError("lz4: the frame header's checksum is wrong")
-    mended = bytearray(data)
-    mended[end] = right
-    return mended
+    repaired = bytearray(data)
+    repaired[end] = right
+    return repaired
 
 
 def with_old_lz4_checksum(data: Buffer) -> Buffer:

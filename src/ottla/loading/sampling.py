@@ -1,4 +1,4 @@
-"""What a look at the first records tells: how large rows are, and which schema JSON values have."""
+"""What the first records show: how large rows are, and which schema JSON values have."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

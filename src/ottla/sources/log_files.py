@@ -168,7 +168,7 @@ class LogFiles:
             raise self._gone(place, wanted) from error
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
-        """From the batches' headers: that their CRCs are right is for those to see who read."""
+        """From the batches' headers: the CRCs are checked by the reads."""
         try:
             return roll_up(self._log(place).headers(wanted.from_offset, wanted.until_offset))
         except ApiError as error:

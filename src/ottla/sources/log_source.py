@@ -83,7 +83,7 @@ class LogSource(Protocol):
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         """Where the log parts from what it was in a leader epoch, if that is before `position`.
 
-        `None` when all up to there is as it was, as far as the log can tell (KIP-320).
+        `None` when all up to there is as it was, as far as the log shows (KIP-320).
         """
 
     def splits(
@@ -102,7 +102,7 @@ class LogSource(Protocol):
         """Whether to count or roll up is to fetch all of a range, records and all."""
 
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
-        """How many records a range has; `None` when only decoding it would tell."""
+        """How many records a range has; `None` when only decoding it would show."""
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
         """What the batches of a range come to; `None` where no batches can be seen."""

@@ -48,7 +48,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def java_version(program: str) -> int | None:
-    """The major version that `java -version` tells, or `None` when it tells none."""
+    """The major version that `java -version` prints, or `None` when it prints none."""
     try:
         answer = subprocess.run(
             [program, "-version"],

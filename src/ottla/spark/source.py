@@ -82,7 +82,7 @@ class OttlaReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(OttlaReader):
-    """A reader that is told Spark's filters. Spark refuses one that could be, but is not."""
+    """A reader that gets Spark's filters. Spark refuses one that could be, but is not."""
 
     def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":  # noqa: N802
         """Takes note of what can be pruned, and leaves the filtering itself to Spark."""
@@ -93,7 +93,7 @@ class FilteringReader(OttlaReader):
 def _takes_filters() -> bool:
     """Whether this is the process that Spark starts to push filters, its switch being on.
 
-    Nothing else tells: `spark.sql.python.filterPushdown.enabled` is not handed to a source.
+    Nothing else shows it: `spark.sql.python.filterPushdown.enabled` is not handed to a source.
     """
     started = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _FILTERING_PROCESS in sys.modules or getattr(started, "name", "") == _FILTERING_PROCESS

@@ -74,7 +74,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One limit is all that Spark can be told; the other one of two is kept in mind."""
+        """Spark takes only one limit; the other one of two is kept here."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -189,7 +189,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _commit(
         self, begins: Mapping[TopicPartition, Continuation], there: Sequence[LogPartition]
     ) -> None:
-        """Tells the group how far all batches so far have come.
+        """Commits to the group how far all batches have come.
 
         The first commit must succeed, for a mistake to be seen; a later one is tried again.
         """

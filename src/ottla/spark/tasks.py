@@ -68,7 +68,7 @@ class SparkTasks:
 
 
 def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
-    """Runs a job in a thread of its own, so that this one can tell how far it is, or cancel it."""
+    """Runs a job in a thread of its own, so that this one can report progress, or cancel it."""
     from pyspark import InheritableThread
 
     context = spark.sparkContext

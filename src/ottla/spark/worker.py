@@ -18,7 +18,7 @@ def each_number(
     *,
     task_count: int | None = None,
 ) -> "DataFrame":
-    """What `act` yields for each number below `count`, in tasks of their own unless told otherwise.
+    """What `act` yields for each number below `count`, in tasks of their own by default.
 
     For a data source Spark would start more processes of Python, one after the other, before the
     first task.

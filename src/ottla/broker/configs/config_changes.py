@@ -40,7 +40,7 @@ class Alteration:
     def apply(self, current: Mapping[str, str], rows: Mapping[str, Setting]) -> dict[str, str]:
         """The settings after the changes; raises `ApiError(INVALID_CONFIG)`.
 
-        `rows` tell which are lists, and what a list is before it was ever set.
+        `rows` say which are lists, and what a list is before it was ever set.
         """
         values = {} if self.is_whole else dict(current)
         for change in self.changes:

@@ -1,4 +1,4 @@
-"""What each group is told: what all are, and over it what clients have changed for one.
+"""The settings of each group: those of all, and over them what clients changed for one.
 
 Kafka's counterpart: `GroupConfigManager` (KIP-848).
 """
@@ -30,7 +30,7 @@ class GroupConfigs:
         }
 
     def of(self, group_id: str) -> GroupConfig:
-        """What a group is told, which need not exist."""
+        """The settings of a group, which need not exist."""
         return self._configs.get(group_id, self._defaults)
 
     def check(self, values: Mapping[str, str]) -> None:

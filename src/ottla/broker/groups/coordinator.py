@@ -35,7 +35,7 @@ REFUSALS = {
     ErrorCode.INVALID_REPLICATION_FACTOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""What members are told when the log takes no records.
+"""Errors for members when the log takes no records.
 
 Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
 """
@@ -137,7 +137,7 @@ class GroupCoordinator:
         return bool(self._answered)
 
     def take_answered(self) -> list[Waiting[Any]]:
-        """Those who have waited and now have their `result`."""
+        """The waiting requests that now have their `result`."""
         answered, self._answered = self._answered, []
         return answered
 

@@ -1,8 +1,8 @@
 """The log cleaner, without threads: which log is compacted next, and what becomes of a pass.
 
-Whoever runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its plan
-without it, and brings back the result or the error. A failure is tried again, later each time; a
-segment that cannot be read is set aside after some tries, and the rest of its log continues.
+The thread that runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its
+plan without it, and brings back the result or the error. A failure is tried again, later each time;
+a segment that cannot be read is set aside after some tries, and the rest of its log continues.
 
 Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
@@ -51,7 +51,7 @@ TRIES_BEFORE_SETTING_ASIDE = 3
 
 @dataclass(slots=True)
 class CleanerTotals:
-    """What was done since the start, for who watches."""
+    """What was done since the start, for metrics."""
 
     passes: int = 0
     failures: int = 0

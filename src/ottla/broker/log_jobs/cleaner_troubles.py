@@ -2,7 +2,7 @@
 
 Format page: docs/format/ottla-cleaner.md. One small file per log directory, which Kafka ignores; it
 is replaced whole, so a crash leaves the old content or the new. Kafka marks a log uncleanable until
-a restart, and tells it by a metric alone.
+a restart, and reports it by a metric alone.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MAX_BACKOFF_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedSegment:
-    """A segment that is left as it is until its file changes; `modified_ms` and `size` tell."""
+    """A segment that is left as it is until its file changes, by `modified_ms` and `size`."""
 
     base_offset: int
     reason: str

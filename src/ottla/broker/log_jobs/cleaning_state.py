@@ -1,8 +1,8 @@
 """What the cleaner is doing with each log, so that it and others keep out of each other's way.
 
-A log without a state is nobody's. Who cuts, moves or deletes a log pauses it first; a pass that was
-under way is aborted: what it has made is thrown away when it comes back. Pauses count, and a log is
-free again when all have been taken back. Kafka's counterparts: `LogCleaningState`,
+A log without a state is free. A job that cuts, moves or deletes a log pauses it first; a pass that
+was under way is aborted: what it has made is thrown away when it comes back. Pauses count, and a
+log is free again when all have been taken back. Kafka's counterparts: `LogCleaningState`,
 `LogCleanerManager`.
 """
 
@@ -23,7 +23,7 @@ class InProgress:
 
 @dataclass(slots=True)
 class Aborted:
-    """A pass was told to stop and has not yet come back; `pauses` wait for it."""
+    """A pass was asked to stop and has not yet come back; `pauses` wait for it."""
 
     pauses: int
 
@@ -54,7 +54,7 @@ class CleaningStates:
         self._states[key] = InProgress(stop)
 
     def end(self, key: TopicPartition) -> bool:
-        """A pass comes back; tells whether its work is still wanted."""
+        """A pass comes back; returns whether its work is still wanted."""
         state = self._states.pop(key)
         if isinstance(state, InProgress):
             return True

@@ -1,4 +1,4 @@
-"""Who may change a log now: retention, the cleaner, moves and deletion ask here before they do.
+"""Which job may change a log now: retention, the cleaner, moves and deletion ask here first.
 
 While a pass of the cleaner reads a log, retention does not cut it and no copy takes its place. Of a
 topic whose settings nobody knows nothing is deleted or compacted. A deletion waits for nobody: a

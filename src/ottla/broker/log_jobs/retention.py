@@ -79,7 +79,7 @@ class Retention:
         """The segment of each log's directory that a warning has been given of."""
 
     def run_slice(self, at: Timestamps) -> bool:
-        """Continues with the pass under way, or begins one; tells whether it is not over yet."""
+        """Continues with the pass under way, or begins one; returns whether it is not over yet."""
         if not self._leaving:
             if not self._to_do:
                 self._to_do.extend((one, key) for one in self._directories for key in one.logs)

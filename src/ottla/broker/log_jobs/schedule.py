@@ -1,4 +1,4 @@
-"""What is done to all logs at intervals, whoever asks for anything or not."""
+"""Jobs that are done to all logs at intervals, whether clients ask for anything or not."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,1 +1,1 @@
-"""What clients may use, what they have used, and who is held back."""
+"""What clients may use, what they have used, and which clients are throttled."""

@@ -1,8 +1,8 @@
 """How fast clients may produce, fetch and keep the broker busy, and how long to hold back those
 who are faster.
 
-A machine without a clock: what a client did is told with the time, and the answer is how long its
-connection is to be muted. The rate is measured over `quota.window.num` windows of
+A machine without a clock: what a client did is passed in with the time, and the answer is how long
+its connection is to be muted. The rate is measured over `quota.window.num` windows of
 `quota.window.size.seconds`, the running one included. Kafka's counterparts: `ClientQuotaManager`,
 `ClientRequestQuotaManager`, `Rate`, `SampledStat` (KIP-13, KIP-124, KIP-219, KIP-546).
 """
@@ -17,7 +17,7 @@ from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 USER, CLIENT_ID = "user", "client-id"
 
 ANONYMOUS = "ANONYMOUS"
-"""Who everybody is where nobody authenticates (`KafkaPrincipal.ANONYMOUS`)."""
+"""The principal of clients that have not authenticated (`KafkaPrincipal.ANONYMOUS`)."""
 
 RATES_TO_KEEP = 4096
 """From so many measured rates on, those that have come to rest are forgotten."""
@@ -83,7 +83,7 @@ class Limit:
 class ClientQuotas:
     """All quotas, and the rates of the clients that are under one.
 
-    Unless it `is_active` there is no quota at all, and nobody need be told to this machine.
+    Unless it `is_active` there is no quota at all, and the machine needs no calls.
     """
 
     def __init__(self, window_count: int, window_size_ms: int) -> None:

@@ -1,6 +1,6 @@
 """Opening log directories as one broker, and finishing what a crash left half done.
 
-Kafka's counterparts: `BrokerMetadataCheckpoint` at start-up, and what its controller would tell
+Kafka's counterparts: `BrokerMetadataCheckpoint` at start-up, and what its controller would send
 the broker about topics that are half made or half deleted.
 """
 

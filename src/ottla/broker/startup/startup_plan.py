@@ -230,7 +230,7 @@ class _Planner:
     def _action_for_deleted(self, one: FoundLog) -> StartupAction:
         """Removed, unless nothing else is left of a partition that should be there.
 
-        Its name may be cut, so the partition is told by the topic's id.
+        Its name may be cut, so the topic's id identifies the partition.
         """
         entry = self._entry_of(one)
         if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:

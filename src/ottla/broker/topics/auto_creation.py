@@ -1,8 +1,8 @@
 """How many topics clients may have made by only asking for them.
 
-A request for Metadata may name 100,000 topics, and each is directories and files. Whoever asks for
-more than is allowed is told of the others that they have no leader yet, which every client takes
-for a reason to ask again. Kafka limits the rate by a client quota only (KIP-599), and not by
+A request for Metadata may name 100,000 topics, and each is directories and files. A client that
+asks for more than is allowed gets the answer that the others have no leader yet, which every client
+takes for a reason to ask again. Kafka limits the rate by a client quota only (KIP-599), and not by
 default.
 """
 

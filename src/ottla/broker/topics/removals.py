@@ -25,7 +25,7 @@ FILES_PER_RUN: Final = 16
 
 MAX_OPEN_LOGS: Final = 64
 """Deleted logs whose files stay open for answers under way; beyond them, those deleted first are
-closed, so that whoever makes and deletes topics all the time does not run out of descriptors."""
+closed, so that making and deleting topics all the time does not use up the descriptors."""
 
 
 @dataclass(slots=True)

@@ -99,7 +99,7 @@ class TopicStore:
         if not self._directories.is_complete:
             return
         # All there was of deleted topics is stray by now. And topics that Kafka made are written
-        # down with their ids, by which their directories are told apart from now on.
+        # down with their ids, by which their directories are distinguished from now on.
         is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
         if self._gone or not is_known:
             self._gone.clear()

@@ -220,7 +220,7 @@ class Topics:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with the existing topic '{other}': "
-                "metrics cannot tell '.' from '_'.",
+                "metrics do not distinguish '.' from '_'.",
             )
 
 

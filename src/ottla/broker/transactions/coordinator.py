@@ -130,7 +130,7 @@ class TransactionCoordinator:
     # Producers
 
     def init_producer(self, request: InitRequest, at: Timestamps) -> ProducerAnswer:
-        """An id and epoch; an open transaction of whoever had them before is aborted first.
+        """An id and epoch; an open transaction of an earlier producer is aborted first.
 
         Raises `StorageError` when that could not be written.
         """

@@ -20,7 +20,7 @@ ACKS_LEADER = 1
 
 
 class OffsetsInTransactions(Protocol):
-    """Who learns that a marker is in the offsets topic."""
+    """The receiver of markers in the offsets topic."""
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None: ...
 

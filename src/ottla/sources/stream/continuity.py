@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class LossKind(Enum):
-    """What took the records. A broker does not tell the first two apart, the files do."""
+    """What took the records. Only the files distinguish the first two."""
 
     RETENTION = "retention removed them"
     DELETE_RECORDS = "DeleteRecords removed them"
@@ -42,7 +42,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Offsets that can no longer be read; `until_offset` is `None` where no log tells the end.
+    """Offsets that can no longer be read; `until_offset` is `None` where no log shows the end.
 
     `continues_at` is where the partition is read on, `None` where there is none.
     """

@@ -21,7 +21,7 @@ from ottla.sources.stream.continuity import Position
 VERSION = 1
 
 INITIAL: Mapping[str, Any] = {"initial": True}
-"""What Spark is told before a query's first batch, when nothing is settled yet."""
+"""The offset that Spark gets before a query's first batch, when nothing is settled yet."""
 
 Positions = Mapping[TopicPartition, Position]
 

@@ -1,8 +1,8 @@
 """What a micro-batch of a stream reads: a function of where the stream is and what the log has.
 
-Partitions that were not there before are read from offset 0. What was lost is told, and never more
-than that: a partition continues at its own log's start (or where the log was cut), the others where
-they were.
+Partitions that were not there before are read from offset 0. What was lost is reported, and never
+more than that: a partition continues at its own log's start (or where the log was cut), the others
+where they were.
 """
 
 from collections.abc import Mapping, Sequence
@@ -150,7 +150,7 @@ def _is_later_epoch(before: Position, now: LogPartition) -> bool:
 
 
 def _up_to(loss: Loss, end_offset: int) -> list[Loss]:
-    """A loss as far as it is of this batch: the next one begins at its end, and tells the rest."""
+    """A loss as far as it is of this batch: the next one reports the rest."""
     assert loss.until_offset is None or loss.from_offset < loss.until_offset
     if loss.until_offset is None or loss.until_offset <= end_offset:
         return [loss]

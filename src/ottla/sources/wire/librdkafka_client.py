@@ -36,7 +36,7 @@ _NOT_THERE = (-140, -139, 1)
 """No offset to continue from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
 
 _TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
-"""The client tells where a log parts from what it was, but only in its words."""
+"""The client reports where a log diverged, but only in the text of an error."""
 _NO_TIMESTAMP = -1
 
 _CONSUMER_SETTINGS = {
@@ -195,7 +195,7 @@ class LibrdkafkaClient:
 
     @contextmanager
     def _told(self, place: str) -> Iterator[None]:
-        """What goes wrong, told of a place in words for a person."""
+        """What goes wrong, as a message that names the place."""
         client = self._module
         try:
             yield
@@ -308,7 +308,7 @@ _VALUES = {
 
 
 def _uuid(told: Any) -> Uuid | None:
-    """The client's two signed halves as Kafka's 16 bytes; brokers before 2.8 tell no id."""
+    """The client's two signed halves as Kafka's 16 bytes; brokers before 2.8 send no id."""
     halves = (told.get_most_significant_bits(), told.get_least_significant_bits())
     uuid = Uuid(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
     return None if uuid == ZERO_UUID else uuid

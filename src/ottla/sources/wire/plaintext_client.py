@@ -223,7 +223,7 @@ class PlaintextClient:
 
     @contextmanager
     def _told(self, place: str) -> Iterator[None]:
-        """What goes wrong, told of a place in words for a person."""
+        """What goes wrong, as a message that names the place."""
         try:
             with refusals(place):
                 yield

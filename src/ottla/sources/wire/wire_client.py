@@ -1,4 +1,4 @@
-"""The clients that can be behind a topic on the wire, as far as `wire.py` asks them.
+"""The interface of the clients that read a topic on the wire.
 
 Without security it is our own, which hands over batches whole, to be decoded as those of files are.
 """
@@ -41,7 +41,7 @@ class WireClient(Protocol):
         """The names of all."""
 
     def partitions_of(self, topics: Collection[str]) -> dict[TopicPartition, Uuid | None]:
-        """Those that are there, with the ids of their topics; brokers before 2.8 tell none."""
+        """Those that are there, with the ids of their topics; brokers before 2.8 send none."""
 
     def offsets(
         self, wanted: Mapping[TopicPartition, int], isolation: Isolation

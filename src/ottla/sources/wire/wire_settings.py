@@ -68,7 +68,7 @@ def _int32(option: str, text: str) -> int:
 _MAX_INT = 2**31 - 1
 
 _ELSEWHERE = frozenset({"security.protocol", "group.id"})
-"""Seen to before, or by who commits: reading joins no group."""
+"""Handled before, or by the committer: reading joins no group."""
 
 _KNOWN: Fields = {
     "bootstrap.servers": ("bootstrap", parse_addresses),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_TASK_OFFSETS = 50_000
 MAX_TASK_OFFSETS = 2_000_000
-"""Over the wire nobody tells sizes, so work is shared out by offsets."""
+"""The wire does not carry sizes, so work is divided by offsets."""
 
 
 class BrokerLog:

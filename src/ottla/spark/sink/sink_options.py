@@ -1,6 +1,6 @@
 """The options of the sink `ottla`, read once and checked, before any task runs.
 
-Names and meanings are those of Spark's own Kafka sink, and behind `kafka.` those of Kafka's
+Names and meanings are those of Spark's own Kafka sink, and after `kafka.` those of Kafka's
 producer, as far as our client has them. What is not known is refused rather than passed over.
 """
 

@@ -1,9 +1,9 @@
 """What a stream's sink keeps in the cluster, and what follows from it for a batch that comes again.
 
 Format page: docs/format/sink-state.md. Before the driver ends the first transaction of a batch it
-writes down which ones it is about to commit (`Phase.COMMITTING`), and behind the last one that it
+writes down which ones it is about to commit (`Phase.COMMITTING`), and after the last one that it
 has (`Phase.COMMITTED`). Each transaction carries a marker that becomes visible with it. A crash can
-leave a batch half committed: whoever comes next commits the rest of what is written down, and what
+leave a batch half committed: the next writer commits the rest of what is written down, and what
 a broker has aborted meanwhile is written again. Kafka has no counterpart before KIP-939.
 """
 
@@ -18,7 +18,7 @@ from ottla.client.groups import Committed
 
 VERSION = 1
 MAX_METADATA_SIZE = 4000
-"""Brokers take 4096 bytes beside an offset, unless told otherwise (`offset.metadata.max.bytes`)."""
+"""Brokers take 4096 bytes beside an offset by default (`offset.metadata.max.bytes`)."""
 
 
 class Phase(Enum):

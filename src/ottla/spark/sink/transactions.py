@@ -1,6 +1,6 @@
 """What the sink does in the cluster: a task's rows in a transaction, and the end of all of them.
 
-A task leaves its transaction open and tells the driver of it; the driver ends it, so that nothing
+A task leaves its transaction open and reports it to the driver; the driver ends it, so that nothing
 is seen before all tasks are through. `sink_state.py` says what is written down for a stream, and
 what a crash between two ends leaves; `docs/spark.md` what remains possible.
 """
@@ -51,7 +51,7 @@ def connected(options: SinkOptions) -> Cluster:
 
 
 class Step(Enum):
-    """The places between which a crash can fall; each is told when it has been reached."""
+    """The places between which a crash can fall; each is reported when it has been reached."""
 
     STATE_READ = auto()
     PRODUCER_READY = auto()
@@ -120,7 +120,7 @@ class TaskWrite:
             return self._sent(batches)
         except BaseException:
             if self._producer is not None and self._producer.identity.transactional_id:
-                # The one who comes next does it if this fails too.
+                # The next writer does it if this fails too.
                 with contextlib.suppress(UserError):
                     end_transaction(self.cluster, self._producer.identity, is_commit=False)
             raise
@@ -306,7 +306,8 @@ def _commit(
 def _is_committed(cluster: Cluster, job: Job, entry: Entry) -> bool:
     """A refusal says only that the producer has moved on since; the marker says how it ended.
 
-    Whoever made it move on waited for that end, so the marker is there by now, if it ever will be.
+    The producer that made it move on waited for that end, so the marker is there by now, if it ever
+    will be.
     """
     if end_transaction(cluster, _identity(job, entry), is_commit=True):
         return True

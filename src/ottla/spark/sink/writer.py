@@ -44,7 +44,7 @@ BATCH_PROPERTY = "streaming.sql.batchId"
 
 
 class TaskMessage(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     def __init__(self, job: Job, report: TaskReport) -> None:
         self.job = job
@@ -117,7 +117,7 @@ class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[
         told = [context.getLocalProperty(name) for name in (QUERY_PROPERTY, RUN_PROPERTY)]
         batch = context.getLocalProperty(BATCH_PROPERTY)
         if None in told or batch is None:
-            raise UserError("Spark does not tell which batch of which query this is")
+            raise UserError("Spark does not say which batch of which query this is")
         query, run = told
         return self._write(Job(sink=PREFIX + query, run=run, batch=int(batch)), iterator)
 

@@ -30,7 +30,7 @@ def fits(log: PartitionLog, groups: Sequence[CleanedGroup]) -> bool:
 def replace_segments(
     log: PartitionLog, groups: Sequence[CleanedGroup], file_system: FileSystem, now_ms: int
 ) -> list[DeletedSegment]:
-    """Carries it out; returns what is out of the log, for those who still read it.
+    """Carries it out; returns what is out of the log, for reads under way.
 
     Raises `StorageError`; the next start then finishes or undoes it.
     """

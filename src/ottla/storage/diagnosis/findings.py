@@ -59,7 +59,7 @@ NOTES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostOffsets:
-    """The offsets that damaged bytes stood for, as far as their neighbours tell.
+    """The offsets that damaged bytes stood for, as far as their neighbours show.
 
     `last` is `None` at the end of a log. `stated_last` is what the damaged header itself says.
     """

@@ -1,7 +1,7 @@
 """The entries of an offset or time index as they stand in the file, sound or not.
 
 Format pages: docs/format/offset-index.md, docs/format/time-index.md. `SparseIndex` trusts that
-entries ascend and finds the zero tail by bisection; who looks for damage must read all of them.
+entries ascend and finds the zero tail by bisection; a search for damage must read all of them.
 """
 
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ class Holding:
     producer_epoch: int
     first_offset: int
     began_ms: int | None
-    """The time of its first record there; `None` over the wire, where nobody tells it."""
+    """The time of its first record there; `None` over the wire, which does not carry it."""
     last_timestamp_ms: int
 
     @property
@@ -66,7 +66,7 @@ class CoordinatedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorView:
-    """What is known of coordinators; if `is_complete`, who is not in it has no transaction."""
+    """What is known of coordinators; if `is_complete`, producers not in it have no transaction."""
 
     transactions: Sequence[CoordinatedTransaction]
     is_complete: bool

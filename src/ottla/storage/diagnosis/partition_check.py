@@ -460,7 +460,7 @@ def _fitting_offset(region: DamagedRegion, lost: LostOffsets) -> int | None:
 
 
 def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -> str:
-    """The reason, and what is behind the damage."""
+    """The reason, and what follows the damage."""
     if offset is not None:
         return f"{region.reason}; it fits from offset {offset} on"
     if region.is_tail:

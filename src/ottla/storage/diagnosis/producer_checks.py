@@ -19,7 +19,7 @@ from ottla.storage.log.producer_state import CompletedTransaction, ProducerState
 from ottla.storage.log.snapshot_files import producer_entry, snapshot_entry
 
 PRODUCER_EXPIRATION_MS = 86_400_000
-"""Kafka's default of `producer.id.expiration.ms`: who was silent for longer may be forgotten."""
+"""Kafka's default of `producer.id.expiration.ms`: producers silent for longer may be forgotten."""
 
 
 class Knowledge(Enum):

@@ -123,7 +123,7 @@ class DirectoryKind(Enum):
 
 
 def directory_kind(file_system: FileSystem, path: str) -> DirectoryKind:
-    """Told from the content, since a person may have copied it under any name.
+    """Detected from the content, since a person may have copied it under any name.
 
     Raises `UserError` when it holds nothing of Kafka's.
     """

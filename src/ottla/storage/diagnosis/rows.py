@@ -10,7 +10,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line. `TYPE` tells the lines apart."""
+    """One line. `TYPE` distinguishes the lines."""
 
     TYPE: ClassVar[str]
 

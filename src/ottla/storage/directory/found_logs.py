@@ -1,6 +1,6 @@
 """What lies in a log directory under a partition's name, and what is to become of it at a start.
 
-One directory alone cannot tell: whether a log is current is known where all directories are
+One directory alone cannot show whether a log is current: that is known where all directories are
 (`broker/startup/startup_plan.py`). Kafka's counterpart: the branches of `LogManager.loadLog`.
 """
 
@@ -49,7 +49,7 @@ class StartupAction(Enum):
 class FoundLog:
     """A directory of one partition.
 
-    `topic_id` is `None` without `partition.metadata`, or where `damage` tells what is wrong with
+    `topic_id` is `None` without `partition.metadata`, or where `damage` says what is wrong with
     it.
     """
 

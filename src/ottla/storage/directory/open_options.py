@@ -1,4 +1,4 @@
-"""What whoever opens a log directory hands in: identity, settings, chance, threads to work in."""
+"""Arguments for opening a log directory: identity, settings, chance, threads to work in."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

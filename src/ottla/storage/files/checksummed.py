@@ -51,7 +51,7 @@ def read_checksummed(
 
 
 def is_one_bit_apart(one: bytes, other: bytes) -> bool:
-    """Whether damage made the one of the other, and not somebody who wrote it again."""
+    """Whether damage made the one of the other, and not a program that wrote it again."""
     if len(one) != len(other):
         return False
     return sum((left ^ right).bit_count() for left, right in zip(one, other, strict=True)) == 1

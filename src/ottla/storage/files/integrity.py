@@ -203,7 +203,7 @@ class IntegrityFile:
     def open_gaps(self, offset: int, replaced: Collection[int] = ()) -> None:
         """Lets there be gaps below a segment that begins at `offset`, durably.
 
-        All below it must be on the disk: for those segments nobody can tell a hole any more. What
+        All below it must be on the disk: in those segments a hole can no longer be detected. What
         is known of the segments that are about to be replaced is forgotten.
         """
         self.tight_from = max(self.tight_from, offset)
@@ -338,11 +338,11 @@ def _of_directory(file_system: FileSystem, directory: str) -> Integrity | None:
     try:
         return read_integrity(file_system, directory)
     except NotADirectoryError:
-        return None  # what stands there instead is named by whoever lists it
+        return None  # what stands there instead is named by the listing
 
 
 def remove_integrity(file_system: FileSystem, directory: str) -> None:
-    """Removes the file for good, before somebody changes the log who does not keep it."""
+    """Removes the file for good, before a writer that does not keep it changes the log."""
     remove_if_present(file_system, join(directory, INTEGRITY))
     remove_older(file_system, directory)
 

@@ -210,7 +210,7 @@ class LogFile:
         self.renamed(path)
 
     def close(self) -> None:
-        """Closes the file for good, also to who still reads it."""
+        """Closes the file for good, also to readers."""
         self._is_closed = True
         self._file_system.open_files.closed(self)
         if self._file is not None:

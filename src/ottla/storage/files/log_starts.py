@@ -1,9 +1,9 @@
 """Where logs start, in Kafka's checkpoint and in a copy of it that has a checksum.
 
-The start of a log that was deleted up to the middle of a segment is told by Kafka's file only, of
+The start of a log that was deleted up to the middle of a segment is stated by Kafka's file only, of
 which no other byte says anything. The copy is written first, and one fsync of the directory makes
 both durable: so it is never behind. Of a log that Kafka has loaded since it says nothing, which
-the log's own integrity file tells by its absence (`integrity`).
+the log's own integrity file shows by its absence (`integrity`).
 
 Format pages: docs/format/checkpoints.md, docs/format/ottla-integrity.md.
 """
@@ -46,7 +46,7 @@ class LogStarts:
         return self.checkpointed.keys() | (self._copied or {}).keys()
 
     def start_of(self, key: TopicPartition, *, is_copy_valid: bool) -> int:
-        """The start of a log, which the copy tells if nobody else has written the log since."""
+        """The start of a log, which the copy holds if only Ottla has written the log since."""
         stated = self.checkpointed.get(key, 0)
         if self._copied is None or not is_copy_valid:
             return stated

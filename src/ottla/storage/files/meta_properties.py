@@ -43,7 +43,7 @@ class MetaProperties:
     node_id: int | None = None
     """`broker.id` in version 0."""
     directory_id: Uuid | None = None
-    """Tells the directories of one broker apart (KIP-858)."""
+    """Distinguishes the directories of one broker (KIP-858)."""
 
 
 def read_meta_properties(file_system: FileSystem, path: str) -> MetaProperties | None:
@@ -78,14 +78,14 @@ def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
 def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
     """Whether a directory's file differs by one bit from its copy, which has a checksum.
 
-    Whoever writes ids again changes more of them. A person may change one digit: that file is then
-    newer than the copy, and a bit that flips on the disk makes no file newer.
+    A program that writes ids again changes more of them. A person may change one digit: that file
+    is then newer than the copy, and a bit that flips on the disk makes no file newer.
     """
     return _as_it_was(file_system, directory) is not None
 
 
 def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
-    """Takes back the change of one bit, which nothing else would tell."""
+    """Takes back the change of one bit, which nothing else would show."""
     copy = _as_it_was(file_system, directory)
     if copy is not None:
         path = join(directory, META_PROPERTIES)

@@ -1,7 +1,7 @@
 """The topic id that a partition's directory belongs to. Format: docs/format/partition-metadata.md
 
-It tells a directory of a deleted topic from one of a new topic of the same name (KIP-516). A crash
-leaves it missing or whole. Kafka's counterpart: `PartitionMetadataFile`.
+It distinguishes a directory of a deleted topic from one of a new topic of the same name (KIP-516).
+A crash leaves it missing or whole. Kafka's counterpart: `PartitionMetadataFile`.
 """
 
 import re

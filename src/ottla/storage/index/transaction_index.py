@@ -1,6 +1,6 @@
 """The aborted transactions whose abort markers lie in a segment.
 
-Format page: docs/format/transaction-index.md. A consumer that reads committed records only is told
+Format page: docs/format/transaction-index.md. A consumer that reads committed records only gets
 them with what it fetches. The file is made by the first append, is not pre-allocated and not
 mapped. A crash can leave a cut last entry or lack entries; recovery empties the index and refills
 it from the markers in the log. Kafka's counterparts: `TransactionIndex`, `AbortedTxn`.

@@ -2,7 +2,7 @@
 
 An index that was lost, or has lost entries, lets aborted records pass for committed ones. Of what
 Ottla has written there is a checksum (`integrity`); of what Apache Kafka has written only the abort
-markers in the log tell. So such a log is walked once, header by header, in slices, and
+markers in the log show them. So such a log is walked once, header by header, in slices, and
 entries that are missing are added. Until then consumers of committed records get what has been
 checked (`AbortCheck.bound`). Kafka does not look.
 
@@ -27,7 +27,7 @@ from ottla.storage.index.transaction_index import ENTRY, VERSION, AbortedTransac
 from ottla.storage.log.transaction_tail import TransactionTail
 
 if TYPE_CHECKING:
-    # Those who only read need neither, and 20 ms of their start.
+    # Readers need neither, and it would take 20 ms of their start.
     from ottla.storage.segment.segment import Segment
     from ottla.storage.segment.segments import Segments
 

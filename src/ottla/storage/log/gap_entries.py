@@ -1,7 +1,7 @@
 """Index entries for offsets that lie in a gap between a segment's batches.
 
 No entry names an offset that compaction took out with its batch. Where one does, either a batch's
-base offset has changed on the disk, which no checksum covers, or the entry has. Nobody can tell
+base offset has changed on the disk, which no checksum covers, or the entry has. Nothing can show
 which; so nothing is refused or rebuilt, but it is named. Kafka does not look.
 """
 

@@ -4,7 +4,7 @@ No checksum covers a batch's base offset, length, leader epoch and magic. But of
 batches fill their file, and the epochs are in a file of their own: so a header that changed on the
 disk contradicts its neighbours. What a process has found in a segment it looks at once, read by
 read, and only as far as it reads; what it has written or recovered itself it need not look at.
-Kafka serves such batches as they are. What cannot be told is in docs/durability.md.
+Kafka serves such batches as they are. docs/durability.md lists what cannot be detected.
 """
 
 import logging
@@ -159,7 +159,7 @@ def checked_end(segment: Segment, known_end: int | None) -> int:
 def _start_before(segment: Segment, offset: int) -> int:
     """The position of a batch before the one from which a search for an offset begins.
 
-    Only from the batch before it can be told whether a batch is where it says.
+    Only the batch before shows whether a batch is where it says.
     """
     found = scan.header_at(segment.log, start) if (start := segment.search_start(offset)) else None
     return 0 if found is None else segment.search_start(found.last_offset - 1)
@@ -205,7 +205,7 @@ class Walk:
                     return
         except CorruptionError:
             if self._follows and self.before is not None:
-                # It lies where it should, but where it ends only its checksum can tell.
+                # It lies where it should, but where it ends only its checksum can show.
                 scan.sound_batch(self._log, self.before.position)
                 self.sound_end = self.before.end
             raise
@@ -301,8 +301,8 @@ def places(log: LogFile, position: int) -> Iterator[Place]:
 
 
 def _place_of(log: LogFile, position: int, header: Batch) -> Place:
-    """An old batch is read whole: its checksum covers the magic, which alone tells it from a new
-    one, and the first offset may be packed."""
+    """An old batch is read whole: its checksum covers the magic, which alone distinguishes it from
+    a new one, and the first offset may be packed."""
     if header.magic >= 2:
         first, epoch = header.base_offset, header.partition_leader_epoch
         return Place(position, header.size, first, header.last_offset, epoch)

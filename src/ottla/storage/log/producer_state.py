@@ -31,7 +31,7 @@ BEFORE_START = -math.inf
 
 
 class AppendOrigin(Enum):
-    """Who appends, which decides what is checked (Kafka: `AppendOrigin`)."""
+    """The kind of writer, which decides what is checked (Kafka: `AppendOrigin`)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"

@@ -1,7 +1,7 @@
 """What became of the transactions near a log's end, from the batches themselves.
 
 A directory that a broker is using, or was using when it died, may lack the last entries of its
-transaction indexes; only what lies before the recovery point is sure. So whoever reads one replays
+transaction indexes; only what lies before the recovery point is sure. So a reader of one replays
 the batches from the newest snapshot at or before that point. Kafka's counterpart:
 `UnifiedLog.rebuildProducerState`, as far as it concerns transactions.
 """

@@ -1,4 +1,4 @@
-"""Aborted transactions from a log's transaction indexes, for those who only read.
+"""Aborted transactions from a log's transaction indexes, for readers that change nothing.
 
 An index that was lost, or has lost entries, would let aborted records pass for committed ones. Of
 what a broker of ours wrote the integrity file has a checksum; of what Apache Kafka wrote there is

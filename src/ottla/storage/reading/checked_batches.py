@@ -1,4 +1,4 @@
-"""Stored batches for who decodes them in this process: each is checked first, as a client does.
+"""Stored batches to decode in this process: each is checked first, as a client does.
 
 A fetch hands batches on as they are, for the consumer to check; where this process is the consumer,
 it checks. Kafka's counterpart: `CompletedFetch.maybeEnsureValid` (`check.crcs`).

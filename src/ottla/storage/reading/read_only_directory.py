@@ -1,7 +1,7 @@
-"""A log directory for those who only read: tools, Spark, and the curious, beside a live broker too.
+"""A log directory for readers that change nothing: tools and Spark, beside a live broker too.
 
 Nothing is written and no lock is taken. A broker may append, roll, compact and delete meanwhile:
-`read_only_log` tells what a read makes of that. Kafka has no counterpart.
+`read_only_log` says what a read makes of that. Kafka has no counterpart.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
-"""Damage among batches that were flushed: no crash tears those, so nothing behind it is cut off.
+"""Damage among batches that were flushed: no crash tears those, so nothing after it is cut off.
 
-The log stays readable up to the damage and behind it; reads that meet it are refused
-(`header_check`), or, where only a batch's content is wrong, by whoever checks its CRC. Kafka cuts a
-log there when it rebuilds an index, and drops the segments behind.
+The log stays readable up to the damage and after it; reads that meet it are refused
+(`header_check`), or, where only a batch's content is wrong, by the reader that checks its CRC.
+Kafka cuts a log there when it rebuilds an index, and drops the segments behind.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Which gaps of a log mean that batches are lost, and whether its first segments are gone.
 
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none (`integrity`), and before it leaves one. Where a log starts its leader epochs tell:
+are none (`integrity`), and before it leaves one. Its leader epochs show where a log starts:
 they are cut, durably, before retention moves the start, and that before files go. Of a log that
 Kafka has written nobody knows. Kafka has no counterpart: it continues after a gap.
 """
@@ -79,7 +79,7 @@ def lost_front(
     try:
         begun = first_epoch_start(LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS)))
     except CorruptionError:
-        return None  # then nothing tells
+        return None  # then nothing shows it
     if begun is None or max(begun, recorded_start) >= first_offset:
         return None
     integrity = read_integrity(file_system, directory)

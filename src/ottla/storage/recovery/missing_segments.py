@@ -1,8 +1,8 @@
 """Names what is gone of a log with its files, when it is loaded.
 
-A start loses nothing by it: what is left is served, and whoever reads on where offsets are missing
-is given the records after them, as in Kafka, which names none. Readers of files refuse to continue
-there (`lost_offsets`), by the same evidence.
+A start loses nothing by it: what is left is served, and a reader that continues where offsets are
+missing is given the records after them, as in Kafka, which names none. Readers of files refuse to
+continue there (`lost_offsets`), by the same evidence.
 """
 
 import logging
@@ -48,7 +48,7 @@ def name_missing_between(segments: Segments, *, gapless_from: int) -> None:
         try:
             end = max(before.next_offset(), gapless_from)
         except CorruptionError:
-            continue  # damage, which is named by whoever meets it
+            continue  # damage, which the reader that meets it names
         if end < segment.base_offset:
             logger.error(
                 "%s begins at offset %d, and what comes before it ends at %d: offsets %d to %d are "

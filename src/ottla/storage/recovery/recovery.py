@@ -125,7 +125,7 @@ class _Loader:
             log_end_offset = self._start_of_empty()
             self._segments.add(self._open_segment(log_end_offset, create=True))
             if log_end_offset > 0:
-                # Once its name tells the log's start, the next checkpoint does not.
+                # Once its name says the log's start, the next checkpoint does not.
                 self._files.sync_directory(self._directory)
         recovered = self._reconcile(log_end_offset, recovery_point)
         self._know_gaps(recovered)
@@ -410,7 +410,7 @@ class _Loader:
                 taking.take(batch, segment.log.path)
                 known_epoch = self._epochs.latest_epoch
                 if batch.partition_leader_epoch != known_epoch:
-                    # Of an earlier one, or it is damaged: `header_check` will tell.
+                    # Of an earlier one, or it is damaged: `header_check` will show.
                     is_of_known_epochs = False
             replay_batch(state, batch, segment)
 

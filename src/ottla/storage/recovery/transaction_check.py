@@ -64,7 +64,7 @@ def _contradiction(one: AbortedTransaction, segments: Segments, gaps_before: int
 def _stable_contradiction(
     one: AbortedTransaction, segments: Segments, gaps_before: int
 ) -> str | None:
-    """The last stable offset is behind the marker, or where another transaction began."""
+    """The last stable offset is past the marker, or where another transaction began."""
     stable = one.last_stable_offset
     if stable == one.last_offset + 1 or 0 <= stable < segments.first.base_offset:
         return None

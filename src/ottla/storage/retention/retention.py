@@ -1,7 +1,7 @@
 """Which of a log's oldest segments go, why the others stay, and the deed that begins their going.
 
 `judge` is the only place that decides. The broker's job does what it says (`plan_retention`,
-`begin_retention`), and `ottla explain retention` tells it, so the two cannot disagree.
+`begin_retention`), and `ottla explain retention` prints it, so the two cannot disagree.
 
 The deed has two steps with the caller's checkpoint between them: `begin_retention` moves the log's
 start, the checkpoint makes that durable, and `LogMaintenance.delete_segments_below_start` takes the

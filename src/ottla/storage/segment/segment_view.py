@@ -1,4 +1,4 @@
-"""The reads of one segment, whoever wrote it: by offset, by time, and its largest timestamp.
+"""The reads of one segment, ours or another program's: by offset, time, largest timestamp.
 
 Indexes have no checksums. How far they are believed is a policy (`Trust`): what this process has
 written itself is believed; what it found in a directory of its own is compared with the log's

@@ -1,4 +1,4 @@
-"""Avro values as columns, by fastavro: one binary datum to a value, and nothing behind it."""
+"""Avro values as columns, by fastavro: one binary datum to a value, and nothing after it."""
 
 import json
 from collections.abc import Callable, Mapping
