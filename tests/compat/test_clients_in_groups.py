@@ -160,7 +160,7 @@ def test_cooperative_members_hand_over_only_what_must_move(home: Home, make: Mak
 
 @each_client
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_group_goes_on_after_the_broker_was_killed(
+def test_a_group_continues_after_the_broker_was_killed(
     tmp_path: Path, make: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     # kafka-python leaves sockets open that it could not connect, and its log holds on to them.

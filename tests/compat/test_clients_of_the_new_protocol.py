@@ -248,7 +248,7 @@ def test_topics_are_subscribed_to_by_an_expression(home: Home) -> None:
     poll_until(lambda: has_all(consumer), consumer)
 
 
-def test_a_classic_group_goes_on_in_the_new_protocol_and_back(home: Home) -> None:
+def test_a_classic_group_continues_in_the_new_protocol_and_back(home: Home) -> None:
     first = ConfluentConsumer(home.address, "g")
     poll_until(lambda: has_all(first), first)
     first.commit()
@@ -277,7 +277,7 @@ def test_who_speaks_the_other_protocol_is_told_so(home: Home) -> None:
     classic.close()
 
 
-def test_a_group_goes_on_after_the_broker_was_killed(
+def test_a_group_continues_after_the_broker_was_killed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)

@@ -256,7 +256,7 @@ def test_a_group_goes_over_to_the_new_protocol_and_back(address: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_goes_on_after_the_broker_was_killed(tmp_path: Path, protocol: str) -> None:
+def test_a_group_continues_after_the_broker_was_killed(tmp_path: Path, protocol: str) -> None:
     data = tmp_path / "data"
     with serving(data, *WORDS) as (address, process):
         home = Home(address, group_protocol=protocol)

@@ -118,7 +118,7 @@ def poll_some(reader: Any) -> list[Any]:
             return found
 
 
-def test_who_seeks_behind_the_end_is_told_so(address: str, topic: str) -> None:
+def test_a_seek_after_the_end_gets_an_error(address: str, topic: str) -> None:
     with closing(consumer(address, auto_offset_reset="none")) as reader:
         reader.assign(array_list([place(topic)]))
         reader.seek(place(topic), 5)
@@ -154,7 +154,7 @@ def test_an_incremental_fetch_session_brings_what_comes_later(address: str) -> N
         assert len(poll_some(reader)) == 5
 
 
-def test_an_idempotent_producer_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
+def test_an_idempotent_producer_continues_after_the_broker_was_killed(tmp_path: Path) -> None:
     """What was acknowledged is there, each once and in order."""
     data = tmp_path / "data"
     with serving(data) as (address, process):

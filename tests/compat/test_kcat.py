@@ -149,7 +149,7 @@ def test_offsets_are_queried_by_time(kcat: Kcat) -> None:
     assert values(kcat.records("-o", f"s@{time_ms}", "-e")) == list("01234")
 
 
-def test_a_group_goes_on_where_it_stopped(kcat: Kcat) -> None:
+def test_a_group_continues_where_it_stopped(kcat: Kcat) -> None:
     kcat.produce(text=lines(3))
     kcat("-P", "-t", TOPIC, "-p", "1", text=lines(2))
     assert kcat.join() == ["0/0", "0/1", "0/2", "1/0", "1/1"]
@@ -171,7 +171,9 @@ def test_as_if_for_an_old_broker_kcat_reads_what_it_wrote(
 
 
 @pytest.mark.parametrize("version", OLD_BROKERS[1:])
-def test_as_if_for_an_old_broker_a_group_goes_on_where_it_stopped(kcat: Kcat, version: str) -> None:
+def test_as_if_for_an_old_broker_a_group_continues_where_it_stopped(
+    kcat: Kcat, version: str
+) -> None:
     old = ("-X", "api.version.request=false", "-X", f"broker.version.fallback={version}")
     kcat.produce(text=lines(2))
     assert kcat.join(*old) == ["0/0", "0/1"]

@@ -314,7 +314,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         assert SystemClock().monotonic_ms() < deadline_ms
 
 
-def test_a_transaction_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
+def test_a_transaction_continues_after_the_broker_was_killed(tmp_path: Path) -> None:
     """With all it had written before, offsets included."""
     data = tmp_path / "data"
     with serving_process(data) as (address, process):

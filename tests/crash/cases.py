@@ -144,7 +144,7 @@ def retain(writer: Writer) -> None:
     writer.append(1, producer=1)
 
 
-def make_anew(writer: Writer) -> None:
+def recreate(writer: Writer) -> None:
     """A topic is deleted, and another of the same name made."""
     writer.open()
     writer.append(2, producer=1)
@@ -152,7 +152,7 @@ def make_anew(writer: Writer) -> None:
     writer.delete_before(3)
     writer.flush()
     writer.checkpoint()
-    writer.make_anew()
+    writer.recreate()
     writer.append(1, producer=1)
     writer.append(3)
 
@@ -163,7 +163,7 @@ CASES = [
     Case(cut_from_behind),
     Case(cut_from_the_front),
     Case(roll_by_hand),
-    Case(make_anew),
+    Case(recreate),
     Case(retain, RETAINED),
     Case(retain, COMPACTED_AND_RETAINED),
 ]

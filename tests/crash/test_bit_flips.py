@@ -151,7 +151,9 @@ def test_a_flipped_bit_outside_the_checksum_raises_only_errors_of_ours() -> None
             raise
 
 
-def test_a_flipped_bit_in_an_index_is_mended_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flipped_bit_in_an_index_is_repaired_and_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("WARNING")
     files, expected = stopped_log()
     path = join(PARTITION, "00000000000000000000.index")

@@ -131,7 +131,7 @@ def records(log: PartitionLog) -> dict[int, tuple[bytes | None, bytes | None]]:
     }
 
 
-def test_a_log_that_goes_on_after_a_crash_in_a_pass_is_compacted_again() -> None:
+def test_a_log_that_continues_after_a_crash_in_a_pass_is_compacted_again() -> None:
     disk, keeper = written()
     log = open_log(disk, COMPACTED)
     file = disk.open(join(PARTITION, "00000000000000000000.log.cleaned"), create=True)

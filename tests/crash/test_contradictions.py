@@ -77,7 +77,7 @@ def test_a_changed_magic_below_the_recovery_point_does_not_end_the_start() -> No
         assert log.log_end_offset == 20
 
 
-def test_the_time_of_what_lies_behind_damage_is_known() -> None:
+def test_the_time_of_what_lies_after_damage_is_known() -> None:
     log = opened(PLAIN, segment(0), 101 + 7, 2)
     assert log.segments.first.largest.timestamp_ms == NOW_MS + 50
 
@@ -90,7 +90,7 @@ def test_an_epoch_before_a_lower_one_is_not_believed() -> None:
     assert log.reader.read(19, 1, Isolation.HIGH_WATERMARK).records is not None
 
 
-def test_a_log_goes_on_behind_a_damaged_first_batch_of_its_active_segment() -> None:
+def test_a_log_continues_after_a_damaged_first_batch_of_its_active_segment() -> None:
     log = opened(COMPACTED, segment(26), 16, 34)
     append(log, b"more")
     assert log.reader.read(log.log_end_offset - 1, 1, Isolation.HIGH_WATERMARK).records is not None

@@ -56,7 +56,7 @@ class GrowingSource:
         source.fill(3)
         source.append(b"b", producer=8)
         source.end(7, commit=False)
-        source.lead_anew()
+        source.lead_again()
         source.fill(3)
         source.commit("g", {("t", 0): 14})
         self.times.append(self._as_it_is(source))
@@ -152,7 +152,7 @@ def all_crashes(source: GrowingSource) -> Iterator[tuple[str, FakeFileSystem, Pr
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_mirror_goes_on_from_every_crash_point(
+def test_a_mirror_continues_from_every_crash_point(
     source: GrowingSource, crash_seconds: float
 ) -> None:
     crashes = all_crashes(source) if crash_seconds else some_crashes(source)

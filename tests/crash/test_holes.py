@@ -160,7 +160,7 @@ def lost_tails(files: dict[str, bytes], recovery_point: int) -> Iterator[dict[st
         yield {one: what for one, what in files.items() if one != path}
 
 
-def test_nothing_is_kept_behind_a_tail_that_is_lost_at_a_batchs_end() -> None:
+def test_nothing_is_kept_after_a_tail_that_is_lost_at_a_batchs_end() -> None:
     files, written, recovery_point = worked()
     count = 0
     for left in lost_tails(files, recovery_point):

@@ -35,7 +35,7 @@ def logs_of(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("position", [6, 11, 16, 70], ids=["offset", "length", "magic", "record"])
-def test_an_index_made_anew_cuts_nothing_off(position: int) -> None:
+def test_a_rebuilt_index_cuts_nothing_off(position: int) -> None:
     files, _ = stopped_log()
     files[SECOND + ".log"] = changed(files[SECOND + ".log"], position)
     del files[SECOND + ".index"], files[SECOND + ".timeindex"]
@@ -57,7 +57,7 @@ def test_what_lies_before_damage_is_served_and_the_rest_is_named() -> None:
 
 
 @pytest.mark.parametrize("position", [6, 11, 16], ids=["offset", "length", "magic"])
-def test_a_log_whose_end_is_damaged_goes_on_behind_it(position: int) -> None:
+def test_a_log_whose_end_is_damaged_continues_after_it(position: int) -> None:
     files, _ = stopped_log()
     files[LAST + ".log"] = changed(files[LAST + ".log"], position, 4)
     log, logs = reopened(files)
@@ -89,7 +89,7 @@ def test_an_epoch_that_one_batch_alone_has_is_not_served() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"0\n1\n0 0\n", b"0\n2\n0 0\n7 3\n"])
-def test_leader_epochs_are_made_anew_from_the_log(content: bytes) -> None:
+def test_leader_epochs_are_rebuilt_from_the_log(content: bytes) -> None:
     files, expected = stopped_log()
     files[join(PARTITION, "leader-epoch-checkpoint")] = content
     log, _ = reopened(files)

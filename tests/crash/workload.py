@@ -142,7 +142,7 @@ class Writer:
             with self.log.health.guarding(changes_files=True):
                 segment.remove()
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         """Deletes the topic, and makes another one of the same name."""
         self._note(Act.RESTARTING)
         log = self.directory.logs[KEY]

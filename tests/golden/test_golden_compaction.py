@@ -131,7 +131,7 @@ def test_the_first_pass_makes_the_bytes_that_kafka_made(
     partitions_of("compaction-3-horizon-set"),
     ids=lambda one: f"{one['topic']}-{one['partition']}",
 )
-def test_behind_the_horizon_the_records_that_kafka_kept_are_kept(
+def test_after_the_horizon_the_records_that_kafka_kept_are_kept(
     partition: dict[str, Any], new_key_filter: NewKeyFilter, tmp_path: Path
 ) -> None:
     """From the stage before, with what Kafka has taken in since; it cleaned several times."""

@@ -86,7 +86,7 @@ def test_kafka_and_ottla_look_for_a_group_in_the_same_partition(broker: Broker) 
     assert seen == {"g-classic", "g-static", "g-simple", "txn-group"}
 
 
-def test_a_group_of_kafkas_goes_on_here(broker: Broker) -> None:
+def test_a_group_of_kafkas_continues_here(broker: Broker) -> None:
     at = read_clock(SystemClock())
     answer = broker.groups.carry_out(
         broker.groups.loaded(at).delete_offsets("g-classic", [("grp", 0)], at), at

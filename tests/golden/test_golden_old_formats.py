@@ -142,7 +142,7 @@ def test_every_file_has_the_bytes_of_kafkas(topic: str, tmp_path: Path) -> None:
     assert ours.keys() == kafkas.keys()
 
 
-def test_snappy_is_packed_anew_with_the_same_messages_inside(tmp_path: Path) -> None:
+def test_snappy_is_repacked_with_the_same_messages_inside(tmp_path: Path) -> None:
     _, log = new_log(str(tmp_path), config_of("v0-snappy"))
     for _, group in groups("v0-snappy"):
         append(log, group)

@@ -49,14 +49,14 @@ def test_a_bad_byte_in_the_first_log_costs_one_batch(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("copy", ["kill9-recovered"] if CASES else [], indirect=True)
-def test_indexes_that_kafka_left_overwritten_are_made_anew(copy: Path) -> None:
+def test_indexes_that_kafka_left_overwritten_are_rebuilt(copy: Path) -> None:
     before = checksums(copy)
     assert repair(FILES, str(copy), OPTIONS).is_sound
     assert checksums(copy) == before
 
 
 @pytest.mark.parametrize("copy", CASES, indirect=True)
-def test_all_that_is_derived_can_be_made_anew(copy: Path) -> None:
+def test_all_that_is_derived_can_be_rebuilt(copy: Path) -> None:
     before = checksums(copy)
     logs = list(copy.glob("*/*.log"))
     for log in logs:

@@ -108,7 +108,7 @@ def test_the_broker_of_a_trial_goes_by_the_clock_that_is_set(tmp_path: Path) -> 
     assert [round((one - now_ms) / HOUR_MS) for one in times_ms] == [48, -48, 0]
 
 
-def test_a_trial_goes_on_until_enough_has_happened(tmp_path: Path) -> None:
+def test_a_trial_continues_until_enough_has_happened(tmp_path: Path) -> None:
     trial = Trial(tmp_path, 7, seconds=0.1, roles=IDEMPOTENT, pauses_s=(0.1, 0.1))
     trial.is_enough = lambda history, done: not missing(history, done, IDEMPOTENT)
     history = trial.run()

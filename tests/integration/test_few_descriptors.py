@@ -113,7 +113,7 @@ def test_idle_connections_up_to_the_limit_leave_storage_its_descriptors(asker: A
     assert asker.read("beside").endswith(b"beside\0")
 
 
-def test_a_program_that_has_used_up_its_descriptors_is_refused_and_then_goes_on(
+def test_a_program_that_has_used_up_its_descriptors_is_refused_and_then_continues(
     tmp_path: Path,
 ) -> None:
     with ottla.open(tmp_path) as log, contextlib.ExitStack() as limits:

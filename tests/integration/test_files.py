@@ -58,7 +58,7 @@ def test_a_write_of_nothing_does_not_extend(file: File) -> None:
     assert file.size() == 0
 
 
-def test_buffers_are_written_one_behind_the_other(file: File) -> None:
+def test_buffers_are_written_one_after_the_other(file: File) -> None:
     file.pwritev([b"ab", bytearray(b""), memoryview(b"cde"), bytearray(b"f")], 1)
     assert content_of(file) == b"\0abcdef"
 

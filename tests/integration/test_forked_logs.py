@@ -222,7 +222,7 @@ print(json.dumps([found, pickled]))
     assert_whole(tmp_path, ["0"])
 
 
-def test_a_broker_that_listens_goes_on_and_its_port_is_its_own(tmp_path: Path) -> None:
+def test_a_broker_that_listens_continues_and_its_port_is_its_own(tmp_path: Path) -> None:
     """A child that lives on holds neither the port nor connections of the parent."""
     pytest.importorskip("confluent_kafka")
     found = outcome(

@@ -187,7 +187,7 @@ def proxy(broker_port: int) -> Iterator[SilentProxy]:
 
 @pytest.mark.parametrize("segment_bytes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("end", ENDINGS)
-def test_librdkafka_goes_on_after_a_restart_with_five_batches_on_their_way(
+def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
     tmp_path: Path, broker_port: int, proxy: SilentProxy, end: Ending, segment_bytes: str
 ) -> None:
     arguments = settings(tmp_path, broker_port, segment_bytes)

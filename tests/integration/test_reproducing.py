@@ -169,7 +169,7 @@ def open_ranges(target: str) -> dict[int, int]:
     }
 
 
-def test_a_mirror_that_breaks_off_aborts_its_transaction_and_the_next_goes_on(
+def test_a_mirror_that_breaks_off_aborts_its_transaction_and_the_next_continues(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "RECORDS_PER_TRANSACTION", 5)
@@ -219,7 +219,7 @@ def send_until_the_target_goes_away(directory: str) -> None:
     os._exit(0)
 
 
-def test_a_target_that_goes_away_in_the_middle_is_told_and_the_next_mirror_goes_on(
+def test_a_target_that_goes_away_in_the_middle_is_reported_and_the_next_mirror_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproduce, "RECORDS_PER_TRANSACTION", 5)
@@ -233,7 +233,7 @@ def test_a_target_that_goes_away_in_the_middle_is_told_and_the_next_mirror_goes_
         assert received(address) == expected(source)
 
 
-def test_only_one_mirror_of_a_name_goes_on(target: str) -> None:
+def test_only_one_mirror_of_a_name_continues(target: str) -> None:
     source = full_source()
     throttle = Throttle(None, SystemClock(), time.sleep)
     opened = DirectorySource(SOURCE, source.files)

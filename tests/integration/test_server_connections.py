@@ -83,7 +83,7 @@ def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
     assert offsets == list(range(500))
 
 
-def test_what_is_sent_behind_a_long_poll_waits_for_it(server: Server) -> None:
+def test_what_is_sent_after_a_long_poll_waits_for_it(server: Server) -> None:
     with WireClient(server.address) as poller, WireClient(server.address) as producer:
         poller.send(fetch(), 11)
         poller.send(ApiVersionsRequest(), 0)
@@ -96,7 +96,7 @@ def test_what_is_sent_behind_a_long_poll_waits_for_it(server: Server) -> None:
         assert poller.receive(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-def test_a_produce_behind_a_long_poll_on_its_own_connection_waits_like_any_other(
+def test_a_produce_after_a_long_poll_on_its_own_connection_waits_like_any_other(
     server: Server,
 ) -> None:
     with WireClient(server.address) as client:

@@ -67,7 +67,7 @@ def test_a_produce_that_could_not_be_written_is_not_answered_and_the_next_is_ref
         assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
 
 
-def test_an_answer_behind_an_unwritten_produce_does_not_leave_either(
+def test_an_answer_after_an_unwritten_produce_does_not_leave_either(
     server: Server, disk: Disk
 ) -> None:
     with WireClient(server.address) as client:

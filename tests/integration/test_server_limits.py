@@ -89,7 +89,7 @@ def test_connections_that_trickle_or_stay_half_open_hold_one_buffer_each(tmp_pat
             client.socket.close()
 
 
-def test_a_client_that_leaves_after_metadata_is_told_of_once_with_the_mend(
+def test_a_client_that_leaves_after_metadata_is_reported_once_with_the_fix(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = open_broker(tmp_path / "data", advertised_listeners=ELSEWHERE)

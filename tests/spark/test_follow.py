@@ -173,7 +173,7 @@ def test_a_first_load_from_the_latest_remembers_where_that_was(
     assert [one.from_offset for one in load(job).partitions] == [5, 0]
 
 
-def test_a_load_ends_where_it_is_told_and_the_next_goes_on(
+def test_a_load_ends_where_it_is_told_and_the_next_continues(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", some_orders(60, 0), step_ms=1000)

@@ -115,7 +115,7 @@ def test_directories_of_kafka_are_loaded_as_a_consumer_reads_them(
     assert 0 < len(rows) == report.row_count
 
 
-def test_a_topic_made_anew_is_refused(tmp_path: Path, local_session: LocalSession) -> None:
+def test_a_recreated_topic_is_refused(tmp_path: Path, local_session: LocalSession) -> None:
     append(tmp_path / "log", {0: 50})
     load_new(tmp_path / "log", tmp_path / "table", local_session)
     with ottla.open(tmp_path / "log") as log:

@@ -82,7 +82,7 @@ def growing_source() -> SourceLog:
     return source
 
 
-def test_tasks_copy_logs_and_then_what_comes_behind_them(
+def test_tasks_copy_logs_and_then_what_comes_after_them(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     source, target = growing_source(), tmp_path / "target"
@@ -96,7 +96,7 @@ def test_tasks_copy_logs_and_then_what_comes_behind_them(
     assert_is_mirrored(first, target)
 
     source.end(7, commit=False)
-    source.lead_anew()
+    source.lead_again()
     source.fill(30)
     source.fill(3, partition=2)
     second = write_down(source, tmp_path / "second")

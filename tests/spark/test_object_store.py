@@ -149,7 +149,7 @@ def test_of_two_loads_of_the_same_records_one_commits_and_the_other_finds_nothin
     assert objects(table) == committed(table)
 
 
-def test_a_load_that_comes_second_goes_on_behind_the_first(
+def test_a_load_that_comes_second_continues_after_the_first(
     tmp_path: Path, table: str, local_session: LocalSession
 ) -> None:
     append(tmp_path / "log", {0: 60})
@@ -186,7 +186,7 @@ def test_two_that_follow_one_topic_into_one_table_take_turns(
     assert objects(table) == committed(table)
 
 
-def test_a_rerun_that_a_load_overtakes_is_done_behind_it(
+def test_a_rerun_that_a_load_overtakes_is_done_after_it(
     tmp_path: Path, table: str, local_session: LocalSession
 ) -> None:
     append(tmp_path / "log", {0: 60})

@@ -61,7 +61,7 @@ def test_a_range_is_read_again_and_rows_beside_it_stay(
     assert (entry.action, len(entry.replaces) > 1) == (Action.RERUN, True)
 
 
-def test_a_table_read_again_whole_equals_its_log_and_loads_go_on(
+def test_a_table_read_again_whole_equals_its_log_and_loads_continue(
     loaded: Path, local_session: LocalSession
 ) -> None:
     for path in table_files(str(loaded / "table")):

@@ -177,7 +177,7 @@ def test_sql_inserts_into_a_table(served: Served, local_session: LocalSession) -
         ("'v' value", {"kafka.transaction.timeout.ms": "999999999"}, "transaction.max.timeout.ms"),
     ],
 )
-def test_what_cannot_be_written_is_told_with_the_mend(
+def test_what_cannot_be_written_is_reported_with_the_fix(
     served: Served,
     local_session: LocalSession,
     columns: str,
@@ -208,7 +208,7 @@ def test_a_write_that_fails_leaves_nothing_and_nobody_waiting(
         assert partition.last_stable_offset == partition.log_end_offset
 
 
-def test_a_stream_goes_on_where_its_checkpoint_says_and_writes_each_row_once(
+def test_a_stream_continues_where_its_checkpoint_says_and_writes_each_row_once(
     served: Served, local_session: LocalSession, tmp_path: Path
 ) -> None:
     """The second run is told by an older copy of the checkpoint to do the last batch again."""

@@ -66,7 +66,7 @@ def served(log: Path) -> Iterator[tuple[ottla.Log, str]]:
         yield opened, opened.listen("127.0.0.1:0").address
 
 
-def test_a_stream_over_files_goes_on_from_its_checkpoint_with_a_limit(
+def test_a_stream_over_files_continues_from_its_checkpoint_with_a_limit(
     local_session: LocalSession, log: Path, tmp_path: Path
 ) -> None:
     stream = Stream(local_session, tmp_path, path=str(log), maxOffsetsPerTrigger="110")

@@ -64,7 +64,7 @@ def test_files_grow_no_larger_than_the_target(loaded: Path, local_session: Local
     assert audited(loaded).is_equal
 
 
-def test_loads_and_reruns_go_on_after_a_compaction(
+def test_loads_and_reruns_continue_after_a_compaction(
     loaded: Path, local_session: LocalSession
 ) -> None:
     compacted(loaded, local_session)

@@ -116,7 +116,7 @@ def test_an_audit_over_the_wire_counts_and_matches_batches(
         assert [(one.kind, one.partition) for one in found.differences] == [("batches", 1)]
 
 
-def test_a_load_from_a_broker_goes_on_from_its_files_and_back(
+def test_a_load_from_a_broker_continues_from_its_files_and_back(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     table = str(tmp_path / "table")
@@ -140,7 +140,7 @@ def test_a_topic_that_the_broker_lacks_is_named(tmp_path: Path, client: Client) 
             opened(address, "sales", **client).partitions()
 
 
-def test_a_task_refuses_a_topic_that_was_made_anew_under_its_hands(
+def test_a_task_refuses_a_topic_that_was_recreated_under_its_hands(
     tmp_path: Path, client: Client
 ) -> None:
     append(tmp_path, {0: 50})
@@ -196,7 +196,7 @@ def test_offsets_that_are_removed_before_they_are_read_are_told(
             list(wire.read(split, COLUMNS))
 
 
-def test_a_topic_that_was_made_anew_and_is_shorter_is_told_as_such(tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_and_is_shorter_is_reported_as_such(tmp_path: Path) -> None:
     append(tmp_path, {0: 50})
     with ottla.open(tmp_path) as log:
         wire = opened(log.listen("127.0.0.1:0").address)
@@ -211,7 +211,7 @@ def test_a_topic_that_was_made_anew_and_is_shorter_is_told_as_such(tmp_path: Pat
             list(wire.read(split, COLUMNS))
 
 
-def test_a_position_behind_the_end_of_its_epoch_is_known(tmp_path: Path, client: Client) -> None:
+def test_a_position_after_the_end_of_its_epoch_is_known(tmp_path: Path, client: Client) -> None:
     append(tmp_path, {0: 50})
     place = TopicPartition("orders", 0)
     with ottla.open(tmp_path) as log:

@@ -97,7 +97,7 @@ class SourceLog:
         )
         self.broker.write_out()
 
-    def lead_anew(self, topic: str = "t", partition: int = 0) -> None:
+    def lead_again(self, topic: str = "t", partition: int = 0) -> None:
         """The next batches are of a later leader epoch."""
         self.broker.topics.partition(topic, partition).leader_epoch += 1
 

@@ -89,7 +89,7 @@ def from_broker(directory: Path, engine: str) -> Iterator[MirrorTrial]:
 
 
 @contextmanager
-def sent_anew(directory: Path) -> Iterator[MirrorTrial]:
+def sent_again(directory: Path) -> Iterator[MirrorTrial]:
     with (
         KeptBroker(directory / "sink") as broker,
         MirrorTrial(directory, seeded(), broker) as opened,
@@ -136,7 +136,7 @@ def test_kills_at_random_moments_leave_what_the_next_mirror_completes(
 
 @pytest.mark.timeout(3600)
 def test_kills_at_random_moments_send_no_record_twice(tmp_path: Path, crash_seconds: float) -> None:
-    with sent_anew(tmp_path) as killed:
+    with sent_again(tmp_path) as killed:
         for victim in (Victim.DRIVER, Victim.BROKER):
             for turn in (1, 3):
                 killed.feed(400)

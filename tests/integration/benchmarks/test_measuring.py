@@ -14,7 +14,7 @@ from tests.support.serving import open_broker, serving
     ("value", "text"),
     [(0, "0"), (0.1234, "0.12"), (5.678, "5.68"), (56.78, "56.8"), (5678.9, "5,679")],
 )
-def test_figures_have_three_digits_at_the_most_behind_them(value: float, text: str) -> None:
+def test_figures_have_three_digits_at_the_most_after_them(value: float, text: str) -> None:
     assert figure(value) == text
 
 

@@ -191,7 +191,7 @@ def test_a_running_broker_is_followed_until_told_to_stop(source: Path, tmp_path:
         assert run_ottla("mirror", "verify", source, copy).returncode == 0
 
 
-def test_a_mirror_that_is_killed_goes_on_where_it_was(source: Path, tmp_path: Path) -> None:
+def test_a_mirror_that_is_killed_continues_where_it_was(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     seed = random.randrange(10**6)
     print(f"seed {seed}")

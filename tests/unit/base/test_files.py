@@ -40,7 +40,7 @@ def shorten_writes(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 9, 100])
-def test_a_write_goes_on_where_the_kernel_stopped(
+def test_a_write_continues_where_the_kernel_stopped(
     monkeypatch: pytest.MonkeyPatch, path: str, limit: int
 ) -> None:
     file = OsFileSystem().open(path, create=True)
@@ -51,7 +51,7 @@ def test_a_write_goes_on_where_the_kernel_stopped(
     file.close()
 
 
-def test_writes_of_many_buffers_go_on_within_each_call(
+def test_writes_of_many_buffers_continue_within_each_call(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     file = OsFileSystem().open(path, create=True)
@@ -92,7 +92,7 @@ def test_an_error_half_way_through_a_write_is_raised(
     file.close()
 
 
-def test_a_read_goes_on_where_the_kernel_stopped(
+def test_a_read_continues_where_the_kernel_stopped(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     Path(path).write_bytes(b"0123456789")

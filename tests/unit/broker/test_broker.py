@@ -267,7 +267,7 @@ def test_topics_their_ids_and_settings_survive_a_restart() -> None:
     assert topic.partitions[0].log.config == topic.config
 
 
-def test_records_survive_a_restart_and_numbers_go_on() -> None:
+def test_records_survive_a_restart_and_numbers_continue() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t"))
@@ -276,7 +276,7 @@ def test_records_survive_a_restart_and_numbers_go_on() -> None:
     assert append(broker, b"c") == 2
 
 
-def test_producer_ids_go_on_behind_those_in_the_logs() -> None:
+def test_producer_ids_continue_after_those_in_the_logs() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     broker.create_topic(NewTopic(name="t"))
@@ -309,7 +309,7 @@ def test_a_dry_run_makes_nothing() -> None:
     assert broker.directories[0].logs == {}
 
 
-def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew() -> None:
+def test_a_deleted_topic_is_gone_with_its_files_and_may_be_recreated() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     values: dict[str, str | None] = {"retention.ms": "5"}

@@ -208,7 +208,7 @@ def test_no_flipped_bit_makes_up_an_offset() -> None:
                 assert is_harmed(group_id), position
 
 
-def test_transactions_of_a_damaged_partition_are_refused_and_others_go_on() -> None:
+def test_transactions_of_a_damaged_partition_are_refused_and_others_continue() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system, **SETTINGS)
     claims = {}

@@ -264,7 +264,7 @@ def test_an_answer_of_a_session_that_has_ended_still_comes() -> None:
     assert late.respond(quiet(late)).session_id == session_id
 
 
-def test_epochs_go_on_from_one_after_the_largest() -> None:
+def test_epochs_continue_from_one_after_the_largest() -> None:
     assert [next_epoch(epoch) for epoch in (0, 1, MAX_EPOCH)] == [1, 2, 1]
 
 

@@ -131,7 +131,7 @@ def test_what_lay_in_a_directory_that_was_away_is_there_when_it_comes_back() -> 
     assert {one.directory.path for one in broker.topics.get("u").partitions.values()} == {"/d"}
 
 
-def test_nothing_is_made_anew_that_may_lie_in_a_directory_that_is_away() -> None:
+def test_nothing_is_recreated_that_may_lie_in_a_directory_that_is_away() -> None:
     file_system = with_topic()
     hide_properties(file_system, "/e")
     for _ in range(2):
@@ -207,7 +207,7 @@ def test_a_topic_deleted_while_a_directory_was_away_is_stray_there_and_does_not_
     assert names(after, "/d") == []
 
 
-def test_a_topic_made_anew_while_a_directory_was_away_keeps_nothing_of_the_old_one() -> None:
+def test_a_recreated_topic_while_a_directory_was_away_keeps_nothing_of_the_old_one() -> None:
     file_system = with_topic()
     hide_properties(file_system, "/e")
     broker = opened(file_system)

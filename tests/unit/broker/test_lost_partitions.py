@@ -179,7 +179,7 @@ def test_a_copy_of_a_directory_is_no_partition() -> None:
     assert broker.topics.find("v") is None
 
 
-def test_a_lost_partition_that_is_given_up_goes_on_where_it_ended() -> None:
+def test_a_lost_partition_that_is_given_up_continues_where_it_ended() -> None:
     files = stopped()
     remove_partition(files, "t-0")
     topic_id = read_topic_file(files, "/d").entries["t"].topic_id

@@ -93,7 +93,7 @@ def test_a_leader_that_has_moved_is_followed(broker: ScriptedBroker) -> None:
     assert broker.asked == [20]
 
 
-def test_a_connection_that_breaks_is_made_anew(broker: ScriptedBroker) -> None:
+def test_a_connection_that_breaks_is_opened_again(broker: ScriptedBroker) -> None:
     cuts = [10, 20]
 
     def cutting(offset: int) -> PartitionData | None:

@@ -151,7 +151,7 @@ def test_offsets_are_committed_from_outside_a_group(cluster: Cluster) -> None:
     assert committed(cluster, "nobody") == []
 
 
-def test_what_a_broker_refuses_is_told_with_the_mend(log: Log, cluster: Cluster) -> None:
+def test_what_a_broker_refuses_is_reported_with_the_fix(log: Log, cluster: Cluster) -> None:
     log.create_topic("small", partitions=1, config={"max.message.bytes": 200})
     producer = Producer(cluster, init_producer(cluster, "", TIMEOUT_MS))
     producer.send("small", packed(500))

@@ -116,7 +116,7 @@ def test_gzip_is_what_gunzip_reads() -> None:
     assert gzip.decompress(compress(Compression.GZIP, b"plain", 1)) == b"plain"
 
 
-def test_the_old_lz4_header_checksum_is_read_and_mended() -> None:
+def test_the_old_lz4_header_checksum_is_read_and_repaired() -> None:
     packed = bytes(compress(Compression.LZ4, b"lz4 of an old client" * 100))
     old = with_old_lz4_checksum(packed)
     assert old != packed

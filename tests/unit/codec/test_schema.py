@@ -209,7 +209,7 @@ def test_a_tagged_field_must_be_as_long_as_it_says() -> None:
             reader(Letter, 3)(plain + tags, 0)
 
 
-def test_bytes_behind_a_message_are_left_alone() -> None:
+def test_bytes_after_a_message_are_left_alone() -> None:
     data = encode(full_letter(), 3)
     letter, position = reader(Letter, 3)(b"xx" + data + b"more", 2)
     assert (letter, position) == (full_letter(), 2 + len(data))

@@ -37,7 +37,7 @@ def test_the_defaults_are_in_harmony() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_contradiction_is_found_and_its_mend_ends_it(name: str) -> None:
+def test_a_contradiction_is_found_and_its_fix_ends_it(name: str) -> None:
     values, change, is_note = CASES[name]
     config = with_values(TopicConfig(), values)
     (found,) = contradictions(config)

@@ -64,7 +64,7 @@ def test_settings_reach_the_topics(tmp_path: Path) -> None:
         (lambda log: log.listen("nonsense"), "HOST:PORT"),
     ],
 )
-def test_mistakes_are_told_in_one_line_with_the_mend(
+def test_mistakes_are_reported_in_one_line_with_the_fix(
     tmp_path: Path, mistake: object, told: str
 ) -> None:
     assert callable(mistake)
@@ -119,7 +119,9 @@ def test_partitions_are_recovered_side_by_side_and_in_the_same_order(tmp_path: P
             assert [one.value for one in again.read("t", partition)] == [b"%d" % partition]
 
 
-def test_a_read_that_retention_passes_by_goes_on_where_the_log_then_starts(tmp_path: Path) -> None:
+def test_a_read_that_retention_passes_by_continues_where_the_log_then_starts(
+    tmp_path: Path,
+) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("t")
         for number in range(4):
@@ -134,18 +136,18 @@ def test_a_read_that_retention_passes_by_goes_on_where_the_log_then_starts(tmp_p
         assert list(records) == []
 
 
-def test_a_read_says_that_its_topic_was_deleted_or_made_anew(tmp_path: Path) -> None:
+def test_a_read_says_that_its_topic_was_deleted_or_recreated(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
-        for is_made_anew in (False, True):
+        for is_recreated in (False, True):
             log.create_topic("t")
             for number in range(4):
                 log.append("t", b"%d" % number * 600_000)
             records = log.read("t")
             next(records)
             log.delete_topic("t")
-            if is_made_anew:
+            if is_recreated:
                 log.create_topic("t")
-            told = "was created again while it was read" if is_made_anew else "there is no topic t"
+            told = "was created again while it was read" if is_recreated else "there is no topic t"
             with pytest.raises(ottla.UserError, match=told):
                 list(records)
         log.append("t", b"the directory is online")

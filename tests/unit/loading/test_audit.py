@@ -121,7 +121,7 @@ def test_a_table_of_another_topic_is_told() -> None:
     assert check_topic(entries, "orders", offered(None)) == []
     (other,) = check_topic(entries, "payments", offered())
     assert "it was loaded from topic orders" in other.text
-    (anew,) = check_topic(entries, "orders", offered(OTHER_ID))
-    assert "now gone" in anew.text
+    (again,) = check_topic(entries, "orders", offered(OTHER_ID))
+    assert "now gone" in again.text
     (missing,) = check_topic(entries, "orders", {})
     assert "the log has no such partition" in missing.text

@@ -123,7 +123,7 @@ def test_counts_and_roll_ups_say_that_offsets_are_gone(disk: FakeFileSystem) -> 
 
 
 @pytest.mark.slow
-def test_the_command_that_prints_records_goes_on_and_says_what_was_removed(
+def test_the_command_that_prints_records_continues_and_says_what_was_removed(
     disk: FakeFileSystem, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = open_for_reading(SOURCE, undisturbed(disk)).partition("t", 0)
@@ -190,7 +190,7 @@ def overtaken_load(path: Path, starts: Sequence[int]) -> list[int]:
     return log.attempts
 
 
-def test_a_load_goes_on_from_what_is_there_however_often_it_is_overtaken(tmp_path: Path) -> None:
+def test_a_load_continues_from_what_is_there_however_often_it_is_overtaken(tmp_path: Path) -> None:
     # Asked for the first time before the table is claimed.
     assert overtaken_load(tmp_path, range(20)) == list(range(1, 20))
 

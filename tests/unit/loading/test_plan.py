@@ -48,7 +48,7 @@ def test_a_first_load_takes_all_that_the_log_has() -> None:
     assert offsets({}, log(1, 5, 5), log(0, 3, 10)) == [(3, 10), (5, 5)]
 
 
-def test_a_later_load_goes_on_where_the_last_one_ended() -> None:
+def test_a_later_load_continues_where_the_last_one_ended() -> None:
     assert offsets(table(4, 7), log(0, 0, 10), log(1, 0, 7)) == [(4, 10), (7, 7)]
 
 

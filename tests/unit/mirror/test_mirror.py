@@ -42,7 +42,7 @@ def test_batches_come_over_byte_for_byte_and_again_nothing(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     source.fill(30)
-    source.lead_anew()
+    source.lead_again()
     source.fill(3)
     report = mirror_once(source.files, target)
     assert report.refusals == {}
@@ -59,7 +59,7 @@ def test_ids_settings_partitions_and_leader_epochs_are_the_sources(
 ) -> None:
     source.create("other", 3, retention_ms="1234567", cleanup_policy="compact,delete")
     source.fill(2, topic="other", partition=2)
-    source.lead_anew("other", 2)
+    source.lead_again("other", 2)
     source.fill(2, topic="other", partition=2)
     mirror_once(source.files, target)
     with target_on(target) as opened:
@@ -192,7 +192,7 @@ def test_a_source_that_was_cut_is_refused(source: SourceLog, target: FakeFileSys
     assert "the source ends at offset 6, the target at 10" in report.refusals["t-0"]
 
 
-def test_a_source_that_went_on_otherwise_is_refused_and_the_target_stays(
+def test_a_source_that_continued_otherwise_is_refused_and_the_target_stays(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     source.fill(5)
@@ -221,7 +221,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(
         assert "their histories have parted" in report.refusals["t-0"]
 
 
-def test_a_topic_made_anew_is_refused(source: SourceLog, target: FakeFileSystem) -> None:
+def test_a_recreated_topic_is_refused(source: SourceLog, target: FakeFileSystem) -> None:
     source.fill(5)
     mirror_once(source.files, target)
     source.broker.delete_topic(source.broker.topics.get("t"))
@@ -300,7 +300,7 @@ def test_without_groups_there_is_no_topic_for_them(
         assert opened.broker.topics.find(CONSUMER_OFFSETS) is None
 
 
-def test_a_compacted_source_leaves_gaps_and_goes_on(target: FakeFileSystem) -> None:
+def test_a_compacted_source_leaves_gaps_and_continues(target: FakeFileSystem) -> None:
     source = SourceLog()
     source.create(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     for number in range(40):

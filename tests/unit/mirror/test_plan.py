@@ -64,7 +64,7 @@ def copied(end: int, *, start: int = 0) -> TargetState:
         ),
     ],
 )
-def test_a_copy_goes_on_at_the_targets_end(
+def test_a_copy_continues_at_the_targets_end(
     source: Bounds, target: TargetState, expected: Copy
 ) -> None:
     assert plan_copy(source, target, allow_gaps=False) == expected
@@ -77,7 +77,7 @@ def test_offsets_deleted_before_they_were_copied_are_told_exactly() -> None:
     assert "--allow-gaps" in plan.reason
 
 
-def test_an_allowed_gap_begins_the_copy_anew_behind_it() -> None:
+def test_an_allowed_gap_begins_the_copy_again_after_it() -> None:
     plan = plan_copy(bounds(12, 20), copied(10), allow_gaps=True)
     assert plan == Copy(from_offset=12, until_offset=20, begins=True, gap=Gap(10, 12))
 
@@ -94,7 +94,7 @@ def test_a_source_that_ends_before_its_target_was_cut() -> None:
         assert "the source ends at offset 7, the target at 9" in plan.reason
 
 
-def test_a_topic_made_anew_is_another_one() -> None:
+def test_a_recreated_topic_is_another_one() -> None:
     one, other = Uuid(b"1" * 16), Uuid(b"2" * 16)
     assert check_identity(one, one) is None
     assert check_identity(None, one) is None

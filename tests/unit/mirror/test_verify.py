@@ -32,7 +32,7 @@ def source() -> SourceLog:
     source = SourceLog()
     source.create(partitions=2, retention_ms="1000000")
     source.fill(20)
-    source.lead_anew()
+    source.lead_again()
     source.fill(5)
     source.commit("g", {("t", 0): 9})
     return source
@@ -80,7 +80,7 @@ def test_a_damaged_byte_is_found(
     assert expected in found
 
 
-def test_damage_behind_the_first_batch_is_told_with_its_offset(
+def test_damage_after_the_first_batch_is_told_with_its_offset(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     log = source.log().segments.values[0].log
@@ -121,7 +121,7 @@ def delete(broker: Broker) -> None:
     broker.delete_topic(broker.topics.get("t"))
 
 
-def make_anew(broker: Broker) -> None:
+def recreate(broker: Broker) -> None:
     delete(broker)
     broker.create_topic(NewTopic(name="t", partition_count=2))
 
@@ -153,7 +153,7 @@ def commit_otherwise(broker: Broker) -> None:
         (one_batch_for_two, "t-0: the source has offsets 40 to 41, leader epoch 1"),
         (forget_the_front, "t-0: the target starts at offset 3, the source at 0"),
         (delete, "t: the target has no such topic"),
-        (make_anew, "t: the topic's id differs"),
+        (recreate, "t: the topic's id differs"),
         (grow, "t: 2 partitions; the target has 3"),
         (configure, "t: retention.ms is 1000000 in the source, 5 in the target"),
         (commit_otherwise, "group g: has committed offset 9 of t-0 in the source, nothing in"),

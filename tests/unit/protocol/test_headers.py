@@ -36,7 +36,7 @@ def test_an_old_header_ends_with_the_client_id() -> None:
     assert position == 13
 
 
-def test_a_flexible_header_goes_on_with_tagged_fields() -> None:
+def test_a_flexible_header_continues_with_tagged_fields() -> None:
     tags = b"\2\0\1x\1\2yz"
     header, position = read_request_header(start(ApiKey.HEARTBEAT, 4) + tags + b"body")
     assert (header.client_id, position) == ("foo", 13 + len(tags))

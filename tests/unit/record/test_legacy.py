@@ -129,7 +129,7 @@ def test_a_wrapper_with_append_time_gives_it_to_all_its_messages() -> None:
 
 
 @pytest.mark.parametrize("byte", range(12, 34))
-def test_damage_behind_the_size_is_noticed(byte: int) -> None:
+def test_damage_after_the_size_is_noticed(byte: int) -> None:
     damaged = bytearray(build_message(b"k", b"v", magic=1, offset=3, timestamp_ms=1))
     damaged[byte] ^= 4
     with pytest.raises(InvalidBatchError):

@@ -316,7 +316,7 @@ def test_topics_are_described_page_by_page(asker: Asker, broker: Broker) -> None
     assert pages(asker, 1, "t") == [[("t", [0])], [("t", [1])]]
 
 
-def test_a_cursor_at_a_topic_that_is_gone_goes_on_behind_it(asker: Asker) -> None:
+def test_a_cursor_at_a_topic_that_is_gone_continues_after_it(asker: Asker) -> None:
     cursor = Cursor(topic_name="gone", partition_index=7)
     answer = asker.ask(DescribeTopicPartitionsRequest(cursor=cursor), 0)
     assert [len(one.partitions) for one in answer.topics] == [2]

@@ -21,7 +21,7 @@ def test_nothing_is_kept_of_hosts_that_have_gone() -> None:
     assert limits._counts == {}
 
 
-def test_a_host_is_told_of_once() -> None:
+def test_a_host_is_reported_once() -> None:
     lost = AdvertisedAddressHint()
     assert "broker.example:9093" in (lost.hint("h", HERE, ELSEWHERE) or "")
     assert lost.hint("h", HERE, ELSEWHERE) is None

@@ -53,7 +53,7 @@ def test_who_speaks_at_once_is_not_waited_for_asleep() -> None:
     assert requests.looks > 5
 
 
-def test_others_have_the_core_behind_each_look_in_vain() -> None:
+def test_others_have_the_core_after_each_look_in_vain() -> None:
     requests = Requests(50e-6, 100e-6)
     for _ in range(2):
         assert requests.wait(None) == ["event"]

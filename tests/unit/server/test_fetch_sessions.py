@@ -114,7 +114,7 @@ def test_refusals_name_no_session(asker: Asker, broker: Broker) -> None:
         assert (answer.session_id, answer.responses) == (0, [])
 
 
-def test_a_long_poll_of_a_session_that_went_on_without_it_is_refused(
+def test_a_long_poll_of_a_session_that_continued_without_it_is_refused(
     asker: Asker, broker: Broker
 ) -> None:
     session_id = begin(asker, wanted(broker))

@@ -245,7 +245,7 @@ def test_a_missing_topic_is_made_only_if_both_sides_agree(asker: Asker) -> None:
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_request_makes_so_many_topics_and_the_next_one_goes_on() -> None:
+def test_a_request_makes_so_many_topics_and_the_next_one_continues() -> None:
     asker = Asker(open_broker(disk("/d"), max_auto_create_topics_per_request="2"))
     for made in (2, 4, 5):
         codes = [topic.error_code for topic in metadata(asker, *"abcde").topics]

@@ -32,7 +32,7 @@ def after(
 
 
 @pytest.mark.parametrize("offset", [3, 5, 9])
-def test_a_log_that_has_the_offset_goes_on_from_it(offset: int) -> None:
+def test_a_log_that_has_the_offset_continues_from_it(offset: int) -> None:
     assert after(offset, partition(3, 9)) == (offset, None, None)
 
 
@@ -56,7 +56,7 @@ def test_a_log_that_grew_again_is_read_from_where_it_was_cut() -> None:
     assert after(12, partition(9, 20), parts_at=7) == (9, LossKind.TRUNCATED, (7, 12))
 
 
-def test_a_topic_made_anew_is_read_from_its_start_even_where_offsets_would_fit() -> None:
+def test_a_recreated_topic_is_read_from_its_start_even_where_offsets_would_fit() -> None:
     now = partition(2, 20, topic_id=NEW_ID)
     assert after(12, now, parts_at=None) == (2, LossKind.RECREATED, (12, None))
 
@@ -65,7 +65,7 @@ def test_ids_that_nobody_told_are_not_compared() -> None:
     assert after(5, partition(3, 9, topic_id=None)) == (5, None, None)
 
 
-def test_a_partition_that_is_gone_has_nowhere_to_go_on() -> None:
+def test_a_partition_that_is_gone_has_nowhere_to_continue() -> None:
     assert after(5, None) == (None, LossKind.GONE, (5, None))
 
 

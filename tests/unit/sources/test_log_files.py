@@ -212,7 +212,7 @@ def test_a_partition_that_is_in_two_directories_is_refused(tmp_path: Path) -> No
         files.partitions()
 
 
-def test_a_task_refuses_a_topic_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_task_refuses_a_topic_that_was_recreated(tmp_path: Path) -> None:
     log = filled(tmp_path)
     splits = log.splits({PLACE: span(0, 200)})
     with ottla.open(tmp_path) as embedded:

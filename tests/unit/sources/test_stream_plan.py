@@ -141,7 +141,7 @@ def test_a_removed_range_costs_no_other_partition_its_place() -> None:
     assert found == ({A0: (4, 9), A1: (5, 9)}, [(LossKind.REMOVED, 2, 4)])
 
 
-def test_what_was_removed_behind_a_batchs_end_is_told_by_the_next_one() -> None:
+def test_what_was_removed_after_a_batchs_end_is_reported_by_the_next_one() -> None:
     log = there(A0, 8, 9)
     assert planned({A0: at(2)}, {A0: at(5)}, log) == ({}, [(LossKind.REMOVED, 2, 5)])
     assert planned({A0: at(5)}, {A0: at(5)}, log) == ({}, [])
@@ -156,13 +156,13 @@ def test_a_log_cut_and_grown_again_is_known_by_its_epoch() -> None:
     assert planned({A0: at(25)}, end, log) == ({A0: (25, 60)}, [])
 
 
-def test_a_topic_made_anew_before_the_batch_was_planned_is_read_from_its_start() -> None:
+def test_a_recreated_topic_before_the_batch_was_planned_is_read_from_its_start() -> None:
     now = there(A0, 0, 7, topic_id=NEW_ID)
     found = planned({A0: at(5)}, {A0: at(7, NEW_ID)}, now)
     assert found == ({A0: (0, 7)}, [(LossKind.RECREATED, 5, None)])
 
 
-def test_a_topic_made_anew_after_that_is_left_to_the_next_batch() -> None:
+def test_a_recreated_topic_after_that_is_left_to_the_next_batch() -> None:
     now = there(A0, 0, 7, topic_id=NEW_ID)
     assert planned({A0: at(5)}, {A0: at(9)}, now) == ({}, [(LossKind.RECREATED, 5, 9)])
     assert ends({A0: at(9)}, [now]) == {A0: 7}

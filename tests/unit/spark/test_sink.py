@@ -150,7 +150,7 @@ def test_transactions_that_the_broker_aborted_halfway_are_written_again_alone(
 
 
 @pytest.mark.slow
-def test_rows_divided_anew_are_refused_when_half_of_them_are_committed_for_good(
+def test_rows_divided_again_are_refused_when_half_of_them_are_committed_for_good(
     queries: Queries,
 ) -> None:
     query = killed_halfway(queries, "divided")

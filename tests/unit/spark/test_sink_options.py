@@ -48,7 +48,9 @@ def test_options_are_kafkas_and_sparks_in_any_case() -> None:
         ({**PLACE, "kafka.linger.ms": "5"}, "has no option 'kafka.linger.ms'; there are kafka."),
     ],
 )
-def test_options_that_are_wrong_are_told_with_the_mend(options: dict[str, str], told: str) -> None:
+def test_options_that_are_wrong_are_reported_with_the_fix(
+    options: dict[str, str], told: str
+) -> None:
     with pytest.raises(UserError) as raised:
         parse_sink_options(options)
     assert told in str(raised.value)

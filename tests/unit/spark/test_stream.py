@@ -159,7 +159,7 @@ def test_a_first_batch_that_was_cut_off_begins_again_where_it_began(
     assert offsets(again.batch()) == list(range(50, 55))
 
 
-def test_a_restarted_query_reads_its_last_batch_again_and_goes_on(
+def test_a_restarted_query_reads_its_last_batch_again_and_continues(
     tmp_path: Path, log: ottla.Log
 ) -> None:
     query = Query(str(tmp_path), maxOffsetsPerTrigger="20")
@@ -229,7 +229,7 @@ def test_a_new_topic_that_fits_the_pattern_is_read_from_its_beginning(
     assert query.batch() == [("orders-eu", 0, 0), ("orders-eu", 0, 1)]
 
 
-def test_a_topic_made_anew_is_known_by_its_id(
+def test_a_recreated_topic_is_known_by_its_id(
     source: str, log: ottla.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(source)
@@ -343,7 +343,7 @@ def test_what_compaction_takes_is_no_loss(tmp_path: Path, is_wire: bool) -> None
     assert len(rest) < 53
 
 
-def test_a_task_whose_offsets_are_removed_goes_on_at_the_logs_start(
+def test_a_task_whose_offsets_are_removed_continues_at_the_logs_start(
     source: str, log: ottla.Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(source, failOnDataLoss="false")

@@ -92,12 +92,12 @@ def test_a_size_that_spans_the_next_batch_hides_it_not() -> None:
     assert shape(scan(bytes(content))) == ["0", (SIZE, SIZE), f"{2 * SIZE}", f"{3 * SIZE}"]
 
 
-def test_offsets_of_another_segment_are_no_place_to_go_on() -> None:
+def test_offsets_of_another_segment_are_no_place_to_continue() -> None:
     content = batches(1) + b"\xff" * 9 + batches(1, first_offset=1 << 40)
     assert shape(scan(bytes(content))) == ["0", (SIZE, 9 + SIZE)]
 
 
-def test_messages_of_the_old_formats_are_found_behind_damage() -> None:
+def test_messages_of_the_old_formats_are_found_after_damage() -> None:
     one, two = (
         build_message(b"k", b"v", magic=magic, offset=magic, timestamp_ms=5) for magic in (0, 1)
     )

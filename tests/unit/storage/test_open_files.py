@@ -190,7 +190,7 @@ class MapsNothingOnce(FakeFileSystem):
         return file
 
 
-def test_an_append_without_memory_for_an_index_is_refused_and_the_next_goes_on() -> None:
+def test_an_append_without_memory_for_an_index_is_refused_and_the_next_continues() -> None:
     file_system = MapsNothingOnce()
     file_system.make_directory("/d")
     broker = open_broker(file_system)

@@ -83,7 +83,7 @@ def test_nonsense_before_the_wanted_batch_is_named(position: int) -> None:
     assert (caught.value.path, caught.value.position) == ("0.log", 0)
 
 
-def test_a_batch_that_ends_behind_the_file_is_not_found() -> None:
+def test_a_batch_that_ends_after_the_file_is_not_found() -> None:
     content, last_offset = batch(0, 3, 10)
     log = log_of(content[:-1])
     assert scan.search_offset(log, 0, 0) is None

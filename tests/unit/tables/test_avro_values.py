@@ -97,9 +97,7 @@ def test_values_become_columns_of_the_schemas_types() -> None:
     assert tombstone is None
 
 
-def test_a_value_cut_anywhere_or_with_more_behind_it_is_a_fault_and_its_neighbours_are_not() -> (
-    None
-):
+def test_a_value_cut_anywhere_or_with_more_after_it_is_a_fault_and_its_neighbours_are_not() -> None:
     broken = [SOUND[:size] for size in range(len(SOUND))] + [SOUND + b"\x00"]
     values = [one for value in broken for one in (SOUND, value)]
     found = decoder().decode(pa.array(values, pa.binary()))

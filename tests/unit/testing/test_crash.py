@@ -91,7 +91,7 @@ def test_an_overwrite_leaves_old_or_new_in_each_sector() -> None:
     assert any(content[:512] == b"n" * 512 and b"o" * 512 in content for content in found)
 
 
-def test_no_write_behind_a_cut_outlives_the_loss_of_the_cut() -> None:
+def test_no_write_after_a_cut_outlives_the_loss_of_the_cut() -> None:
     disk = disk_with({})
     file = disk.open("a", writable=True)
     file.truncate(50)

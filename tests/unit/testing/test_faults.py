@@ -150,7 +150,7 @@ def test_a_retry_is_noticed_under_the_new_name_of_the_file() -> None:
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_file_that_is_written_anew_after_a_failed_sync_may_be_synced(cut: bool) -> None:
+def test_a_file_that_is_written_again_after_a_failed_sync_may_be_synced(cut: bool) -> None:
     system = system_with_a_failed_sync()
     if cut:
         system.open("a", writable=True).truncate(0)

@@ -49,7 +49,7 @@ def plan_startup(
     Raises `UserError` when two directories hold the log of one partition, or when it cannot be told
     which of two topics of one name is the present one.
     """
-    found = [[_with_mended_id(one, known) for one in some] for some in found]
+    found = [[_with_repaired_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]
     planner = _Planner(everything, known, _present_ids(everything, known), is_complete)
     directories = [[(one, planner.action(one)) for one in some] for some in found]
@@ -85,7 +85,7 @@ def find_lost(
     }
 
 
-def _with_mended_id(one: FoundLog, known: TopicFile) -> FoundLog:
+def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:
     """With the topic's own id where one bit of it is wrong, as damage leaves it, not chance."""
     entry = known.entries.get(one.name.topic)
     if entry is None or one.topic_id is None:

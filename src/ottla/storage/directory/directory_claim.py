@@ -23,8 +23,8 @@ from ottla.storage.files.meta_properties import (
     VERSION_KRAFT,
     MetaProperties,
     copy_meta_properties,
-    mend_meta_properties,
     read_meta_properties,
+    repair_meta_properties,
     write_meta_properties,
 )
 
@@ -99,7 +99,7 @@ def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> M
     """What `meta.properties` says; it is made for a new directory, and completed by an id."""
     file_path = join(path, META_PROPERTIES)
     try:
-        mend_meta_properties(file_system, path)
+        repair_meta_properties(file_system, path)
         known = read_meta_properties(file_system, file_path)
         if known is None:
             known = MetaProperties(cluster_id=options.cluster_id, node_id=options.node_id)

@@ -84,7 +84,7 @@ def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
     return _as_it_was(file_system, directory) is not None
 
 
-def mend_meta_properties(file_system: FileSystem, directory: str) -> None:
+def repair_meta_properties(file_system: FileSystem, directory: str) -> None:
     """Takes back the change of one bit, which nothing else would show."""
     copy = _as_it_was(file_system, directory)
     if copy is not None:

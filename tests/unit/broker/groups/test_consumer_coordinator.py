@@ -69,7 +69,7 @@ def join(broker: Broker) -> JoinAnswer:
     return answer
 
 
-def test_a_member_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
+def test_a_member_continues_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
     assert beat(broker, 0, regex="u.*").epoch == 1
     claim = MemberClaim(group_id="g", member_id="m", generation=1)
     commit = CommitRequest(claim=claim, offsets={("t", 0): NewOffset(offset=7)})

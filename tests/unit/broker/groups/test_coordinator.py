@@ -171,7 +171,7 @@ def test_a_deleted_group_is_gone_after_a_crash(broker: Broker, file_system: Fake
     assert restarted(file_system)[0].groups.loaded(at(0)).list_groups() == []
 
 
-def test_a_group_goes_on_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
+def test_a_group_continues_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
     joined = join_first(broker)
     sync(broker, joined)
     after, _ = restarted(file_system)

@@ -198,7 +198,7 @@ def can_begin(broker: Broker, now: int) -> bool:
     return not broker.cleaner._is_waiting(("t", 0), NOW_MS + now)
 
 
-def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_goes_on(
+def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     file_system = disk("/d")
@@ -310,7 +310,7 @@ def test_a_disk_that_fails_takes_its_directory_offline() -> None:
     assert broker.cleaner.next_task(later(10**6)) is None
 
 
-def test_a_checkpoint_behind_the_logs_end_is_forgotten_at_the_next_start() -> None:
+def test_a_checkpoint_after_the_logs_end_is_forgotten_at_the_next_start() -> None:
     """What comes in below it was never compacted, and its tombstones must not go first."""
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)

@@ -69,7 +69,7 @@ def test_a_partition_moves_with_all_its_records(
     assert left.endswith("-delete")
 
 
-def test_the_log_goes_on_where_it_is_now(broker: Broker, file_system: FakeFileSystem) -> None:
+def test_the_log_continues_where_it_is_now(broker: Broker, file_system: FakeFileSystem) -> None:
     produce(broker, *numbered(5))
     move(broker)
     produce(broker, *numbered(15, first=5))
@@ -141,7 +141,7 @@ def test_a_move_to_where_the_partition_is_gives_the_move_up(
     assert values(partition_of(broker).log) == numbered(41)
 
 
-def test_a_move_that_is_sent_elsewhere_begins_anew(
+def test_a_move_that_is_sent_elsewhere_begins_again(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))
@@ -254,7 +254,7 @@ def test_a_flush_that_was_planned_before_the_end_of_a_move_counts_for_nothing(
 # Restarts and failures
 
 
-def test_a_move_goes_on_after_a_restart_from_where_it_was(
+def test_a_move_continues_after_a_restart_from_where_it_was(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))

@@ -127,7 +127,7 @@ def test_a_log_that_the_cleaner_holds_is_left_alone() -> None:
     assert (world.segments(0), world.segments(1)) == (3, 1)
 
 
-def test_a_future_timestamp_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_future_timestamp_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World(disk("/d"), retention_ms="1000")
     world.append(1, timestamp_ms=NOW_MS + 24 * HOUR)
     world.append(3)
@@ -203,7 +203,7 @@ def test_a_disk_that_fails_at_any_call_takes_the_directory_offline_and_nothing_e
         assert world.broker.directories[0].is_offline or had_nothing
 
 
-def test_an_unclean_stop_behind_it_brings_nothing_back() -> None:
+def test_an_unclean_stop_after_it_brings_nothing_back() -> None:
     file_system = disk("/d")
     world = World(file_system, retention_ms="1000")
     world.append(4)

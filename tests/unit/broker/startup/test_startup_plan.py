@@ -49,7 +49,7 @@ def actions(
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
-def test_a_log_is_loaded_and_the_copy_beside_it_goes_on(is_complete: bool) -> None:
+def test_a_log_is_loaded_and_the_copy_beside_it_continues(is_complete: bool) -> None:
     assert actions(LIVE, COPY, is_complete=is_complete) == [Action.LOAD, Action.COPY]
     assert actions(COPY, LIVE, is_complete=is_complete) == [Action.COPY, Action.LOAD]
 

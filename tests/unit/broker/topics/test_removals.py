@@ -50,7 +50,7 @@ def test_the_wait_is_asked_for_as_a_deadline() -> None:
     assert broker.next_deadline_ms == 90_000.0, "only the other jobs are left"
 
 
-def test_a_restart_begins_the_wait_anew() -> None:
+def test_a_restart_begins_the_wait_again() -> None:
     file_system = disk("/d")
     with_deleted_topic(file_system).close()
     after = file_system.crash(CrashMode.KEEP)

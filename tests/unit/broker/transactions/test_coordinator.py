@@ -279,7 +279,7 @@ def test_a_restart_knows_what_became_of_offsets(
 # Restarts
 
 
-def test_an_open_transaction_goes_on_after_a_restart(file_system: FakeFileSystem) -> None:
+def test_an_open_transaction_continues_after_a_restart(file_system: FakeFileSystem) -> None:
     broker = with_topics(file_system)
     claim = started(broker)
     begin(broker, claim)

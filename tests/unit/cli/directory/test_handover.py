@@ -54,7 +54,7 @@ def test_a_directory_in_use_is_refused(data: Path) -> None:
     assert not (data / METADATA).exists()
 
 
-def test_what_comes_back_from_kafkas_hands_goes_on_here(data: Path) -> None:
+def test_what_comes_back_from_kafkas_hands_continues_here(data: Path) -> None:
     run(data)
     with ottla.open(data) as log:
         assert log.topics() == {"t": 2}

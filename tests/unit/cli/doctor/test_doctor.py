@@ -99,7 +99,7 @@ def _clock(directory: Path) -> None:
         ("clock", False, _clock),
     ],
 )
-def test_what_is_amiss_is_told_with_its_mend(
+def test_what_is_amiss_is_reported_with_its_fix(
     kind: str, is_note: bool, harm: Callable[[Path], None], directory: Path
 ) -> None:
     harm(directory)
@@ -183,7 +183,7 @@ def _compacted(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_the_cleaner_has_noted_is_told_with_its_mend(tmp_path: Path) -> None:
+def test_what_the_cleaner_has_noted_is_reported_with_its_fix(tmp_path: Path) -> None:
     directory = _compacted(tmp_path)
     damaged = DamagedSegment(base_offset=0, reason="a bad batch", size=1, modified_ms=1)
     trouble = Trouble(failure_count=2, reason="no memory", failed_ms=1, damaged=(damaged,))

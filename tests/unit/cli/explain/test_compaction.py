@@ -145,7 +145,9 @@ def test_a_switched_off_cleaner_is_told(log: Log, tmp_path: Path) -> None:
     assert not partition["will_be_compacted"]
 
 
-def test_failures_and_segments_set_aside_are_told_with_the_mend(log: Log, tmp_path: Path) -> None:
+def test_failures_and_segments_set_aside_are_reported_with_the_fix(
+    log: Log, tmp_path: Path
+) -> None:
     fill(log, "t", [5, 4, 3])
     damaged = DamagedSegment(base_offset=1, reason="a bad batch", size=1, modified_ms=1)
     trouble = Trouble(

@@ -10,7 +10,7 @@ from tests.integration.cli.support import run_ottla
 
 
 @pytest.mark.slow
-def test_a_lost_partition_is_given_up_and_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_lost_partition_is_given_up_and_continues_where_it_ended(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ottla.open(str(data)) as log:
         log.create_topic("t")

@@ -67,7 +67,7 @@ def test_the_plan_is_shown_and_nothing_is_changed(tmp_path: Path) -> None:
     assert content_of(directory) == before
 
 
-def test_in_place_mends_and_says_what_is_lost_before_and_after(tmp_path: Path) -> None:
+def test_in_place_repairs_and_says_what_is_lost_before_and_after(tmp_path: Path) -> None:
     files = sound_files()
     bad_record(files)
     checkpoint_garbled(files)
@@ -85,7 +85,7 @@ def test_in_place_mends_and_says_what_is_lost_before_and_after(tmp_path: Path) -
     assert (directory / "recovery-point-offset-checkpoint.damaged").exists()
 
 
-def test_a_copy_is_mended_and_the_original_stays(tmp_path: Path) -> None:
+def test_a_copy_is_repaired_and_the_original_stays(tmp_path: Path) -> None:
     files = sound_files()
     torn_tail(files)
     index_position(files)
@@ -97,7 +97,7 @@ def test_a_copy_is_mended_and_the_original_stays(tmp_path: Path) -> None:
     assert content_of(directory) == before
 
 
-def test_what_cannot_be_mended_leaves_exit_code_1(tmp_path: Path) -> None:
+def test_what_cannot_be_repaired_leaves_exit_code_1(tmp_path: Path) -> None:
     files = sound_files()
     files["data/meta.properties"][:] = b"version=9\n"
     directory = written(files, tmp_path)

@@ -22,7 +22,7 @@ def runner() -> Runner:
 # After a crash
 
 
-def test_a_stable_group_goes_on_after_a_crash(runner: Runner) -> None:
+def test_a_stable_group_continues_after_a_crash(runner: Runner) -> None:
     leader, follower = runner.stable(2)
     runner.commit(5, claim_of(leader))
     runner.restart()
@@ -43,7 +43,7 @@ def test_members_have_a_session_to_show_up_after_a_crash(runner: Runner) -> None
     assert runner.state is GroupState.EMPTY
 
 
-def test_a_rebalance_that_a_crash_cut_off_begins_anew(runner: Runner) -> None:
+def test_a_rebalance_that_a_crash_cut_off_begins_again(runner: Runner) -> None:
     leader = runner.stable()[0]
     again = runner.join("again", leader.member_id)
     assert again is not None
@@ -57,9 +57,9 @@ def test_an_empty_group_keeps_its_generation_over_a_crash(runner: Runner) -> Non
     runner.leave(joined.member_id)
     runner.restart()
     assert runner.state is GroupState.EMPTY
-    anew = runner.join("anew")
-    assert anew is not None
-    assert anew.generation == joined.generation + 2
+    again = runner.join("again")
+    assert again is not None
+    assert again.generation == joined.generation + 2
 
 
 def test_a_member_of_an_old_record_has_its_session_as_rebalance_timeout(runner: Runner) -> None:

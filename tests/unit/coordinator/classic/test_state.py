@@ -52,7 +52,7 @@ def stable_group(runner: Runner) -> None:
     runner.stable()
 
 
-def join_anew(runner: Runner) -> None:
+def join_again(runner: Runner) -> None:
     assert runner.join("join again") is not None
 
 
@@ -92,7 +92,7 @@ def has_its_records_deleted(runner: Runner) -> None:
 Step = Callable[[Runner], None]
 
 ARROWS: list[tuple[GroupState, GroupState, Step, Step]] = [
-    (EMPTY, PREPARING, empty_group, join_anew),
+    (EMPTY, PREPARING, empty_group, join_again),
     (PREPARING, EMPTY, preparing_group, everybody_leaves),
     (PREPARING, COMPLETING, preparing_group, all_join_again),
     (STABLE, PREPARING, stable_group, join_beside_others),

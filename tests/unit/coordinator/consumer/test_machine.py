@@ -384,7 +384,7 @@ def test_a_topic_that_grew_while_nothing_could_be_written_is_noticed_later(
 # After a restart
 
 
-def test_a_group_goes_on_after_a_restart_with_sessions_from_then_on(
+def test_a_group_continues_after_a_restart_with_sessions_from_then_on(
     runner: ConsumerRunner,
 ) -> None:
     shared(runner, "m", "n")

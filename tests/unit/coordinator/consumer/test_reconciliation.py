@@ -69,7 +69,7 @@ def test_it_waits_until_it_says_that_it_gave_up(owned: str | None) -> None:
 
 
 @pytest.mark.parametrize("owned", ["a0", ""])
-def test_it_goes_on_once_it_gave_up(owned: str) -> None:
+def test_it_continues_once_it_gave_up(owned: str) -> None:
     one = member(MemberState.UNREVOKED_PARTITIONS, has="a0", gives="a1")
     after = step(one, "a0 a2", owned=owned)
     assert (after.state, after.epoch) == (MemberState.STABLE, 6)

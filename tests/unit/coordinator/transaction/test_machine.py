@@ -131,7 +131,7 @@ def test_a_producer_with_an_id_of_another_is_fenced(log: TransactionLog) -> None
     assert answer.error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_whose_transactional_id_was_forgotten_begins_anew(log: TransactionLog) -> None:
+def test_a_producer_whose_transactional_id_was_forgotten_begins_again(log: TransactionLog) -> None:
     answer = log.init(expected=(3, 7))
     assert (answer.producer_id, answer.epoch) == (FIRST_ID, 0)
 

@@ -74,7 +74,7 @@ def test_what_could_be_compacted(
 
 
 @pytest.mark.parametrize("cleaned_until", [34, 10**9])
-def test_a_checkpoint_behind_the_logs_end_makes_all_dirty(cleaned_until: int) -> None:
+def test_a_checkpoint_after_the_logs_end_makes_all_dirty(cleaned_until: int) -> None:
     found = of(replace(LOG, cleaned_until=cleaned_until))
     assert found.is_checkpoint_wrong
     assert (found.first_dirty_offset, found.cleanable_bytes) == (0, 300)

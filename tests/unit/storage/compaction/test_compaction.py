@@ -269,7 +269,7 @@ def test_a_damaged_batch_ends_the_pass_and_names_segment_and_position(
 
 
 @pytest.mark.parametrize("first_byte", [0x01, 0x80])
-def test_an_offset_that_no_checksum_covers_is_held_against_its_neighbours(
+def test_an_offset_that_no_checksum_covers_is_compared_with_its_neighbours(
     keeper: Keeper, disk: FakeFileSystem, first_byte: int
 ) -> None:
     """Taken for right, it would have made the newer record of the key look replaced."""

@@ -52,7 +52,7 @@ def test_a_batch_shows_its_header() -> None:
     ]
 
 
-def test_deep_shows_the_records_behind_their_batch() -> None:
+def test_deep_shows_the_records_after_their_batch() -> None:
     content = batch(b"a", None, producer_id=3, producer_epoch=1, base_sequence=2**31 - 1)
     _, first, second = rows_of("00000000000000000000.log", bytes(content), deep=True)
     assert isinstance(first, rows.RecordRow)

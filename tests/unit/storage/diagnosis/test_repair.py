@@ -116,7 +116,7 @@ def test_what_is_taken_out_is_kept_beside_the_log(case: Case) -> None:
         assert read_file(disk, cut_path) == taken
 
 
-def test_a_log_with_several_kinds_of_damage_is_mended_at_once() -> None:
+def test_a_log_with_several_kinds_of_damage_is_repaired_at_once() -> None:
     files = sound_files()
     content, positions = files[files.log(0)], files.positions(0)
     content[positions[1] + 70] ^= 1
@@ -149,7 +149,7 @@ def test_only_what_is_wrong_changes() -> None:
             assert read_file(disk, name) == content
 
 
-def test_a_repaired_directory_opens_and_goes_on() -> None:
+def test_a_repaired_directory_opens_and_continues() -> None:
     files = sound_files()
     bad_record(files)
     hole_in_old_segment(files)
@@ -166,7 +166,7 @@ def test_a_repaired_directory_opens_and_goes_on() -> None:
 
 
 @pytest.mark.parametrize("apply", [torn_old_segment, lost_segment], ids=lambda one: one.__name__)
-def test_the_next_start_keeps_what_lies_behind_a_gap(apply: Callable[[Files], Place]) -> None:
+def test_the_next_start_keeps_what_lies_after_a_gap(apply: Callable[[Files], Place]) -> None:
     """After an unclean stop it would take the gap for the log's end."""
     files = sound_files()
     apply(files)
@@ -245,7 +245,7 @@ def test_a_partition_that_lies_alone_is_repaired_without_a_lock() -> None:
     assert disk.status("elsewhere/part/.lock") is None
 
 
-def test_what_cannot_be_mended_stays_and_is_told() -> None:
+def test_what_cannot_be_repaired_stays_and_is_reported() -> None:
     files = sound_files()
     files["data/meta.properties"][:] = b"version=9\n"
     torn_tail(files)
@@ -302,7 +302,7 @@ def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_any_damage_to_any_file_is_mended_or_named(data: st.DataObject) -> None:
+def test_any_damage_to_any_file_is_repaired_or_named(data: st.DataObject) -> None:
     files = sound_files()
     path = data.draw(st.sampled_from(sorted(files.content)))
     content = files[path]

@@ -70,7 +70,7 @@ def test_both_indexes_of_a_segment_are_made_at_once() -> None:
     assert plan_repair(found).actions[0].reason == "00000000000000000000.index bad"
 
 
-def test_a_swap_is_finished_once_for_the_partition_and_after_its_logs_are_mended() -> None:
+def test_a_swap_is_finished_once_for_the_partition_and_after_its_logs_are_repaired() -> None:
     found = [
         finding(FindingKind.UNFINISHED_SWAP, f"{STEM}.log.swap"),
         finding(FindingKind.UNFINISHED_SWAP, f"{STEM}.index.swap"),
@@ -96,7 +96,7 @@ def test_each_entry_of_a_checkpoint_is_set() -> None:
     assert steps(*found) == [(ActionKind.SET_CHECKPOINT, "d/c")] * 2
 
 
-def test_what_nobody_can_know_is_not_mended() -> None:
+def test_what_nobody_can_know_is_not_repaired() -> None:
     unknown = [
         finding(FindingKind.META_PROPERTIES),
         finding(FindingKind.BROKER_FILE),

@@ -65,7 +65,7 @@ def test_a_creation_that_a_crash_cut_off_is_undone_at_the_next_start() -> None:
     assert again.status("data/t-1") is None
 
 
-def test_a_log_made_anew_knows_nothing_of_the_one_before_it() -> None:
+def test_a_recreated_log_knows_nothing_of_the_one_before_it() -> None:
     file_system = FakeFileSystem()
     directory = directory_with_log(file_system)
     directory.logs["t", 0].maintenance.delete_records_before(15)

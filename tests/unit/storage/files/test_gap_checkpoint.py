@@ -65,7 +65,7 @@ def test_a_log_that_is_not_compacted_needs_none() -> None:
     assert recorded(open_log(disk.crash(CrashMode.KEEP))) is None
 
 
-def test_a_segment_behind_a_lost_tail_is_dropped() -> None:
+def test_a_segment_after_a_lost_tail_is_dropped() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 20)
@@ -92,7 +92,7 @@ def test_gaps_that_a_leader_has_are_kept_by_who_follows_it() -> None:
     assert open_log(disk, COMPACTED).log_end_offset == lost_from
 
 
-def test_a_batch_too_far_behind_for_an_index_begins_a_segment_that_is_kept() -> None:
+def test_a_batch_too_far_away_for_an_index_begins_a_segment_that_is_kept() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     far = 1 << 32
@@ -117,7 +117,7 @@ def test_a_log_that_skips_offsets_at_its_end_is_flushed_and_keeps_what_comes_beh
     assert values(again) == [b"0", b"1", b"100", b"101"]
 
 
-def test_behind_a_cut_a_hole_is_known_again() -> None:
+def test_after_a_cut_a_hole_is_known_again() -> None:
     """The file spoke of segments that are gone."""
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
@@ -134,7 +134,7 @@ def test_behind_a_cut_a_hole_is_known_again() -> None:
     assert open_log(disk, COMPACTED).log_end_offset == second - 2
 
 
-def test_an_emptied_log_goes_on_without_gaps() -> None:
+def test_an_emptied_log_continues_without_gaps() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 20)

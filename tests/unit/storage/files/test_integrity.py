@@ -186,7 +186,7 @@ def test_a_gap_that_is_not_one_flipped_bit_is_left() -> None:
     assert open_log(after, ROOMY).log_end_offset == 9
 
 
-def test_a_cut_log_goes_on_without_gaps() -> None:
+def test_a_cut_log_continues_without_gaps() -> None:
     disk = FakeFileSystem()
     fill(open_log(disk, ROOMY), 3)
     remove_integrity(disk, PARTITION)
@@ -255,7 +255,7 @@ def test_without_a_copy_the_checkpoint_counts(content: bytes) -> None:
     assert read_file(disk, join("data", COPIED_LOG_STARTS)) == with_checksum(b"0\n1\nt 0 4\n")
 
 
-def test_a_flipped_bit_of_a_topics_id_is_mended() -> None:
+def test_a_flipped_bit_of_a_topics_id_is_repaired() -> None:
     disk = with_start(0)
     content = read_file(disk, join(PARTITION, PARTITION_METADATA))
     for bit in range(8 * len(content)):
@@ -278,7 +278,7 @@ def with_changed_properties(change: bytes, *, ms_later: int) -> LogDirectory:
     return open_directory(disk)
 
 
-def test_one_flipped_bit_of_meta_properties_is_mended() -> None:
+def test_one_flipped_bit_of_meta_properties_is_repaired() -> None:
     assert with_changed_properties(b"node.id=3", ms_later=0).properties.node_id == 1
 
 

@@ -21,7 +21,7 @@ def test_each_offset_leads_to_its_append() -> None:
     assert [appends.position_of(offset) for offset in (5, 9, 10, 14)] == [100, 100, 200, 200]
 
 
-def test_offset_behind_all_leads_to_the_last_append() -> None:
+def test_offset_after_all_leads_to_the_last_append() -> None:
     assert appended(4, 9).position_of(99) == 100
 
 
@@ -30,7 +30,7 @@ def test_where_the_first_append_begins_only_the_index_knows() -> None:
     assert TailPositions().position_of(0) is None
 
 
-def test_behind_an_index_entry_the_first_append_is_known_too() -> None:
+def test_after_an_index_entry_the_first_append_is_known_too() -> None:
     appends = appended(4, 9)
     appends.indexed()
     assert appends.position_of(10) is None
@@ -40,7 +40,7 @@ def test_behind_an_index_entry_the_first_append_is_known_too() -> None:
     assert appends.size == SIZE
 
 
-def test_gap_leads_to_the_append_behind_it() -> None:
+def test_gap_leads_to_the_append_after_it() -> None:
     assert appended(4, 9, 30).position_of(12) == 200
 
 

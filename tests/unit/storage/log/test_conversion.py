@@ -135,7 +135,7 @@ def test_offsets_inside_a_wrapper_count_from_0_in_v1_and_are_absolute_in_v0() ->
         assert list(inner_offsets(log)) == expected
 
 
-def test_a_v1_wrapper_whose_inside_does_not_count_from_0_is_packed_anew() -> None:
+def test_a_v1_wrapper_whose_inside_does_not_count_from_0_is_repacked() -> None:
     inner = [build_message(b"k", b"v", magic=1, offset=0) for _ in range(3)]
     log = log_of(1)
     append(log, build_wrapper(inner, magic=1, compression=Compression.GZIP, offset=0))

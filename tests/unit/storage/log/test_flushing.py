@@ -99,7 +99,7 @@ def test_a_flush_vouches_for_nothing_when_the_log_was_cut_meanwhile() -> None:
     assert log.offsets.recovery_point <= 4
 
 
-def test_a_segment_that_was_ended_behind_a_flush_is_synced_with_the_next_one() -> None:
+def test_a_segment_that_was_ended_after_a_flush_is_synced_with_the_next_one() -> None:
     file_system = FakeFileSystem()
     log = open_log(file_system)
     append(log, b"a")

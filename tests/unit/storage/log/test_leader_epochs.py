@@ -93,7 +93,7 @@ def test_an_offset_lies_in_an_epoch(offset: int, epoch: int | None) -> None:
     ("end_offset", "left"),
     [(51, 3), (50, 2), (21, 2), (20, 1), (11, 1), (10, 0), (0, 0)],
 )
-def test_truncating_the_end_removes_the_epochs_behind_it(end_offset: int, left: int) -> None:
+def test_truncating_the_end_removes_the_epochs_after_it(end_offset: int, left: int) -> None:
     epochs = epochs_of((2, 10), (4, 20), (5, 50))
     epochs.truncate_from_end(end_offset)
     assert pairs(epochs) == [(2, 10), (4, 20), (5, 50)][:left]

@@ -117,7 +117,7 @@ def test_a_full_offset_index_rolls_the_segment() -> None:
     assert values(log) == [b"%d" % one for one in range(20)]
 
 
-def test_an_index_without_room_makes_the_empty_segment_anew() -> None:
+def test_an_index_without_room_rebuilds_the_empty_segment() -> None:
     config = TopicConfig(segment_bytes=1 << 20, segment_index_bytes=4)
     log = open_log(FakeFileSystem(), config)
     append(log, b"a")
@@ -207,7 +207,7 @@ def test_a_retry_is_answered_with_the_first_offsets_and_not_written(log: Partiti
     assert refusal(log, too_old) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_sequence_numbers_used_again_behind_an_abort_of_the_same_epoch_make_a_retry(
+def test_sequence_numbers_used_again_after_an_abort_of_the_same_epoch_make_a_retry(
     log: PartitionLog,
 ) -> None:
     sent = {"producer_id": 5, "producer_epoch": 0, "is_transactional": True}

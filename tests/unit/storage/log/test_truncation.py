@@ -57,7 +57,7 @@ def _batch(sequence: int) -> bytearray:
     return batch(b"y", producer_id=3, producer_epoch=0, base_sequence=sequence)
 
 
-def test_an_emptied_log_goes_on_where_it_is_told(log: PartitionLog) -> None:
+def test_an_emptied_log_continues_where_it_is_told(log: PartitionLog) -> None:
     log.maintenance.truncate_fully_and_start_at(1000, now_ms=NOW_MS)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (1000, 1000, 1000)
     assert append(log, b"new").first_offset == 1000

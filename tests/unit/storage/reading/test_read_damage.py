@@ -414,7 +414,7 @@ def test_a_broker_that_starts_meanwhile_is_no_damage() -> None:
     broker.abandon()
 
 
-def test_a_log_that_was_made_anew_is_not_taken_for_the_end_of_the_old_one() -> None:
+def test_a_log_that_was_recreated_is_not_taken_for_the_end_of_the_old_one() -> None:
     disk = killed(flushed_batches=10)
     directory = open_for_reading(DIRECTORY, disk)
     reader = directory.partition("t", 0)

@@ -122,7 +122,7 @@ def test_damage_costs_no_more_than_the_torn_batch(
     assert left == []
 
 
-def test_segments_behind_a_damaged_one_are_dropped() -> None:
+def test_segments_after_a_damaged_one_are_dropped() -> None:
     file_system = crashed_log()
     middle = files(file_system, ".log")[2]
     file = file_system.open(middle, writable=True)
@@ -196,7 +196,7 @@ def test_an_open_transaction_is_still_open_after_a_crash() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_roll_behind_the_last_flush_costs_no_time_that_can_be_searched_for(seed: int) -> None:
+def test_a_roll_after_the_last_flush_costs_no_time_that_can_be_searched_for(seed: int) -> None:
     """The ended segment's last time entry may not have reached the disk."""
     file_system = FakeFileSystem()
     directory = open_directory(file_system)
@@ -213,7 +213,7 @@ def test_a_roll_behind_the_last_flush_costs_no_time_that_can_be_searched_for(see
     assert again.segments.first.largest.timestamp_ms == NOW_MS + 9
 
 
-def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
+def test_where_an_emptied_log_continues_outlives_the_next_power_failure() -> None:
     """Its only segment's name tells the start, which the next checkpoint leaves out."""
     file_system = FakeFileSystem()
     directory = open_directory(file_system)
@@ -228,7 +228,7 @@ def test_where_an_emptied_log_goes_on_outlives_the_next_power_failure() -> None:
     assert open_log(file_system.crash(CrashMode.STRICT)).log_start_offset == 6
 
 
-def test_indexes_that_a_start_made_anew_outlive_the_next_power_failure() -> None:
+def test_indexes_that_a_start_rebuilt_outlive_the_next_power_failure() -> None:
     """All of their segment was flushed: once the log has rolled no later start looks at them."""
     file_system = FakeFileSystem()
     directory = open_directory(file_system)

@@ -72,7 +72,7 @@ def test_swapped_files_of_two_partitions_are_named_and_not_served(
     assert again == {one: [b"%d-%04d" % (one, n) for n in range(COUNT)] for one in (0, 1)}
 
 
-def test_a_log_whose_last_file_is_anothers_goes_on_after_all_that_it_holds() -> None:
+def test_a_log_whose_last_file_is_anothers_continues_after_all_that_it_holds() -> None:
     disk = two_logs(is_clean=False)
     swap(disk, *log_paths(disk, -1))
     log = open_directory(disk, SMALL).logs["t", 0]  # type: ignore[index]

@@ -146,7 +146,7 @@ def test_the_base_offset_of_a_segment_need_not_be_that_of_its_first_batch() -> N
     assert [record.offset for record in read_all(log, 50)] == [FAR + 50]
 
 
-def test_a_log_that_was_split_goes_on() -> None:
+def test_a_log_that_was_split_continues() -> None:
     disk = old_log(b"".join(map(one_record, OFFSETS)))
     log = open_log(disk, COMPACTED)
     log.writer.append_as_follower(bytearray(one_record(OFFSETS[-1] + 5)), now_ms=NOW_MS)

@@ -96,7 +96,7 @@ def test_concurrent_sends_of_two_processes_have_any_order() -> None:
     assert story.kinds() == []
 
 
-def test_a_commit_behind_what_was_polled_is_at_least_once(story: Story) -> None:
+def test_a_commit_after_what_was_polled_is_at_least_once(story: Story) -> None:
     story.send("p1", "a", 0)
     story.send("p1", "b", 1)
     story.poll("c1", (0, "a"), (1, "b"))
@@ -116,7 +116,7 @@ def test_a_commit_may_jump_over_what_was_aborted(story: Story) -> None:
     assert story.kinds() == []
 
 
-def test_a_group_may_go_on_at_an_unanswered_commit_or_before_it(story: Story) -> None:
+def test_a_group_may_continue_at_an_unanswered_commit_or_before_it(story: Story) -> None:
     story.commit_offsets("c1", "g", orders_0=2)
     story.commit_offsets("c1", "g", orders_0=5, outcome=Outcome.UNKNOWN)
     story.assign("c2", "g", orders_0=5)

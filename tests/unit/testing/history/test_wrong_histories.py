@@ -54,7 +54,7 @@ def test_a_lost_send_is_told_once_however_many_readers_pass_it(story: Story) -> 
     assert story.kinds() == [FindingKind.LOST_WRITE]
 
 
-def test_an_acknowledged_send_behind_the_log_s_end_is_lost(story: Story) -> None:
+def test_an_acknowledged_send_after_the_log_s_end_is_lost(story: Story) -> None:
     story.send("p1", "a", 0)
     story.send("p1", "b", 1)
     story.log_end("admin", 1)
@@ -321,7 +321,7 @@ def test_a_commit_ahead_of_the_assigned_position_is_found(story: Story) -> None:
     assert story.kinds() == [FindingKind.COMMIT_MISMATCH]
 
 
-def test_a_group_that_goes_on_before_its_commit_is_found(story: Story) -> None:
+def test_a_group_that_continues_before_its_commit_is_found(story: Story) -> None:
     story.commit_offsets("c1", "g", orders_0=2)
     story.commit_offsets("c1", "g", orders_0=5)
     story.assign("c2", "g", orders_0=2)
@@ -329,7 +329,7 @@ def test_a_group_that_goes_on_before_its_commit_is_found(story: Story) -> None:
     assert "c2 continued at offset 2 of orders-0 for group g, which had committed 5" in found
 
 
-def test_a_group_that_goes_on_at_an_aborted_commit_is_found(story: Story) -> None:
+def test_a_group_that_continues_at_an_aborted_commit_is_found(story: Story) -> None:
     story.commit_offsets("c1", "g", orders_0=2)
     story.begin("w1", "t1")
     story.commit_offsets("w1", "g", orders_0=5, transaction="t1")

@@ -29,7 +29,7 @@ def damage(file_system: FileSystem, content: bytes) -> None:
     replace_file(file_system, PATH, content)
 
 
-def test_a_flipped_bit_is_mended_from_the_topic_file() -> None:
+def test_a_flipped_bit_is_repaired_from_the_topic_file() -> None:
     file_system = stopped()
     content = read_file(file_system, PATH)
     for bit in range(0, 8 * len(content), 3):
@@ -45,7 +45,7 @@ def test_a_flipped_bit_is_mended_from_the_topic_file() -> None:
         broker.close()
 
 
-def test_what_is_unreadable_is_mended_from_the_logs_own_integrity_file() -> None:
+def test_what_is_unreadable_is_repaired_from_the_logs_own_integrity_file() -> None:
     file_system = stopped()
     content = read_file(file_system, PATH)
     damage(file_system, b"nonsense")
