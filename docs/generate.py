@@ -26,7 +26,7 @@ def api_table() -> str:
         known = request_class(key).VERSIONS
         api = APIS.get(key)
         answered = f"{api.oldest}-{api.newest}" if api else "-"
-        if api and not api.is_told:
+        if api and not api.is_listed:
             answered += ", not listed"
         rows.append(f"| {int(key)} | {key.name} | {answered} | {known.first}-{known.last} |")
     return "\n".join(rows)

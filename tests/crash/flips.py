@@ -171,10 +171,10 @@ def falsehoods(path: str, before: Seen, after: Seen) -> set[Falsehood]:
     epochs = dict(zip(wanted, before.epochs, strict=True))
     is_less = bool(wanted.keys() - served.keys())
     is_named = any(base_name(path) in one for one in after.named)
-    is_told = is_named or bool(after.refused)
+    is_listed = is_named or bool(after.refused)
     checks = {
         Falsehood.RECORD: any(wanted.get(one.offset) != one for one in after.records),
-        Falsehood.MISSING: is_less and not is_told,
+        Falsehood.MISSING: is_less and not is_listed,
         Falsehood.TIME: not all(_is_time_right(*one) for one in _answers(before, after)),
         Falsehood.EPOCH: any(
             at in epochs and epochs[at] != epoch

@@ -46,13 +46,13 @@ def append_values(path: Path, values: list[bytes | None], *, step_ms: int = 1) -
 def load_into(
     path: Path, session: LocalSession, layout: LayoutOptions | None = None, **options: Any
 ) -> LoadReport:
-    wishes = layout or LayoutOptions()
+    layout_options = layout or LayoutOptions()
     return load(
         str(path / "log"),
         "orders",
         str(path / "table"),
         spark=session.spark,
-        options=LoadOptions(layout=wishes, **options),
+        options=LoadOptions(layout=layout_options, **options),
     )
 
 
@@ -93,9 +93,9 @@ def test_every_broken_record_is_in_quarantine_with_its_reason_and_no_other(
         "id bigint, small int, price double, exact decimal(5,2), name string, ok boolean, "
         "at timestamp, tags array<string>, who struct<x: bigint, y: string>"
     )
-    wishes = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
+    layout_options = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema=schema))
     report = load_into(
-        tmp_path, local_session, wishes, on_error=OnError.QUARANTINE, min_partitions=5
+        tmp_path, local_session, layout_options, on_error=OnError.QUARANTINE, min_partitions=5
     )
     assert (report.row_count, report.quarantined_count) == (2 * len(broken), len(broken))
     aside = sorted(quarantined(tmp_path), key=lambda row: row["offset"])
@@ -113,11 +113,11 @@ def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", [*orders(30), b'{"id": "x"}', *orders(10)])
-    wishes = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
+    layout_options = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
     with pytest.raises(UserError, match=r"orders-0, offset 30: .*value.id is \"x\".*--on-error"):
-        load_into(tmp_path, local_session, wishes)
+        load_into(tmp_path, local_session, layout_options)
     assert rows(tmp_path, local_session) == []
-    report = load_into(tmp_path, local_session, wishes, on_error=OnError.SKIP)
+    report = load_into(tmp_path, local_session, layout_options, on_error=OnError.SKIP)
     assert (report.row_count, report.quarantined_count) == (40, 1)
     (aside,) = quarantined(tmp_path)
     assert aside["offset"] == 30
@@ -145,7 +145,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
     assert [
         one.since_commit for one in TableDirectory(str(tmp_path / "table")).layout().decodings
     ] == [0, 2]
-    for wishes, words in (
+    for layout_options, words in (
         (
             LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id int")),
             "value.id was",
@@ -157,7 +157,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(
         ),
     ):
         with pytest.raises(UserError, match=words):
-            load_into(tmp_path, local_session, wishes)
+            load_into(tmp_path, local_session, layout_options)
     assert_equal_to_log(tmp_path)
 
 
@@ -195,8 +195,8 @@ def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own
     tmp_path: Path, local_session: LocalSession, unit: PartitionUnit
 ) -> None:
     append_values(tmp_path / "log", orders(100), step_ms=HOUR_MS)
-    wishes = LayoutOptions(partitioning=Partitioning(unit=unit))
-    load_into(tmp_path, local_session, wishes, min_partitions=3)
+    layout_options = LayoutOptions(partitioning=Partitioning(unit=unit))
+    load_into(tmp_path, local_session, layout_options, min_partitions=3)
     append_values(tmp_path / "log", orders(2), step_ms=HOUR_MS)
     late = load_into(tmp_path, local_session)
     days = {row["timestamp"].strftime("%Y-%m-%d") for row in rows(tmp_path, local_session)}

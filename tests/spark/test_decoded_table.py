@@ -86,8 +86,8 @@ def test_a_quarantined_record_that_is_a_row_too_is_found(
     tmp_path: Path, local_session: LocalSession
 ) -> None:
     append_values(tmp_path / "log", values(20))
-    wishes = LayoutOptions(decoding=HOURLY.decoding)
-    load_into(tmp_path, local_session, wishes, on_error=OnError.QUARANTINE)
+    layout_options = LayoutOptions(decoding=HOURLY.decoding)
+    load_into(tmp_path, local_session, layout_options, on_error=OnError.QUARANTINE)
     table = TableDirectory(str(tmp_path / "table"))
     (aside,) = [file for file in table.current_files() if file.role is FileRole.QUARANTINE]
     place = tmp_path / "table" / aside.path

@@ -113,11 +113,11 @@ def test_decoded_values_quarantine_and_directories_by_time_are_the_same_there(
         for number in range(50):
             value = b"broken" if number % 10 == 3 else b'{"id": %d}' % number
             log.append("orders", value, timestamp_ms=1_700_000_000_000 + number * HOUR_MS // 10)
-    wishes = LayoutOptions(
+    layout_options = LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"),
         partitioning=Partitioning(unit=PartitionUnit.HOUR),
     )
-    options = LoadOptions(layout=wishes, on_error=OnError.QUARANTINE)
+    options = LoadOptions(layout=layout_options, on_error=OnError.QUARANTINE)
     report = load_new(tmp_path, table, local_session, options=options)
     assert report.quarantined_count == 5
     assert audited(tmp_path, table=table).differences == []

@@ -20,10 +20,10 @@ from ottla.storage.log.reader import FetchData
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
-"""A full fetch that wishes for a session."""
+"""A full fetch that asks for a session."""
 
 FINAL_EPOCH = -1
-"""A full fetch that wishes for none; the session that it names ends."""
+"""A full fetch that asks for none; the session that it names ends."""
 
 MAX_ID = MAX_EPOCH = 2**31 - 1
 KEPT_MS = 120_000

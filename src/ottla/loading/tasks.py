@@ -1,4 +1,4 @@
-"""The seam between a load and what carries out its tasks: Spark's executors, or this process."""
+"""The interface of a load to the executor of its tasks: Spark's executors, or this process."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

@@ -12,14 +12,14 @@ from ottla.protocol.api_keys import ApiKey
 class Api:
     """One request, and the oldest and newest version of it that are answered.
 
-    `is_told`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether what was
+    `is_listed`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether what was
     appended before must be written out for it.
     """
 
     key: ApiKey
     oldest: int
     newest: int
-    is_told: bool = True
+    is_listed: bool = True
     looks_into_logs: bool = True
 
 
@@ -79,8 +79,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.LIST_TRANSACTIONS, 0, 2),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, looks_into_logs=False),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, looks_into_logs=False),
-        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, is_told=False),
-        Api(ApiKey.PUSH_TELEMETRY, 0, 0, is_told=False),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, is_listed=False),
+        Api(ApiKey.PUSH_TELEMETRY, 0, 0, is_listed=False),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )

@@ -1,9 +1,9 @@
 """What a power failure leaves of a disk: one of the states that a real one could be found in.
 
-A file's unsynced changes each meet their own fate, so that what was written later can survive what
-was written before it, in one file and between files. Entry changes are kept in their order within a
-directory, and each whole, as a journalling file system does. What was synced is never touched,
-except under an unsynced write that overwrites it.
+A file's unsynced changes each have their own outcome, so that what was written later can survive
+what was written before it, in one file and between files. Entry changes are kept in their order
+within a directory, and each whole, as a journalling file system does. What was synced is never
+touched, except under an unsynced write that overwrites it.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class CrashMode(Enum):
     """The power fails, and a seed decides what had reached the disk on its own."""
 
 
-class StartupAction(Enum):
+class WriteOutcome(Enum):
     """What becomes of one unsynced write."""
 
     WHOLE = auto()
@@ -106,10 +106,10 @@ def _kept_changes(journal: list[EntryChange], random: Random) -> list[EntryChang
 
 
 def torn_content(node: FileNode, random: Random) -> bytearray:
-    """A file after a power failure: each unsynced write with a fate of its own."""
+    """A file after a power failure: each unsynced write with a outcome of its own."""
     content = bytearray(node.durable)
-    fates = random.choice(
-        ((StartupAction.WHOLE,), (StartupAction.LOST,), tuple(StartupAction), tuple(StartupAction))
+    outcomes = random.choice(
+        ((WriteOutcome.WHOLE,), (WriteOutcome.LOST,), tuple(WriteOutcome), tuple(WriteOutcome))
     )
     resize_is_lost = False
     for change in node.pending:
@@ -119,34 +119,34 @@ def torn_content(node: FileNode, random: Random) -> bytearray:
             # A new size is journalled, and so are the blocks that later writes were given.
             continue
         elif isinstance(change, Resize):
-            resize_is_lost = random.choice(fates) is StartupAction.LOST
+            resize_is_lost = random.choice(outcomes) is WriteOutcome.LOST
             if not resize_is_lost:
                 change.apply(content)
         else:
-            tear(content, change, random.choice(fates), random)
+            tear(content, change, random.choice(outcomes), random)
     return content
 
 
-def tear(content: bytearray, write: Write, fate: StartupAction, random: Random) -> None:
-    """Applies as much of a write as its fate lets reach the disk."""
+def tear(content: bytearray, write: Write, outcome: WriteOutcome, random: Random) -> None:
+    """Applies as much of a write as its outcome lets reach the disk."""
     size = len(write.data)
-    match fate:
-        case StartupAction.WHOLE:
+    match outcome:
+        case WriteOutcome.WHOLE:
             write.apply(content)
-        case StartupAction.LOST:
+        case WriteOutcome.LOST:
             pass
-        case StartupAction.PREFIX:
+        case WriteOutcome.PREFIX:
             if random.random() < 0.5:
                 _extend(content, write, random)
             overwrite(content, write.position, write.data[: random.randrange(size + 1)])
-        case StartupAction.HOLES:
+        case WriteOutcome.HOLES:
             _extend(content, write, random)
             pieces = _sectors(write)
             missing = set(random.sample(pieces, random.randint(1, len(pieces)))) if pieces else ()
             for start, end in pieces:
                 if (start, end) not in missing:
                     overwrite(content, write.position + start, write.data[start:end])
-        case StartupAction.SIZE_ONLY:
+        case WriteOutcome.SIZE_ONLY:
             _extend(content, write, random)
 
 

@@ -67,8 +67,8 @@ class Jobs:
         self._copy = str(directory / "copy")
         self._spark = spark
 
-    def run(self, job: str, **wishes: str) -> None:
-        getattr(self, job)(**wishes)
+    def run(self, job: str, **arguments: str) -> None:
+        getattr(self, job)(**arguments)
 
     # Streams
 

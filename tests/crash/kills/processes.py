@@ -51,9 +51,9 @@ class Driver:
         self.java = int(self._line().split()[1])
         self.is_over = False
 
-    def begin(self, job: str, **wishes: str) -> None:
+    def begin(self, job: str, **arguments: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"job": job, **wishes}) + "\n")
+        self.process.stdin.write(json.dumps({"job": job, **arguments}) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> str:
@@ -179,22 +179,22 @@ class Trial:
             self._driver = Driver(self.directory, self.chance.choice(MASTERS))
         return self._driver
 
-    def kill_at(self, victim: Victim, step: str, turn: int, job: str, **wishes: str) -> str:
+    def kill_at(self, victim: Victim, step: str, turn: int, job: str, **arguments: str) -> str:
         """A job with a kill at a step; what came of it, as `Driver.answer` says it."""
         self._await_broker()
         plan = Plan(victim=victim, step=step, turn=turn, processes=self._processes())
         self.killer.prepare(plan)
-        answer = self._do(job, **wishes)
+        answer = self._do(job, **arguments)
         is_killed = self.killer.has_killed
         self.kills[f"{job} {victim.value} {step}"] += is_killed
         self.broker_returns += is_killed and victim is Victim.BROKER
         self.killer.forget()
         return answer
 
-    def kill_at_random(self, victim: Victim, seconds: float, job: str, **wishes: str) -> None:
+    def kill_at_random(self, victim: Victim, seconds: float, job: str, **arguments: str) -> None:
         """A job with a kill so long after it began, unless it is through before."""
         self._await_broker()
-        self.driver.begin(job, **wishes)
+        self.driver.begin(job, **arguments)
         if not self.driver.has_answered(seconds):
             is_killed = True
             if victim is Victim.WORKER:
@@ -207,17 +207,17 @@ class Trial:
             self.kills[f"{job} {victim.value}"] += is_killed
         self._answered()
 
-    def until_done(self, job: str, **wishes: str) -> None:
+    def until_done(self, job: str, **arguments: str) -> None:
         """Does a job that nobody kills, again as long as it fails from what was killed before."""
         for _ in range(ATTEMPTS):
-            answer = self._do(job, **wishes)
+            answer = self._do(job, **arguments)
             if answer == "done":
                 return
         raise AssertionError(f"{job}: {answer}")
 
-    def _do(self, job: str, **wishes: str) -> str:
+    def _do(self, job: str, **arguments: str) -> str:
         self._await_broker()
-        self.driver.begin(job, **wishes)
+        self.driver.begin(job, **arguments)
         return self._answered()
 
     def _answered(self) -> str:

@@ -34,7 +34,7 @@ class StreamTrial(Trial):
         feed(self.directory / "log", batches * OFFSETS_PER_BATCH, self.chance)
 
     @property
-    def wishes(self) -> dict[str, str]:
+    def arguments(self) -> dict[str, str]:
         return {"into": self.broker.address}
 
     def assert_each_row_is_there_once(self) -> None:
@@ -63,8 +63,8 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(tmp_path: Path, victim: Vi
         for step in Step:
             killed.feed(2)
             turn = killed.chance.randint(1, 2)
-            killed.kill_at(victim, step.name, turn, "stream", **killed.wishes)
-            killed.until_done("stream", **killed.wishes)
+            killed.kill_at(victim, step.name, turn, "stream", **killed.arguments)
+            killed.until_done("stream", **killed.arguments)
             killed.assert_each_row_is_there_once()
         assert sum(killed.kills.values()) == len(Step)
 
@@ -80,9 +80,9 @@ def test_kills_at_random_moments_lose_and_double_nothing(
             for _ in range(killed.chance.randint(1, 3)):
                 victim = killed.chance.choice(list(Victim))
                 seconds = killed.chance.uniform(0.0, MAX_SECONDS)
-                killed.kill_at_random(victim, seconds, "stream", **killed.wishes)
+                killed.kill_at_random(victim, seconds, "stream", **killed.arguments)
             if number % 3 == 0:
-                killed.until_done("stream", **killed.wishes)
+                killed.until_done("stream", **killed.arguments)
                 killed.assert_each_row_is_there_once()
                 if time.monotonic() - started > crash_seconds:
                     break

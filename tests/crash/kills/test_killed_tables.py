@@ -41,7 +41,7 @@ class TableTrial(Trial):
             feed_broker(self.broker.address, count, self.fed)
         self.fed += count
 
-    def wishes(self, job: str) -> dict[str, str]:
+    def arguments(self, job: str) -> dict[str, str]:
         source = "" if self.broker is None else self.broker.address
         match job:
             case "load":
@@ -52,7 +52,7 @@ class TableTrial(Trial):
 
     def prepare(self, job: str) -> None:
         for before in PREPARATIONS.get(job, []):
-            self.until_done(before, **self.wishes(before))
+            self.until_done(before, **self.arguments(before))
 
     @property
     def commit_count(self) -> int:
@@ -68,7 +68,7 @@ class TableTrial(Trial):
         assert len(found) == rows.num_rows == report.rows
 
     def assert_all_loaded(self) -> None:
-        self.until_done("load", **self.wishes("load"))
+        self.until_done("load", **self.arguments("load"))
         self.assert_whole()
         table = ottla.table.dataset(str(self.directory / "table"))
         values = table.to_table(columns=["value"])["value"].to_pylist()
@@ -82,7 +82,7 @@ class TableTrial(Trial):
 def from_files(directory: Path) -> Iterator[TableTrial]:
     with TableTrial(directory, seeded()) as opened:
         opened.feed(1000)
-        opened.until_done("load", **opened.wishes("load"))
+        opened.until_done("load", **opened.arguments("load"))
         yield opened
 
 
@@ -95,7 +95,7 @@ def from_broker(directory: Path) -> Iterator[TableTrial]:
         TableTrial(directory, seeded(), broker) as opened,
     ):
         opened.feed(1000)
-        opened.until_done("load", **opened.wishes("load"))
+        opened.until_done("load", **opened.arguments("load"))
         yield opened
 
 
@@ -106,7 +106,7 @@ def kill_at_each_step(killed: TableTrial, job: str, victim: Victim) -> None:
         count = killed.commit_count
         # Only while Spark writes a step is told more than once.
         turn = killed.chance.randint(1, 4) if step == Step.WRITING.name else 1
-        answer = killed.kill_at(victim, step, turn, job, **killed.wishes(job))
+        answer = killed.kill_at(victim, step, turn, job, **killed.arguments(job))
         killed.assert_whole()
         if victim is Victim.DRIVER:
             assert answer == ""
@@ -156,7 +156,7 @@ def test_kills_at_random_moments_leave_the_table_whole(
                 victims = [one for one in Victim if killed.broker or one is not Victim.BROKER]
                 seconds = killed.chance.uniform(0.0, MAX_SECONDS)
                 victim = killed.chance.choice(victims)
-                killed.kill_at_random(victim, seconds, job, **killed.wishes(job))
+                killed.kill_at_random(victim, seconds, job, **killed.arguments(job))
                 killed.assert_whole()
             if time.monotonic() - started > crash_seconds and number > 1:
                 break

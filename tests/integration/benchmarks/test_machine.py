@@ -55,11 +55,11 @@ def test_a_process_that_is_gone_costs_nothing_known() -> None:
 def test_all_threads_of_a_process_stay_on_the_cores_they_are_told_and_not_for_longer() -> None:
     before = os.sched_getaffinity(0)
     core = {max(before)}
-    is_told, is_over = threading.Event(), threading.Event()
+    is_listed, is_over = threading.Event(), threading.Event()
     seen: list[set[int]] = []
 
     def look() -> None:
-        for one in (is_told, is_over):
+        for one in (is_listed, is_over):
             one.wait(10)
             seen.append(os.sched_getaffinity(0))
 
@@ -67,7 +67,7 @@ def test_all_threads_of_a_process_stay_on_the_cores_they_are_told_and_not_for_lo
     other.start()
     with pinned(os.getpid(), core):
         assert os.sched_getaffinity(0) == core
-        is_told.set()
+        is_listed.set()
         while not seen:
             pass
     is_over.set()

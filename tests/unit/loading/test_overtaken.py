@@ -114,9 +114,9 @@ def test_counts_and_roll_ups_say_that_offsets_are_gone(disk: FakeFileSystem) -> 
             found = log.count_records(PLACE, wanted), log.roll_up(PLACE, wanted)
         except OffsetsGoneError as error:
             found = None
-            is_told = "were removed while they were read; run it again" in str(error)
+            is_listed = "were removed while they were read; run it again" in str(error)
             start = error.start_offset
-        assert found == expected or (is_told and start > 0)
+        assert found == expected or (is_listed and start > 0)
         assert log.offsets_for_times({PLACE: 0})[PLACE] is not None
 
     overtaken(disk, read)

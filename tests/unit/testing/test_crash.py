@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.files import FileSystem, join, read_file
 from ottla.testing import CrashMode, FakeFileSystem
-from ottla.testing.crash import SECTOR_SIZE, StartupAction, tear
+from ottla.testing.crash import SECTOR_SIZE, WriteOutcome, tear
 from ottla.testing.disk import Write
 
 SEEDS = range(200)
@@ -140,16 +140,16 @@ def test_a_rename_between_directories_is_in_exactly_one_of_them() -> None:
         assert "a" not in after.list("e") or "x" in after.list("d")
 
 
-@pytest.mark.parametrize("fate", StartupAction)
+@pytest.mark.parametrize("outcome", WriteOutcome)
 @pytest.mark.parametrize("position", [0, 10, SECTOR_SIZE, SECTOR_SIZE + 1, 5000])
 @pytest.mark.parametrize("size", [1, SECTOR_SIZE - 1, SECTOR_SIZE, 3 * SECTOR_SIZE + 1])
-def test_every_fate_keeps_what_the_write_did_not_touch(
-    fate: StartupAction, position: int, size: int
+def test_every_outcome_keeps_what_the_write_did_not_touch(
+    outcome: WriteOutcome, position: int, size: int
 ) -> None:
     old = bytes([1]) * 1000
     for seed in range(10):
         content = bytearray(old)
-        tear(content, Write(position, bytes([2]) * size), fate, Random(seed))
+        tear(content, Write(position, bytes([2]) * size), outcome, Random(seed))
         assert content[: min(position, 1000)] == old[:position]
         assert content[position + size : 1000] == old[position + size :]
         assert len(old) <= len(content) <= max(len(old), position + size)

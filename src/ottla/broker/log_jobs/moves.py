@@ -4,7 +4,7 @@ A copy grows in the other directory until it is at the partition's end and on th
 nobody appends, it takes the partition's place: the log is renamed to `-delete` under the copy's id,
 which decides the move, and the copy to the partition's own name. A crash before the first rename
 leaves a log and a copy that continues; one after it a copy that takes its place at the start
-(`arrangement`). Either way there is one log, with everything that was acknowledged.
+(`startup_plan`). Either way there is one log, with everything that was acknowledged.
 
 Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWithFutureLog`
 (KIP-113). Kafka renames the copy first, and a crash in between leaves two logs.

@@ -55,7 +55,7 @@ def _answer(code: ErrorCode, api_version: int) -> ApiVersionsResponse:
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
             for api in APIS.values()
-            if api.is_told
+            if api.is_listed
         ],
     )
     if api_version >= FIRST_FEATURES_VERSION:

@@ -56,12 +56,12 @@ def _topics(request: MetadataRequest, context: RequestContext) -> list[MetadataR
     if wanted is None or (context.api_version == 0 and not wanted):
         return [_describe(topic, context) for topic in in_turns(list(context.broker.topics))]
     answers = {}
-    wishes = _Wishes(request, context)
-    wishes.make_missing(wanted)
+    finder = _TopicFinder(request, context)
+    finder.make_missing(wanted)
     for one in in_turns(wanted):
         key = (one.name, one.topic_id)
         if key not in answers:
-            answers[key] = _describe_wanted(one, wishes, context)
+            answers[key] = _describe_wanted(one, finder, context)
     return list(answers.values())
 
 
@@ -75,7 +75,7 @@ def _is_long(request: MetadataRequest, context: RequestContext) -> bool:
     return topic is None or topic.partition_count > PART_SIZE
 
 
-class _Wishes:
+class _TopicFinder:
     """Finds topics by name, and makes those that are missing where request and broker allow."""
 
     def __init__(self, request: MetadataRequest, context: RequestContext) -> None:
@@ -121,7 +121,7 @@ class _Wishes:
 
 
 def _describe_wanted(
-    wanted: MetadataRequestTopic, wishes: _Wishes, context: RequestContext
+    wanted: MetadataRequestTopic, finder: _TopicFinder, context: RequestContext
 ) -> MetadataResponseTopic:
     broker = context.broker
     name = wanted.name
@@ -136,7 +136,7 @@ def _describe_wanted(
             topic_id=wanted.topic_id,
         )
     try:
-        return _describe(wishes.topic(name), context)
+        return _describe(finder.topic(name), context)
     except ApiError as error:
         return MetadataResponseTopic(error_code=error.code, name=name, topic_id=ZERO_UUID)
 

@@ -57,7 +57,7 @@ def indexed_transactions(
     return found
 
 
-def unindexed(
+def aborts_without_entry(
     batches: Iterable[Batch],
     indexed: Iterable[AbortedTransaction],
     offsets: tuple[int, int],
@@ -84,8 +84,8 @@ def unindexed(
     return missing_aborts(indexed, tail.aborted)
 
 
-def report_unindexed(
-    missing: Sequence[AbortedTransaction], segments: Sequence[SegmentFiles], *, is_told: bool
+def report_missing_aborts(
+    missing: Sequence[AbortedTransaction], segments: Sequence[SegmentFiles], *, is_tolerated: bool
 ) -> None:
     """Raises `CorruptionError` for aborts that no index names, or only says so."""
     if not missing:
@@ -95,7 +95,7 @@ def report_unindexed(
     path = _index_path_of(segment)
     directory = parent_directory(parent_directory(path))
     reason = f"aborted transactions are missing (offsets {offsets_text(missing)})"
-    if not is_told:
+    if not is_tolerated:
         raise CorruptionError(path, 0, f"{reason}; {repair_hint(directory)}")
     logger.warning("%s: %s; their markers in the log count", path, reason)
 

@@ -38,9 +38,9 @@ from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
 from ottla.storage.reading.aborted_reading import (
     ChangedIndexError,
+    aborts_without_entry,
     indexed_transactions,
-    report_unindexed,
-    unindexed,
+    report_missing_aborts,
 )
 from ottla.storage.reading.listed_segments import Cursor, ListedSegments
 from ottla.storage.reading.read_damage import (
@@ -448,8 +448,10 @@ class ReadOnlyLog:
         offsets = from_offset, until_offset
         missing: list[AbortedTransaction] = []
         if integrity is None or not integrity.aborts_are_indexed:
-            missing = unindexed(self._headers(from_offset), found, offsets)
-            report_unindexed(missing, self.segments, is_told=self.directory.steps_over_damage)
+            missing = aborts_without_entry(self._headers(from_offset), found, offsets)
+            report_missing_aborts(
+                missing, self.segments, is_tolerated=self.directory.steps_over_damage
+            )
         return overlapping([*missing, *found], *offsets)
 
     def _indexed(
@@ -478,7 +480,7 @@ class ReadOnlyLog:
     def _aborted_by_markers(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:
         """By the whole log, since an aborted transaction may have begun before the range."""
         start, known = self.log_start_offset, self._transactions.aborted
-        found = unindexed(self._headers(start), known, (start, until_offset))
+        found = aborts_without_entry(self._headers(start), known, (start, until_offset))
         return overlapping([*found, *known], from_offset, until_offset)
 
     @cached_property

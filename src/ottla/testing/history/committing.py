@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ottla.testing.history.facts import Facts, Fate, Place
+from ottla.testing.history.facts import Facts, Place, TransactionOutcome
 from ottla.testing.history.findings import Finding, FindingKind
 from ottla.testing.history.operations import (
     Assign,
@@ -48,11 +48,11 @@ def _commits_by_group(facts: Facts) -> dict[GroupPartition, list[Committed]]:
             continue
         is_sure, ended = commit.outcome is Outcome.OK, commit.ended
         if commit.transaction is not None:
-            fate = facts.fate(commit.transaction)
-            if fate not in (Fate.COMMITTED, Fate.UNDECIDED):
+            outcome = facts.outcome(commit.transaction)
+            if outcome not in (TransactionOutcome.COMMITTED, TransactionOutcome.UNDECIDED):
                 continue
             ends = facts.transactions[commit.transaction].deciding_ends
-            is_sure = is_sure and fate is Fate.COMMITTED
+            is_sure = is_sure and outcome is TransactionOutcome.COMMITTED
             ended = ends[-1].ended if ends[-1].outcome is Outcome.OK else None
         for partition, offset in commit.offsets.items():
             one = Committed(offset, commit.began, ended if is_sure else None, is_sure, commit)
@@ -169,7 +169,7 @@ def _ahead_of_outputs(facts: Facts) -> Iterator[Finding]:
 
 
 def _processed_twice(facts: Facts) -> Iterator[Finding]:
-    for group, outputs in _outputs_by_group(facts, Fate.COMMITTED).items():
+    for group, outputs in _outputs_by_group(facts, TransactionOutcome.COMMITTED).items():
         for (partition, at), sends in outputs.items():
             by_transaction = {send.transaction: send for send in sends}
             if len(by_transaction) > 1:
@@ -185,7 +185,7 @@ def _processed_twice(facts: Facts) -> Iterator[Finding]:
 def _never_processed(
     facts: Facts, commits: dict[GroupPartition, list[Committed]]
 ) -> Iterator[Finding]:
-    made = _outputs_by_group(facts, Fate.COMMITTED, Fate.UNDECIDED)
+    made = _outputs_by_group(facts, TransactionOutcome.COMMITTED, TransactionOutcome.UNDECIDED)
     for (group, partition), known in commits.items():
         sure = [one for one in known if one.is_sure and one.operation.transaction is not None]
         places = {at for name, at in made.get(group, {}) if name == partition}
@@ -210,10 +210,12 @@ def _starts(facts: Facts, group: str, partition: str) -> Iterator[int]:
             yield position
 
 
-def _outputs_by_group(facts: Facts, *fates: Fate) -> dict[str, dict[Place, list[Send]]]:
+def _outputs_by_group(
+    facts: Facts, *outcomes: TransactionOutcome
+) -> dict[str, dict[Place, list[Send]]]:
     found: dict[str, dict[Place, list[Send]]] = defaultdict(lambda: defaultdict(list))
     for transaction in facts.transactions.values():
-        if facts.fate(transaction.name) not in fates:
+        if facts.outcome(transaction.name) not in outcomes:
             continue
         for group in {commit.group for commit in transaction.commits}:
             for send in transaction.sends:

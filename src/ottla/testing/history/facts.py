@@ -1,5 +1,5 @@
 """What follows from a history before anything is judged: what each process sent, what became of
-each transaction, which record lies where, and which stretches of a log each consumer has read."""
+each transaction, which record lies where, and which spans of a log each consumer has read."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -28,7 +28,7 @@ Place = tuple[str, int]
 Kind = TypeVar("Kind", bound=Operation)
 
 
-class Fate(Enum):
+class TransactionOutcome(Enum):
     """What became of a transaction."""
 
     COMMITTED = "committed"
@@ -49,13 +49,13 @@ class Transaction:
     commits: list[CommitOffsets] = field(default_factory=list)
 
     @property
-    def fate(self) -> Fate:
+    def outcome(self) -> TransactionOutcome:
         for end in reversed(self.ends):
             if end.outcome is Outcome.OK:
-                return Fate.COMMITTED if end.is_commit else Fate.ABORTED
+                return TransactionOutcome.COMMITTED if end.is_commit else TransactionOutcome.ABORTED
         if any(end.is_commit and end.outcome is Outcome.UNKNOWN for end in self.ends):
-            return Fate.UNDECIDED
-        return Fate.ABORTED if self.ends else Fate.NEVER_COMMITTED
+            return TransactionOutcome.UNDECIDED
+        return TransactionOutcome.ABORTED if self.ends else TransactionOutcome.NEVER_COMMITTED
 
     @property
     def first_commit_began(self) -> int | None:
@@ -63,7 +63,7 @@ class Transaction:
 
     @property
     def deciding_ends(self) -> list[End]:
-        """Those that are concerned when its fate is: the last that is sure, or all."""
+        """The ends that decide its outcome: the last that is sure, or all."""
         sure = [end for end in self.ends if end.outcome is Outcome.OK]
         return sure[-1:] or self.ends
 
@@ -81,7 +81,7 @@ class SeenRead:
 
 
 @dataclass(slots=True)
-class Stretch:
+class OffsetSpan:
     """What one consumer read of a partition without a seek or a rebalance.
 
     It must have seen all from `first` on; `end` is where it stands now. Both `None`: nobody knows.
@@ -120,7 +120,7 @@ class Facts:
         self._reads_by_value: dict[str, list[SeenRead]] = defaultdict(list)
         for seen in self.reads:
             self._reads_by_value[seen.read.value].append(seen)
-        self.stretches = list(read_stretches(self.history))
+        self.spans = list(read_spans(self.history))
         self.known = self._known_records()
         self._known_offsets = {partition: list(found) for partition, found in self.known.items()}
         self._seen_committed = {
@@ -174,18 +174,18 @@ class Facts:
 
     # What must be in the log
 
-    def fate(self, name: str) -> Fate:
+    def outcome(self, name: str) -> TransactionOutcome:
         """What became of a transaction, also by what read_committed consumers saw of it."""
-        fate = self.transactions[name].fate
-        if fate is Fate.UNDECIDED and name in self._seen_committed:
-            return Fate.COMMITTED
-        return fate
+        outcome = self.transactions[name].outcome
+        if outcome is TransactionOutcome.UNDECIDED and name in self._seen_committed:
+            return TransactionOutcome.COMMITTED
+        return outcome
 
     def is_visible(self, send: Send, *, to_committed: bool) -> bool:
         """Whether a consumer that reads past a send in the log must see it."""
         if send.transaction is None or not to_committed:
             return True
-        return self.fate(send.transaction) is Fate.COMMITTED
+        return self.outcome(send.transaction) is TransactionOutcome.COMMITTED
 
     def _known_records(self) -> dict[str, dict[int, Send]]:
         """What is known to be in the log, by partition and offset, lowest first."""
@@ -226,13 +226,13 @@ def _take(transaction: Transaction, one: Operation) -> None:
         transaction.commits.append(one)
 
 
-def read_stretches(history: Sequence[Operation]) -> Iterator[Stretch]:
+def read_spans(history: Sequence[Operation]) -> Iterator[OffsetSpan]:
     """What each consumer read in one go, in the order of beginnings."""
-    current: dict[str, dict[str, Stretch]] = defaultdict(dict)
+    current: dict[str, dict[str, OffsetSpan]] = defaultdict(dict)
     for one in history:
         if isinstance(one, Assign):
             current[one.process] = {
-                partition: Stretch(one.process, partition, position, position)
+                partition: OffsetSpan(one.process, partition, position, position)
                 for partition, position in one.positions.items()
             }
             yield from current[one.process].values()
@@ -242,22 +242,22 @@ def read_stretches(history: Sequence[Operation]) -> Iterator[Stretch]:
             yield from _poll(current[one.process], one)
 
 
-def _poll(current: dict[str, Stretch], poll: Poll) -> Iterator[Stretch]:
+def _poll(current: dict[str, OffsetSpan], poll: Poll) -> Iterator[OffsetSpan]:
     for partition in sorted({read.partition for read in poll.records} | poll.positions.keys()):
         if partition not in current:
-            current[partition] = Stretch(poll.process, partition, None, None)
+            current[partition] = OffsetSpan(poll.process, partition, None, None)
             yield current[partition]
-        stretch = current[partition]
-        stretch.is_committed = poll.is_committed
-        stretch.polls.append(poll)
+        span = current[partition]
+        span.is_committed = poll.is_committed
+        span.polls.append(poll)
         for read in poll.records:
             if read.partition == partition:
-                stretch.first = read.offset if stretch.first is None else stretch.first
-                if stretch.end is not None and read.offset < stretch.end:
-                    stretch.backward.append((SeenRead(read, poll), stretch.end))
-                stretch.reads.setdefault(read.offset, poll)
-                stretch.end = max(stretch.end or 0, read.offset + 1)
+                span.first = read.offset if span.first is None else span.first
+                if span.end is not None and read.offset < span.end:
+                    span.backward.append((SeenRead(read, poll), span.end))
+                span.reads.setdefault(read.offset, poll)
+                span.end = max(span.end or 0, read.offset + 1)
         if partition in poll.positions:
             position = poll.positions[partition]
-            stretch.first = position if stretch.first is None else stretch.first
-            stretch.end = max(stretch.end or 0, position)
+            span.first = position if span.first is None else span.first
+            span.end = max(span.end or 0, position)

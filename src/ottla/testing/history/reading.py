@@ -4,7 +4,7 @@ order."""
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ottla.testing.history.facts import Facts, Fate, SeenRead, Stretch
+from ottla.testing.history.facts import Facts, OffsetSpan, SeenRead, TransactionOutcome
 from ottla.testing.history.findings import Finding, FindingKind
 from ottla.testing.history.operations import LogEnd, Operation, Outcome, Poll, Read, Send
 
@@ -17,8 +17,8 @@ def check_reads(facts: Facts) -> Iterator[Finding]:
     yield from _inconsistent_offsets(facts)
     for seen in facts.reads:
         yield from _wrong_read(facts, seen)
-    for stretch in facts.stretches:
-        yield from _backward(stretch)
+    for span in facts.spans:
+        yield from _backward(span)
 
 
 # What must have been seen
@@ -48,41 +48,41 @@ def _is_without(end: LogEnd, send: Send) -> bool:
 def _passed_over(facts: Facts) -> Iterator[Finding]:
     lost: set[str] = set()
     torn: dict[tuple[str, str], list[tuple[Send, int, Poll]]] = defaultdict(list)
-    for stretch in facts.stretches:
-        for offset, send in facts.known_between(stretch.partition, stretch.first, stretch.end):
-            if offset in stretch.reads:
+    for span in facts.spans:
+        for offset, send in facts.known_between(span.partition, span.first, span.end):
+            if offset in span.reads:
                 continue
-            if not facts.is_visible(send, to_committed=stretch.is_committed):
+            if not facts.is_visible(send, to_committed=span.is_committed):
                 continue
-            poll = stretch.passed(offset)
-            if _is_torn(facts, send, stretch):
-                torn[send.transaction or "", stretch.process].append((send, offset, poll))
+            poll = span.passed(offset)
+            if _is_torn(facts, send, span):
+                torn[send.transaction or "", span.process].append((send, offset, poll))
             elif any(facts.reads_of(send.value)):
                 yield _skip(facts, send, offset, poll)
             elif send.value not in lost:
                 lost.add(send.value)
-                yield _lost(send, poll, stretch)
+                yield _lost(send, poll, span)
     for (name, process), missing in torn.items():
         yield _torn(facts, name, process, missing)
 
 
-def _is_torn(facts: Facts, send: Send, stretch: Stretch) -> bool:
-    if send.transaction is None or not stretch.is_committed:
+def _is_torn(facts: Facts, send: Send, span: OffsetSpan) -> bool:
+    if send.transaction is None or not span.is_committed:
         return False
     if not any(facts.reads_of(send.value)):
         return facts.is_seen_committed(send.transaction)
     return any(
-        seen.poll.process == stretch.process and seen.poll.is_committed
+        seen.poll.process == span.process and seen.poll.is_committed
         for other in facts.transactions[send.transaction].sends
         for seen in facts.reads_of(other.value)
     )
 
 
-def _lost(send: Send, poll: Poll, stretch: Stretch) -> Finding:
+def _lost(send: Send, poll: Poll, span: OffsetSpan) -> Finding:
     return Finding(
         kind=FindingKind.LOST_WRITE,
-        text=f"{_sent(send)}, but {stretch.process} read from offset {stretch.first} up to "
-        f"{stretch.end} without it, and nobody else saw it",
+        text=f"{_sent(send)}, but {span.process} read from offset {span.first} up to "
+        f"{span.end} without it, and nobody else saw it",
         operations=(send, poll),
     )
 
@@ -184,7 +184,7 @@ def _uncommitted_read(facts: Facts, send: Send, seen: SeenRead) -> Iterator[Find
     transaction, poll = facts.transactions[send.transaction], seen.poll
     told = f"{poll.process} read {_record(seen.read)} as committed"
     of = f"transaction {transaction.name} of {send.process}"
-    if transaction.fate is Fate.ABORTED:
+    if transaction.outcome is TransactionOutcome.ABORTED:
         text = f"{told}, but {of} was aborted"
         yield _finding(FindingKind.ABORTED_READ, text, send, *transaction.deciding_ends, poll)
         return
@@ -200,13 +200,13 @@ def _uncommitted_read(facts: Facts, send: Send, seen: SeenRead) -> Iterator[Find
 # In which order
 
 
-def _backward(stretch: Stretch) -> Iterator[Finding]:
-    for seen, stood in stretch.backward:
+def _backward(span: OffsetSpan) -> Iterator[Finding]:
+    for seen, stood in span.backward:
         text = (
-            f"{stretch.process} stood at offset {stood} of {stretch.partition}, and then read "
+            f"{span.process} stood at offset {stood} of {span.partition}, and then read "
             f"{seen.read.value!r} at offset {seen.read.offset}"
         )
-        earlier = stretch.reads.get(stood - 1)
+        earlier = span.reads.get(stood - 1)
         operations = (seen.poll,) if earlier in (None, seen.poll) else (earlier, seen.poll)
         yield _finding(FindingKind.NON_MONOTONIC_POLL, text, *operations)
 
