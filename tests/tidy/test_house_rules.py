@@ -28,6 +28,26 @@ BANNED_IN_PRODUCT = {
 }
 MAY_READ_ENVIRONMENT = ("ottla/cli/", "ottla/spark/")
 
+PLAIN_WORDS = {
+    r"anew": "again, rebuilt or re-created",
+    r"(of )?(its|their) own accord": "automatically",
+    r"held against": "compared with",
+    r"mend(s|ed|ing)?": "repair or fix",
+    r"(goes|went) on": "continues, continued",
+    r"whoever": "the caller, the client or the reader",
+    r"tells": "says, reports or shows",
+    r"(is|are|was|were|be|been|being) told": "gets, or what is reported to it",
+    r"told (by|of|apart)": "reported, listed or distinguished by",
+    r"one behind the other": "one after the other",
+    r"(right|directly) behind": "right after",
+    r"lies behind": "follows",
+}
+"""What a reader from elsewhere stumbles over, and what to say instead."""
+DIALECT = {
+    re.compile(rf"\b{words}\b", re.IGNORECASE): plain for words, plain in PLAIN_WORDS.items()
+}
+ANY_DIALECT = re.compile(rf"\b(?:{'|'.join(PLAIN_WORDS)})\b", re.IGNORECASE)
+
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
@@ -74,3 +94,19 @@ def banned_calls(path: Path) -> Iterator[str]:
 def test_a_module_says_what_it_is_for() -> None:
     silent = [path for path in PRODUCT if not ast.get_docstring(ast.parse(path.read_text()))]
     assert [name_of(path) for path in silent] == []
+
+
+def test_sources_and_documents_say_it_in_plain_words() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert [fault for path in (*PRODUCT, *documents) for fault in dialect_of(path)] == []
+
+
+def dialect_of(path: Path) -> Iterator[str]:
+    """A phrase is found over the end of a line too, and past the `#` of a comment."""
+    text = re.sub(r"\s+(# )?", " ", path.read_text())
+    if ANY_DIALECT.search(text) is None:
+        return
+    for pattern, plain in DIALECT.items():
+        for found in pattern.finditer(text):
+            around = text[max(found.start() - 30, 0) : found.end() + 20]
+            yield f"{name_of(path)}: ...{around}...: instead of {found.group()!r} say {plain}"

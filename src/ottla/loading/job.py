@@ -102,7 +102,7 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """What the next commit continues: the table as it is now, whoever made it so."""
+    """What the next commit continues: the table as it is now, whichever writer made it so."""
 
     commit_id: int
     """The next commit's."""

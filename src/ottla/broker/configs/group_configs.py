@@ -34,7 +34,7 @@ class GroupConfigs:
         return self._configs.get(group_id, self._defaults)
 
     def check(self, values: Mapping[str, str]) -> None:
-        """Raises `ApiError(INVALID_CONFIG)` for what no group may be told."""
+        """Raises `ApiError(INVALID_CONFIG)` for settings that no group may have."""
         try:
             self._coordinator.check_group(self._with(values))
         except SettingError as error:

@@ -46,8 +46,8 @@ def plan_startup(
 ) -> StartupPlan:
     """What becomes of all that was found; `is_complete` when no directory is away.
 
-    Raises `UserError` when two directories hold the log of one partition, or when it cannot be told
-    which of two topics of one name is the present one.
+    Raises `UserError` when two directories hold the log of one partition, or when
+    nothing shows which of two topics of one name is the present one.
     """
     found = [[_with_repaired_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]

@@ -4,7 +4,7 @@ Five questions, each of which could be answered "no" by another kind of mistake:
 ranges of all commits tile, partition by partition; are the files those that the manifest names, and
 no row there twice; has the log as many committed records in each range as the table has rows and
 quarantined ones; are its batches still those that were loaded; and are the rows those records. What
-the log no longer has cannot be compared, and is told. Kafka has no counterpart.
+the log no longer has cannot be compared, and is reported. Kafka has no counterpart.
 """
 
 import random

@@ -1,8 +1,8 @@
 """Giving a lost partition up: an empty log takes its place, once a person has said so.
 
 A start refuses a partition that a checkpoint names and no directory holds, since what its groups
-have committed and its producers remember is of records that may yet be put back. The empty log goes
-on where the lost one ended, so that no offset is given twice.
+have committed and its producers remember is of records that may yet be put back. The empty log
+continues where the lost one ended, so that no offset is given twice.
 
 A crash leaves no directory, or an empty one that the next start undoes, or the log.
 """

@@ -133,8 +133,8 @@ def _cut(found: FileSlice | None, end: int) -> FileSlice | None:
 
 
 def checked_end(segment: Segment, known_end: int | None) -> int:
-    """The offset after a segment's last batch, once what follows its last index entry is held
-    against its neighbours, and against the end that a clean stop has recorded.
+    """The offset after a segment's last batch, once what follows its last index entry is compared
+    with its neighbours, and with the end that a clean stop has recorded.
 
     Raises `CorruptionError`.
     """
@@ -168,7 +168,7 @@ def _start_before(segment: Segment, offset: int) -> int:
 class Walk:
     """From header to header of a segment: `sound_start` and `sound_end` bound what is sound.
 
-    Where it begins, unless that is the segment's start or was known before, it cannot be told
+    Where it begins, unless that is the segment's start or was known before, nothing shows
     whether the first batch is where it belongs: only those after it are checked.
     """
 

@@ -34,7 +34,7 @@ def _lost_behind_the_end(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kind=FindingKind.LOST_WRITE,
                 text=f"{_sent(send)}, but the log ended at offset {shorter.offset} afterwards, as "
-                f"{shorter.process} was told",
+                f"{shorter.process} was answered",
                 operations=(send, shorter),
             )
 
@@ -173,7 +173,7 @@ def _wrong_read(facts: Facts, seen: SeenRead) -> Iterator[Finding]:
         text = f"{told} before {send.process} sent it"
         yield _finding(FindingKind.UNSENT_READ, text, send, poll)
     elif send.outcome is Outcome.FAIL:
-        text = f"{told}, which {send.process} was told had failed"
+        text = f"{told}, which {send.process} saw fail"
         yield _finding(FindingKind.ABORTED_READ, text, send, poll)
     elif send.transaction is not None and poll.is_committed:
         yield from _uncommitted_read(facts, send, seen)
@@ -215,9 +215,7 @@ def _backward(span: OffsetSpan) -> Iterator[Finding]:
 
 
 def _sent(send: Send) -> str:
-    return (
-        f"{send.process} sent {send.value!r} to {send.partition} and was told offset {send.offset}"
-    )
+    return f"{send.process} sent {send.value!r} to {send.partition} and got offset {send.offset}"
 
 
 def _record(read: Read) -> str:

@@ -51,8 +51,8 @@ def _offset(send: Send) -> int:
 def _goes_back(earlier: Send, later: Send) -> Finding:
     return Finding(
         kind=FindingKind.NON_MONOTONIC_SEND,
-        text=f"{later.process} sent {later.value!r} to {later.partition} and was told offset "
-        f"{later.offset}, after {earlier.process} had sent {earlier.value!r} and was told offset "
+        text=f"{later.process} sent {later.value!r} to {later.partition} and got offset "
+        f"{later.offset}, after {earlier.process} had sent {earlier.value!r} and got offset "
         f"{earlier.offset}",
         operations=(earlier, later),
     )

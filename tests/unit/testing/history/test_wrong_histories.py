@@ -40,7 +40,7 @@ def test_an_acknowledged_send_that_a_reader_passes_is_lost(story: Story) -> None
     assert finding.kind is FindingKind.LOST_WRITE
     assert finding.operations == (lost, passing)
     assert str(finding) == (
-        "lost write: p1 sent 'b' to orders-0 and was told offset 1, but c1 read from offset 0 up "
+        "lost write: p1 sent 'b' to orders-0 and got offset 1, but c1 read from offset 0 up "
         "to 3 without it, and nobody else saw it"
     )
 
@@ -60,7 +60,7 @@ def test_an_acknowledged_send_after_the_log_s_end_is_lost(story: Story) -> None:
     story.log_end("admin", 1)
     text = only_finding(story, FindingKind.LOST_WRITE)
     assert "'b'" in text
-    assert "the log ended at offset 1 afterwards, as admin was told" in text
+    assert "the log ended at offset 1 afterwards, as admin was answered" in text
 
 
 def test_a_committed_record_that_read_committed_passes_is_lost(story: Story) -> None:
@@ -148,7 +148,7 @@ def test_a_read_before_the_send_is_found(story: Story) -> None:
 def test_a_read_of_a_failed_send_is_an_aborted_read(story: Story) -> None:
     story.send("p1", "a", outcome=Outcome.FAIL)
     story.poll("c1", (0, "a"))
-    assert "was told had failed" in only_finding(story, FindingKind.ABORTED_READ)
+    assert "which p1 saw fail" in only_finding(story, FindingKind.ABORTED_READ)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN])
@@ -281,8 +281,8 @@ def test_a_smaller_offset_for_a_later_send_of_one_process_is_found(story: Story)
     story.send("p1", "a", 5)
     story.send("p1", "b", 4)
     assert only_finding(story, FindingKind.NON_MONOTONIC_SEND) == (
-        "non-monotonic send: p1 sent 'b' to orders-0 and was told offset 4, after p1 had sent 'a' "
-        "and was told offset 5"
+        "non-monotonic send: p1 sent 'b' to orders-0 and got offset 4, after p1 had sent 'a' "
+        "and got offset 5"
     )
 
 
