@@ -101,7 +101,8 @@ def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) 
     assert SHARED is not None
     data = tmp_path / "data"
     shutil.copytree(SHARED / "golden/transaction-state/logdir", data)
-    (data / "recovery-point-offset-checkpoint").unlink()  # names partitions that were not recorded
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).unlink()  # names partitions that were not recorded
     broker = serving_broker(data)
     broker.transactions.load(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
     states = {key: known.state for key, known in broker.transactions.machine.transactions.items()}

@@ -9,13 +9,19 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
+from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.broker.topics.topics import CONSUMER_OFFSETS, NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.giving_up import give_up
-from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, INTEGRITY
+from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_RECOVERY_POINT,
+    INTEGRITY,
+)
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
@@ -85,6 +91,14 @@ def copy_partition(files: FileSystem, name: str, other: str) -> None:
         copy.close()
 
 
+def spoil(files: FileSystem, name: str, how: str) -> None:
+    files.remove(join("/d", name))
+    if how != "deleted":
+        file = files.open(join("/d", name), create=True)
+        file.pwrite(b"" if how == "emptied" else b"no checkpoint\n", 0)
+        file.close()
+
+
 @pytest.fixture(autouse=True)
 def _log_level(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     with caplog.at_level(logging.WARNING):
@@ -136,6 +150,73 @@ def test_a_lost_partition_is_refused_at_every_start(
         assert name not in files.list("/d")
         broker.close()
         files = files.crash(CrashMode.KEEP)
+
+
+@pytest.mark.parametrize("checkpoint", ["deleted", "emptied", "damaged"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_lost_partition_is_refused_though_no_recovery_point_names_it(
+    checkpoint: str, is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = stopped(is_killed=is_killed)
+    remove_partition(files, "t-0")
+    spoil(files, CHECKPOINT_RECOVERY_POINT, checkpoint)
+    for named_by in (CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_RECOVERY_POINT):
+        caplog.clear()
+        broker = open_broker(files)
+        assert refused(broker) == {("t", 0)}
+        assert f"/d/t-0 is not there, though {named_by} names it" in caplog.text
+        broker.close()
+        files = files.crash(CrashMode.KEEP)
+    assert give_up(files, "/d", "t-0", None) == 1
+
+
+def test_a_lost_partition_is_refused_though_its_recovery_point_bears_another_name() -> None:
+    files = stopped()
+    remove_partition(files, "t-0")
+    path = join("/d", CHECKPOINT_RECOVERY_POINT)
+    points = OffsetCheckpoint(files, path).read()
+    points[TopicPartition("v", 0)] = points.pop(TopicPartition("t", 0))
+    OffsetCheckpoint(files, path).write(points)
+    for _ in range(2):
+        broker = open_broker(files)
+        assert refused(broker) == {("t", 0)}
+        assert broker.topics.find("v") is None
+        broker.close()
+        files = files.crash(CrashMode.KEEP)
+
+
+def test_a_lost_partition_is_refused_though_only_the_topic_file_names_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = stopped()
+    remove_partition(files, "t-0")
+    for name in (CHECKPOINT_RECOVERY_POINT, CHECKPOINT_HIGH_WATERMARK):
+        spoil(files, name, "damaged")
+    for named_by in (TOPIC_FILE_NAME, CHECKPOINT_RECOVERY_POINT):
+        caplog.clear()
+        broker = open_broker(files)
+        assert refused(broker) == {("t", 0)}
+        assert f"/d/t-0 is not there, though {named_by} names it" in caplog.text
+        broker.close()
+        files = files.crash(CrashMode.KEEP)
+
+
+def test_a_lost_partition_can_be_given_up_though_no_recovery_point_names_it() -> None:
+    files = stopped()
+    remove_partition(files, "t-0")
+    spoil(files, CHECKPOINT_RECOVERY_POINT, "damaged")
+    assert give_up(files, "/d", "t-0", None) == 1
+
+
+def test_what_an_older_high_watermark_names_is_not_lost() -> None:
+    """Kafka leaves the file as it is when the last of a directory's logs is deleted."""
+    files = stopped()
+    remove_partition(files, "u-0")
+    files.remove(join("/d", TOPIC_FILE_NAME))
+    for name in ("t-0", "t-1", f"{CONSUMER_OFFSETS}-0"):
+        remove_partition(files, name)
+    OffsetCheckpoint(files, join("/d", CHECKPOINT_RECOVERY_POINT)).write({})
+    assert not list(open_broker(files).topics)
 
 
 def test_a_lost_topic_is_refused_though_no_topic_file_knows_it() -> None:

@@ -27,7 +27,6 @@ from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions, run_in_turn
 from ottla.storage.files.filenames import (
-    CHECKPOINT_RECOVERY_POINT,
     META_PROPERTIES,
     DirectoryState,
     partition_directory_name,
@@ -259,7 +258,8 @@ def _why_lost(
 ) -> dict[TopicPartition, str]:
     """What to do about each partition that a checkpoint names and no directory holds.
 
-    While one is away nobody knows what it holds.
+    While one is away nobody knows what it holds. Where damage has taken the checkpoint that names
+    all, the topic file is asked too, though a creation that a crash cut off then counts as lost.
     """
     if any(directory.is_offline for directory in directories):
         return {}
@@ -270,11 +270,21 @@ def _why_lost(
         held |= {one.key for some in found for one in some if one.name.state in put_away}
     reasons = {}
     for directory in directories:
-        for key in find_lost(known, directory.checkpoints.recovery_points.keys(), held):
+        checkpoints = directory.checkpoints
+        if not checkpoints.named.is_complete:
+            checkpoints.name_also(
+                TOPIC_FILE_NAME,
+                [
+                    TopicPartition(entry.name, index)
+                    for entry in known.entries.values()
+                    for index in range(entry.partition_count)
+                ],
+            )
+        for key in find_lost(known, checkpoints.named.partitions(), held):
             name = partition_directory_name(*key)
             reasons[key] = (
-                f"{join(directory.path, name)} is not there, though {CHECKPOINT_RECOVERY_POINT} "
-                "names it; put it back, or give it up with: "
+                f"{join(directory.path, name)} is not there, though "
+                f"{checkpoints.named.file_of(key)} names it; put it back, or give it up with: "
                 f"ottla log give-up {directory.path} {name}"
             )
     return reasons

@@ -94,9 +94,8 @@ def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> Non
 
     A directory that has the name of a partition by mistake makes no topic of that name.
     """
-    lost = {
-        key for directory in opened.directories for key in directory.checkpoints.recovery_points
-    }
+    named = [directory.checkpoints.named.partitions() for directory in opened.directories]
+    lost = set[TopicPartition]().union(*named)
     for topic, index in opened.refused:
         entry = found.get(topic) or opened.entries.get(topic)
         if entry is None and (topic, index) in lost:

@@ -21,14 +21,14 @@ from ottla.storage.files.filenames import (
     log_file_name,
     parse_directory_name,
 )
+from ottla.storage.files.named_partitions import read_named_partitions
 from ottla.storage.files.partition_metadata import write_topic_id
 
 
 def give_up(file_system: FileSystem, directory: str, name: str, topic_id: Uuid | None) -> int:
     """Makes the empty log of a lost partition; returns the offset at which it begins.
 
-    Raises `UserError` for a partition that is not lost, `CorruptionError` for a checkpoint that
-    cannot be read, and `OSError`.
+    Raises `UserError` for a partition that is not lost, and `OSError`.
     """
     parsed = parse_directory_name(name)
     if parsed is None or parsed.state is not DirectoryState.LIVE:
@@ -38,9 +38,9 @@ def give_up(file_system: FileSystem, directory: str, name: str, topic_id: Uuid |
     with locked(file_system, directory):
         if file_system.status(path) is not None:
             raise UserError(f"{path} is there, so there is nothing to give up; move it away first")
-        checkpoint = join(directory, CHECKPOINT_RECOVERY_POINT)
-        offset = OffsetCheckpoint(file_system, checkpoint).read().get(key)
+        offset = read_named_partitions(file_system, directory).offset_of(key)
         if offset is None:
+            checkpoint = join(directory, CHECKPOINT_RECOVERY_POINT)
             raise UserError(
                 f"{checkpoint} does not name {name}, so it is not lost from {directory}"
             )

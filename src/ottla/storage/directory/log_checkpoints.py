@@ -8,7 +8,7 @@ was or as it is to be. Kafka's counterparts: the checkpoints of `LogManager` and
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
@@ -18,9 +18,11 @@ from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
 )
 from ottla.storage.files.log_starts import LogStarts
+from ottla.storage.files.named_partitions import NamedPartitions, read_named_partitions
 from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class LogCheckpoints:
         self.health = health
         self._logs = logs
         self._futures = futures
+        self._file_system = file_system
         path = health.directory
         self._recovery_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_RECOVERY_POINT))
         self._log_starts = LogStarts(file_system, path)
@@ -44,6 +47,8 @@ class LogCheckpoints:
         self._cleaner_points = OffsetCheckpoint(file_system, join(path, CHECKPOINT_CLEANER))
         self.recovery_points: Mapping[TopicPartition, int] = {}
         """As the start found them: of each log that was here by then."""
+        self.named = NamedPartitions(by_file={})
+        """As the start found them: the logs that were here by then, whichever file says so."""
         self.high_watermarks: Mapping[TopicPartition, int] = {}
         """As the start found them."""
         self.cleaned: dict[TopicPartition, int] = {}
@@ -62,6 +67,15 @@ class LogCheckpoints:
         self._log_starts.read()
         self.high_watermarks = self._high_watermarks.read_if_whole()
         self.cleaned = self._cleaner_points.read_if_whole()
+        if self.recovery_points:
+            by_file = {
+                CHECKPOINT_RECOVERY_POINT: self.recovery_points,
+                CHECKPOINT_HIGH_WATERMARK: self.high_watermarks,
+                CHECKPOINT_LOG_START: self._log_starts.checkpointed,
+            }
+            self.named = NamedPartitions(by_file=by_file)
+        else:
+            self.named = read_named_partitions(self._file_system, self.health.directory)
 
     def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
         """Where the logs start that are about to be loaded; raises `OSError`."""
@@ -80,16 +94,21 @@ class LogCheckpoints:
             if self.cleaned.get(key, 0) > log.log_end_offset:
                 logger.warning("%s-%d ends before it was compacted: it will be again", *key)
                 self.move_cleaned(key, None)
-        known = self.recovery_points.keys() | self._log_starts.known
+        known = self.named.partitions() | self._log_starts.known
         self._strangers = known - self._logs.keys() - self._futures.keys()
+
+    def name_also(self, file_name: str, keys: Iterable[TopicPartition]) -> None:
+        """Takes partitions for known that a file beside the checkpoints names."""
+        by_file = {**self.named.by_file, file_name: dict.fromkeys(keys, 0)}
+        self.named = NamedPartitions(by_file=by_file, is_complete=False)
 
     def refuse(self, keys: Collection[TopicPartition]) -> None:
         """Keeps what the files say of partitions that are not served, for the next start."""
         starts = self._log_starts.checkpointed
         self._refused = {
             key: (point, starts.get(key, 0))
-            for key, point in self.recovery_points.items()
-            if key in keys and key not in self._logs
+            for key in keys
+            if key not in self._logs and (point := self.named.offset_of(key)) is not None
         }
 
     # As logs come and go

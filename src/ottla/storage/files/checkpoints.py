@@ -33,13 +33,17 @@ class OffsetCheckpoint:
     def read(self) -> dict[TopicPartition, int]:
         """Offsets by (topic, partition); nothing when the file is missing or empty.
 
-        Kafka makes these files empty and fills them later. Raises `CorruptionError`.
+        Raises `CorruptionError`.
         """
+        return self.find() or {}
+
+    def find(self) -> dict[TopicPartition, int] | None:
+        """As `read`; `None` when the file is missing or empty, as Kafka makes it at first."""
         try:
             content = read_file(self._file_system, self.path)
         except FileNotFoundError:
-            return {}
-        return parse_offsets(self.path, content)
+            return None
+        return parse_offsets(self.path, content) if content else None
 
     def read_if_whole(self) -> dict[TopicPartition, int]:
         """As `read`; a damaged file is named, and costs a longer recovery, never data."""

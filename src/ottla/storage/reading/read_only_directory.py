@@ -25,6 +25,7 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import check_partition
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
+from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.partition_files import list_partition
 from ottla.storage.reading.read_damage import (
     Damage,
@@ -79,7 +80,9 @@ class ReadOnlyLogDirectory:
         self.file_system = file_system
         self._on_damage = on_damage
         self._reported: set[Damage] = set()
-        self._checkpoints: dict[str, tuple[FileStatus | None, dict[TopicPartition, int]]] = {}
+        self._checkpoints: dict[
+            str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
+        ] = {}
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -130,12 +133,9 @@ class ReadOnlyLogDirectory:
 
     def lost_partitions(self, topic: str) -> list[int]:
         """Those that a checkpoint names and that have no directory here now."""
-        try:
-            names = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
-        except CorruptionError:
-            return []  # reading any partition says so
-        named = sorted(partition for name, partition in names if name == topic)
-        return [partition for partition in named if not self.holds(topic, partition)]
+        named = self._named_partitions().partitions()
+        here = sorted(partition for name, partition in named if name == topic)
+        return [partition for partition in here if not self.holds(topic, partition)]
 
     def log_start(self, topic: str, partition: int) -> int:
         """The start that was recorded, from the copy with a checksum where that counts."""
@@ -180,20 +180,26 @@ class ReadOnlyLogDirectory:
 
     def checkpointed(self, name: str) -> dict[TopicPartition, int]:
         """An offset checkpoint, read again when it has changed; raises `CorruptionError`."""
+        return self._find_checkpoint(name) or {}
+
+    def _find_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
         path = join(self.path, name)
         status = self.file_system.status(path)
         known = self._checkpoints.get(name)
         if known is None or known[0] != status:
-            known = (status, OffsetCheckpoint(self.file_system, path).read())
+            known = (status, OffsetCheckpoint(self.file_system, path).find())
             self._checkpoints[name] = known
         return known[1]
 
+    def _named_partitions(self) -> NamedPartitions:
+        return find_named_partitions(self._find_checkpoint)
+
     def _unknown(self, topic: str, partition: int) -> UserError:
-        if partition in self.lost_partitions(topic):
+        key = TopicPartition(topic, partition)
+        named_by = self._named_partitions().file_of(key)
+        if named_by is not None and not self.holds(topic, partition):
             path = join(self.path, partition_directory_name(topic, partition))
-            return UserError(
-                f"{path} is not there, though {CHECKPOINT_RECOVERY_POINT} names it; put it back"
-            )
+            return UserError(f"{path} is not there, though {named_by} names it; put it back")
         topics = self.topics()
         if topic in topics:
             have = _some(map(str, topics[topic]))
