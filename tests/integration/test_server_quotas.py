@@ -18,6 +18,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.server.listener import Server
+from tests.support.altering import alter_quota
 from tests.support.brokers import batch
 from tests.support.serving import WireClient, open_broker, serving
 
@@ -38,7 +39,7 @@ def broker(tmp_path: Path) -> Broker:
     broker.create_topic(NewTopic(name="t"))
     limits = {"producer_byte_rate": float(LIMIT)}
     names = quota_entity({"client-id": "test"})
-    broker.admin.alter_quotas(QuotaAlteration(names=names, limits=limits))
+    alter_quota(broker, QuotaAlteration(names=names, limits=limits))
     return broker
 
 

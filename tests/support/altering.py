@@ -2,6 +2,7 @@
 
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.quotas.quota_changes import QuotaAlteration
 
 
 def alter_group(
@@ -11,3 +12,10 @@ def alter_group(
     refusals = broker.admin.alter_groups(alterations, validate_only=validate_only)
     if refusals:
         raise refusals[group_id]
+
+
+def alter_quota(broker: Broker, alteration: QuotaAlteration) -> None:
+    """Raises what it is refused with."""
+    (refusal,) = broker.admin.alter_quotas([lambda: alteration])
+    if refusal is not None:
+        raise refusal

@@ -17,7 +17,7 @@ from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
+from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
 from ottla.broker.topics.topic_store import TopicStore, storage_failures_answered
 from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
@@ -166,15 +166,42 @@ class Admin:
 
     # Quotas
 
-    def alter_quotas(self, alteration: QuotaAlteration, *, validate_only: bool = False) -> None:
-        """Changes the quotas of one entity."""
-        state = self._cluster.state
-        new = dataclasses.replace(state, quotas=alteration.apply(state.quotas))
-        if validate_only:
-            return
-        with storage_failures_answered():
+    def alter_quotas(
+        self,
+        alterations: Sequence[Callable[[], QuotaAlteration]],
+        *,
+        validate_only: bool = False,
+    ) -> list[ApiError | None]:
+        """Changes the quotas of entities, each named once, with one write for all of them.
+
+        Returns why each was refused, if it was.
+        """
+        results: list[ApiError | None] = []
+        accepted: dict[QuotaEntity, QuotaAlteration] = {}
+        changed: dict[QuotaEntity, Mapping[str, float]] = {}
+        before = self._cluster.state.quotas
+        for make in in_turns(alterations):
+            try:
+                alteration = make()
+                entity, limits = alteration.apply(before)
+            except ApiError as error:
+                results.append(error.without_traceback())
+            else:
+                results.append(None)
+                accepted[entity], changed[entity] = alteration, limits
+        if validate_only or not changed:
+            return results
+        now = self._cluster.state.quotas
+        for entity in [one for one in changed if now.get(one) is not before.get(one)]:
+            _, changed[entity] = accepted[entity].apply(now)  # another request has changed it
+        new = dataclasses.replace(self._cluster.state, quotas=with_changes(now, changed))
+        try:
             self._cluster.replace(new)
+        except StorageError as error:
+            refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+            return [result or refusal for result in results]
         self._broker.quotas.change(self._cluster.state.quotas)
+        return results
 
     def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
         """The quotas that a filter lets through."""

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import quota_entity
-from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.configs.cluster_file import quota_entity, read_cluster_file
+from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
 from ottla.protocol.messages.alter_client_quotas import EntityData as NewEntity
@@ -25,6 +25,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.server.request_context import PendingResponse
 from ottla.testing import CrashMode
+from tests.support.altering import alter_quota
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker
 
@@ -44,7 +45,7 @@ def asker(broker: Broker) -> Asker:
 
 
 def limit(broker: Broker, **limits: float | None) -> None:
-    broker.admin.alter_quotas(QuotaAlteration(names=ANYBODY, limits=limits))
+    alter_quota(broker, QuotaAlteration(names=ANYBODY, limits=limits))
 
 
 def produce(size: int, acks: int = -1) -> ProduceRequest:
@@ -193,6 +194,32 @@ def test_quotas_are_set_described_and_removed(asker: Asker) -> None:
     gone = OpData(key="producer_byte_rate", remove=True)
     assert alter(asker, ({"user": None}, [gone]), ({"user": "alice"}, [gone])) == [0, 0]
     assert described(asker) == {alice: {"request_percentage": 12.5}}
+
+
+def test_one_request_writes_once_and_answers_each_entity_for_itself() -> None:
+    file_system = disk("/d")
+    asker = Asker(open_broker(file_system))
+    rate = OpData(key="producer_byte_rate", value=1000.0)
+    wrong = OpData(key="producer_byte_rate", value=-1.0)
+    before = read_cluster_file(file_system, "/d").revision
+    entries = [({"user": f"u{number}"}, [wrong if number == 3 else rate]) for number in range(6)]
+    assert alter(asker, *entries) == [0, 0, 0, ErrorCode.INVALID_REQUEST, 0, 0]
+    assert read_cluster_file(file_system, "/d").revision == before + 1
+    assert sorted(described(asker)) == [(("user", f"u{number}"),) for number in (0, 1, 2, 4, 5)]
+
+
+def test_a_quota_that_another_request_sets_meanwhile_is_kept(broker: Broker) -> None:
+    def meanwhile() -> QuotaAlteration:
+        alter_quota(broker, QuotaAlteration(names=ANYBODY, limits={"consumer_byte_rate": 2.0}))
+        return QuotaAlteration(names=quota_entity({"user": "u"}), limits={"request_percentage": 3})
+
+    first = QuotaAlteration(names=ANYBODY, limits={"producer_byte_rate": 1.0})
+    assert broker.admin.alter_quotas([lambda: first, meanwhile]) == [None, None]
+    wanted = QuotaFilter(components=[], is_strict=False)
+    assert dict(broker.admin.select_quotas(wanted)) == {
+        ANYBODY: {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
+        quota_entity({"user": "u"}): {"request_percentage": 3},
+    }
 
 
 def test_quotas_that_cannot_be_are_refused(asker: Asker) -> None:

@@ -58,12 +58,13 @@ def accepted_broker_configs(
 def accepted_quotas(
     values: Mapping[QuotaEntity, Mapping[str, float]],
 ) -> tuple[Quotas, list[str]]:
-    taken: Quotas = {}
+    taken: dict[QuotaEntity, Mapping[str, float]] = {}
     refused: list[str] = []
     for entity, limits in values.items():
         for key, value in limits.items():
             try:
-                taken = QuotaAlteration(names=entity, limits={key: value}).apply(taken)
+                owner, kept = QuotaAlteration(names=entity, limits={key: value}).apply(taken)
+                taken[owner] = kept
             except ApiError:
                 whom = " and ".join(f"{kind} {name or 'default'}" for kind, name in entity)
                 refused.append(f"{key} of {whom}")

@@ -25,8 +25,8 @@ class QuotaAlteration:
     names: Sequence[tuple[str, str | None]]
     limits: Mapping[str, float | None]
 
-    def apply(self, quotas: Quotas) -> dict[QuotaEntity, Mapping[str, float]]:
-        """The quotas after it; raises `ApiError`."""
+    def apply(self, quotas: Quotas) -> tuple[QuotaEntity, Mapping[str, float]]:
+        """The entity and its limits after it, none to take the entity away; raises `ApiError`."""
         entity = self._entity()
         limits = dict(quotas.get(entity, {}))
         for key, value in self.limits.items():
@@ -37,10 +37,7 @@ class QuotaAlteration:
             else:
                 _check_limit(key, value)
                 limits[key] = value
-        changed = {**quotas, entity: limits}
-        if not limits:
-            del changed[entity]
-        return changed
+        return entity, limits
 
     def _entity(self) -> QuotaEntity:
         names = dict(self.names)
@@ -56,6 +53,14 @@ class QuotaAlteration:
             if name == "":
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Empty {kind} not supported")
         return quota_entity(names)
+
+
+def with_changes(quotas: Quotas, changed: Quotas) -> Quotas:
+    """The quotas with the limits of some entities replaced; those left without any go."""
+    result = {**quotas, **changed}
+    for entity in [one for one, limits in changed.items() if not limits]:
+        del result[entity]
+    return result
 
 
 def _check_limit(key: str, value: float) -> None:

@@ -6,6 +6,8 @@ Left out: quotas of addresses (`connection_creation_rate`) and of changes to top
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -29,19 +31,18 @@ Names = tuple[tuple[str, str | None], ...]
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     context.may_take_long()
     counts = Counter(_names(entry) for entry in in_turns(request.entries))
-    results = []
-    for entry in in_turns(request.entries):
-        result = EntryResult(error_message=None, entity=entry.entity)
-        try:
-            if counts[_names(entry)] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")
-            context.broker.admin.alter_quotas(
-                _alteration(entry), validate_only=request.validate_only
+    wanted = [partial(_alteration, entry, counts) for entry in in_turns(request.entries)]
+    errors = context.broker.admin.alter_quotas(wanted, validate_only=request.validate_only)
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryResult(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                entity=entry.entity,
             )
-        except ApiError as error:
-            result.error_code, result.error_message = error.code, error.message
-        results.append(result)
-    return AlterClientQuotasResponse(entries=results)
+            for entry, error in in_turns(zip(request.entries, errors, strict=True))
+        ]
+    )
 
 
 def _names(entry: EntryData) -> Names:
@@ -49,11 +50,14 @@ def _names(entry: EntryData) -> Names:
     return tuple(sorted(pairs, key=lambda pair: (pair[0], pair[1] or "")))
 
 
-def _alteration(entry: EntryData) -> QuotaAlteration:
+def _alteration(entry: EntryData, counts: Mapping[Names, int]) -> QuotaAlteration:
+    names = _names(entry)
+    if counts[names] > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")
     ops = entry.ops[:ENOUGH_LIMITS]
     limits = {op.key: None if op.remove else op.value for op in ops}
     if len(limits) < len(ops):
         raise ApiError(
             ErrorCode.INVALID_REQUEST, "A quota is named twice; the entity is not changed"
         )
-    return QuotaAlteration(names=_names(entry), limits=limits)
+    return QuotaAlteration(names=names, limits=limits)

@@ -35,7 +35,7 @@ from ottla.storage.files.checkpoints import checkpoint_text
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
-from tests.support.altering import alter_group
+from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 
 LOG = "/d/__cluster_metadata-0"
@@ -76,7 +76,7 @@ def fill(broker: Broker) -> None:
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))
     alter_group(broker, "g", change("consumer.session.timeout.ms", "50000"))
-    broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
+    alter_quota(broker, QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
     broker.allocate_producer_id()
 
 
@@ -135,7 +135,7 @@ def test_what_comes_back_is_handed_over_again_with_its_changes(stopped: FakeFile
     broker.create_topic(NewTopic(name="new"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", None))
     alter_group(broker, "g", change("consumer.session.timeout.ms", None))
-    broker.admin.alter_quotas(QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
+    alter_quota(broker, QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
     broker.close()
     old = image_of(stopped)
     (line,) = hand_over(stopped)

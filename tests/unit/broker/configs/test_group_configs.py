@@ -18,7 +18,7 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
-from tests.support.altering import alter_group
+from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import at, disk, open_broker
 
 INTERVAL = "consumer.heartbeat.interval.ms"
@@ -160,7 +160,7 @@ def test_settings_survive_a_restart_and_changes_of_others() -> None:
     alter_group(broker, "g", settings(consumer_session_timeout_ms="50000"))
     alter_group(broker, "h", settings(consumer_session_timeout_ms="55000"))
     quota = QuotaAlteration(names=[("user", "u")], limits={"producer_byte_rate": 1.0})
-    broker.admin.alter_quotas(quota)
+    alter_quota(broker, quota)
     broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[]))
     broker.close()
     again = open_broker(file_system.crash(CrashMode.STRICT), "/d", "/e")

@@ -4,8 +4,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
-from ottla.broker.quotas.quota_changes import Component, MatchType, QuotaAlteration, QuotaFilter
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.broker.quotas.quota_changes import (
+    Component,
+    MatchType,
+    QuotaAlteration,
+    QuotaFilter,
+    with_changes,
+)
 
 ALICE = quota_entity({"user": "alice"})
 ANYBODY = quota_entity({"user": None})
@@ -19,12 +25,16 @@ def alteration(names: QuotaEntity, **limits: float | None) -> QuotaAlteration:
     return QuotaAlteration(names=names, limits=limits)
 
 
+def after(quotas: Quotas, wanted: QuotaAlteration) -> Quotas:
+    return with_changes(quotas, dict([wanted.apply(quotas)]))
+
+
 def test_limits_are_set_and_taken_away_one_by_one() -> None:
-    quotas = alteration(ALICE, producer_byte_rate=5.0, request_percentage=0.5).apply({})
+    quotas = after({}, alteration(ALICE, producer_byte_rate=5.0, request_percentage=0.5))
     assert quotas == {ALICE: {"producer_byte_rate": 5.0, "request_percentage": 0.5}}
-    quotas = alteration(ALICE, producer_byte_rate=None, consumer_byte_rate=None).apply(quotas)
+    quotas = after(quotas, alteration(ALICE, producer_byte_rate=None, consumer_byte_rate=None))
     assert quotas == {ALICE: {"request_percentage": 0.5}}
-    assert alteration(ALICE, request_percentage=None).apply(quotas) == {}
+    assert after(quotas, alteration(ALICE, request_percentage=None)) == {}
 
 
 @pytest.mark.parametrize(
