@@ -188,7 +188,7 @@ def test_a_log_that_somebody_wrote_to_meanwhile_adopts_nothing(tmp_path: Path) -
     directory = write_down(source, tmp_path / "source")
     staged = stage_all(directory, target)
     finish(directory, target)
-    with pytest.raises(UserError, match="somebody else wrote to the target"):
+    with pytest.raises(UserError, match="another program wrote to the target"):
         adopt(str(target), staged)
     with Target.open(str(target), SystemClock()), pytest.raises(UserError, match="in use"):
         adopt(str(target), staged)

@@ -48,7 +48,7 @@ class BrokerConfig(TransactionConfig):
         "authorizer.class.name",
         "string",
         "",
-        "Must be empty: nobody needs leave here, and a broker that should ask for it must not run.",
+        "Must be empty: authorization is not supported.",
         one_of=("",),
         is_dynamic=False,
     )
@@ -365,7 +365,7 @@ class BrokerConfig(TransactionConfig):
         "quota.window.size.seconds",
         "int",
         1,
-        "How long one of those windows is.",
+        "Length of one of those windows.",
         at_least=1,
         is_dynamic=False,
     )
@@ -381,7 +381,7 @@ class BrokerConfig(TransactionConfig):
         "ottla.decompressed.max.bytes",
         "int",
         104_857_600,
-        "What a compressed batch may unpack to; a larger one is refused. Kafka has no such limit.",
+        "Largest size of a batch after decompression; Kafka has no such limit.",
         at_least=1_048_576,
         at_most=268_435_456,
         is_dynamic=False,

@@ -21,7 +21,7 @@ class TopicConfig:
         "cleanup.policy",
         "list",
         ("delete",),
-        "What happens to old segments: delete them, compact them by key, or both.",
+        "Treatment of old segments: delete, compact by key, or both.",
         one_of=("compact", "delete"),
         broker_name="log.cleanup.policy",
     )
@@ -78,7 +78,7 @@ class TopicConfig:
         "file.delete.delay.ms",
         "long",
         60_000,
-        "How long a file stays under its .deleted name before it is removed.",
+        "Time for which a file stays under its .deleted name before it is removed.",
         at_least=0,
         broker_name="log.segment.delete.delay.ms",
     )
@@ -190,7 +190,7 @@ class TopicConfig:
         "message.timestamp.type",
         "string",
         "CreateTime",
-        "Whose time a record carries: the producer's or the broker's.",
+        "Timestamps of records: the producer's (CreateTime) or the broker's (LogAppendTime).",
         one_of=("CreateTime", "LogAppendTime"),
         broker_name="log.message.timestamp.type",
     )

@@ -76,7 +76,7 @@ class TransactionConfig(GroupCoordinatorConfig):
         "transactional.id.expiration.ms",
         "int",
         7 * 24 * HOUR_MS,
-        "A transactional id that nobody has used for this long is forgotten, unless its "
+        "A transactional id that is not used for this long is forgotten, unless its "
         "transaction is open.",
         at_least=1,
         is_dynamic=False,

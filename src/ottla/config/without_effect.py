@@ -101,7 +101,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
     ),
-    "connections are not encrypted or authenticated, and nobody needs leave": (
+    "connections are not encrypted or authenticated, and authorization is not supported": (
         "allow.everyone.if.no.acl.found",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",

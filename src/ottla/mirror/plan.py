@@ -75,7 +75,7 @@ def plan_copy(source: Bounds, target: TargetState, *, allow_gaps: bool) -> Copy 
     if source.end < target.end:
         return Refusal(
             f"the source ends at offset {source.end:,}, the target at {target.end:,}: the source "
-            "was cut, or somebody wrote to the target; "
+            "was cut, or another program wrote to the target; "
             "delete the topic in the target and mirror it again, or mirror into another directory"
         )
     if source.first_batch <= target.end:

@@ -142,7 +142,7 @@ def _adopt_one(
     if log.log_end_offset != copy.target_end:
         raise UserError(
             f"{log.path} ends at offset {log.log_end_offset}, no more at {copy.target_end}: "
-            "somebody else wrote to the target; run the mirror again when nobody does"
+            "another program wrote to the target; stop it and run the mirror again"
         )
     # What comes now may have gaps, and epochs that the log's file does not know yet.
     remove_integrity(files, log.path)

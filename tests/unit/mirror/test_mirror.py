@@ -215,7 +215,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(
         opened.broker.append(opened.broker.topics.partition("t", 0), batch(b"mine"), now_ms=NOW_MS)
         opened.broker.write_out()
         report = mirror_round(source.files, opened)
-        assert "somebody wrote to the target" in report.refusals["t-0"]
+        assert "another program wrote to the target" in report.refusals["t-0"]
         source.fill(3)
         report = mirror_round(source.files, opened)
         assert "their histories have parted" in report.refusals["t-0"]

@@ -42,7 +42,7 @@ def test_more_tasks_than_there_is_room_for_are_refused() -> None:
 @pytest.mark.parametrize("metadata", ["", "no", "{}", "[]", "7"])
 def test_offsets_of_somebody_else_are_refused(metadata: str) -> None:
     other = Committed(group=SINK, topic="t", partition=0, offset=3, metadata=metadata)
-    with pytest.raises(UserError, match="nobody else may commit to it"):
+    with pytest.raises(UserError, match="only the sink may commit to it"):
         decode_state([other])
 
 

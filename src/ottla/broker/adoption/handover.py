@@ -377,7 +377,7 @@ def _check_topics(found: FoundSettings, partitions: _Found) -> None:
         reason = found.why_unknown(topic, next(iter(ids)) if len(ids) == 1 else None)
         if reason is not None:
             raise UserError(
-                f"topic {topic}: nobody knows its settings, since {reason}; confirm them with "
+                f"topic {topic}: its settings are not known, since {reason}; confirm them with "
                 "ottla adopt"
             )
         entry = found.known.entries.get(topic)

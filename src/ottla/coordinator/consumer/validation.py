@@ -99,7 +99,7 @@ def check_instance(member: Member | None, request: HeartbeatRequest) -> Member:
 
 
 def check_released(member: Member, request: HeartbeatRequest) -> None:
-    """Raises `ApiError(UNRELEASED_INSTANCE_ID)` while somebody has the name."""
+    """Raises `ApiError(UNRELEASED_INSTANCE_ID)` while another member has the name."""
     if member.epoch != LEAVE_STATIC_EPOCH:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,

@@ -44,7 +44,7 @@ RETRY_MS: Final = 1000
 
 class Due(Enum):
     TIMEOUT = "a transaction has taken too long"
-    EXPIRY = "look for ids that nobody uses any more"
+    EXPIRY = "look for ids that are no longer used"
 
 
 class TransactionMachine:

@@ -191,7 +191,7 @@ def _parsed(offset: Committed) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"the sink's group has an offset of {offset.topic}-{offset.partition} that is not its "
-            f"own: {offset.metadata!r}; nobody else may commit to it"
+            f"own: {offset.metadata!r}; only the sink may commit to it"
         ) from error
     return told
 

@@ -207,7 +207,7 @@ class _DirectoryCheck:
         path = join(self._path, filenames.META_PROPERTIES)
         try:
             if read_meta_properties(self._files, path) is None:
-                reason = "is missing: nobody knows whose directory this is"
+                reason = "is missing: the directory's owner is not known"
                 yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
             elif has_flipped_bit(self._files, self._path):
                 reason = "differs by one bit from its copy: the next start takes that back"

@@ -265,7 +265,7 @@ def damaged_metadata(file_system: FileSystem) -> None:
         (in_use, "is in use by another process"),
         (not_closed, "was not closed in order"),
         (strange_folder, "/d/backup is no partition, and Apache Kafka does not start"),
-        (forgotten_topics, "topic t: nobody knows its settings"),
+        (forgotten_topics, "topic t: its settings are not known"),
         (no_identity, "has no meta.properties"),
         (of_a_larger_cluster, "a cluster with nodes 1, 2"),
         (damaged_metadata, "its metadata log cannot be read"),
