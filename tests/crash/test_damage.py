@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.startup import opening
 from ottla.cli.topic import records
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
+from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.record.record import Record
 from ottla.storage.log.reader import LogReader
 from tests.crash import judging
@@ -95,9 +95,9 @@ def cut_what_clients_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def change_what_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    fetch = GroupCoordinator.fetch_offsets
+    fetch = GroupCoordinatorShard.fetch_offsets
 
-    def one_less(self: GroupCoordinator, *arguments: Any) -> dict[Any, FetchedOffset]:
+    def one_less(self: GroupCoordinatorShard, *arguments: Any) -> dict[Any, FetchedOffset]:
         found = fetch(self, *arguments)
         for key, one in found.items():
             assert one.committed is not None
@@ -105,7 +105,7 @@ def change_what_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
             found[key] = FetchedOffset(committed=less)
         return found
 
-    monkeypatch.setattr(GroupCoordinator, "fetch_offsets", one_less)
+    monkeypatch.setattr(GroupCoordinatorShard, "fetch_offsets", one_less)
 
 
 def forget_what_was_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
