@@ -4,14 +4,32 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+import ottla
 from ottla.base.files import CAN_LEND_LOCKS, OsFileSystem
-from tests.integration.cli.support import ENVIRONMENT
+from tests.integration.cli.support import ENVIRONMENT, serving
+from tests.support.patience import PATIENCE_S
 
 TIMEOUT_S = 30
+
+COMPACTING = (
+    "log.cleanup.policy=compact",
+    "log.segment.bytes=20000",
+    "log.cleaner.min.cleanable.ratio=0",
+    "log.cleaner.backoff.ms=20",
+    "log.cleaner.io.max.bytes.per.second=200000",
+    "log.flush.interval.messages=1",
+)
+ROUND = 2000
+KEY_COUNT = 1900
+"""Nearly all records of a round stay, so that a pass writes for longer than it reads."""
 
 PARENT = """
 import os, subprocess, sys
@@ -82,6 +100,69 @@ def test_a_directory_stays_claimed_until_the_cleaner_of_a_killed_broker_has_ende
     lock = OsFileSystem().lock(path)
     assert lock is not None
     lock.release()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CAN_LEND_LOCKS, reason="locks cannot be lent on this system")
+def test_a_broker_that_is_killed_while_its_cleaner_writes_loses_nothing(tmp_path: Path) -> None:
+    partition = tmp_path / "t-0"
+    options = [part for one in COMPACTING for part in ("-o", one)]
+    with serving(tmp_path, *options) as (address, broker):
+        acknowledged = produce_a_round(address, 0)
+
+        def is_caught() -> bool:
+            """Stops the broker where its cleaner is in the middle of a pass."""
+            nonlocal acknowledged
+            if not list(partition.glob("*.cleaned")):
+                if not cleaners_of(broker.pid):  # a whole pass may go by unseen on a slow host
+                    acknowledged += produce_a_round(address, acknowledged)
+                return False
+            os.kill(broker.pid, signal.SIGSTOP)
+            if list(partition.glob("*.cleaned")) and cleaners_of(broker.pid):
+                return True
+            os.kill(broker.pid, signal.SIGCONT)
+            return False
+
+        eventually(is_caught)
+        os.kill(broker.pid, signal.SIGKILL)
+        broker.wait(TIMEOUT_S)
+        eventually(lambda: not cleaners_of(broker.pid))
+    assert list(partition.glob("*.cleaned"))
+    last = {key_of(number): b"%d" % number for number in range(acknowledged)}
+    settings = {"log.cleanup.policy": "compact", "log.cleaner.enable": False}
+    for _ in range(2):
+        with ottla.open(tmp_path, settings) as log:
+            assert not [one for one in os.listdir(partition) if one.endswith((".cleaned", ".swap"))]
+            assert {one.key: one.value for one in log.read("t")} == last
+            assert log.broker.topics.partition("t", 0).log.log_end_offset == acknowledged
+            log.compact("t")
+
+
+def produce_a_round(address: str, first: int) -> int:
+    """Returns how many records were acknowledged, which are all."""
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "batch.num.messages": 20})
+    for number in range(first, first + ROUND):
+        producer.produce("t", b"%d" % number, key_of(number), partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    return ROUND
+
+
+def key_of(number: int) -> bytes:
+    return b"key%d" % (number % KEY_COUNT)
+
+
+def cleaners_of(broker: int) -> list[str]:
+    """The cleaner's processes that run; their last argument is the broker's id."""
+    pattern = f"cleaning_process [0-9]+ {broker}$"
+    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True).stdout.split()
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Looks again and again: what another process does has no event to wait for."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
 
 
 def test_a_lock_that_was_lent_is_released_for_all(tmp_path: Path) -> None:
