@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
@@ -21,8 +21,10 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_RECOVERY_POINT,
     INTEGRITY,
+    PARTITION_METADATA,
 )
 from ottla.storage.log.reader import Isolation
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
@@ -206,6 +208,22 @@ def test_a_lost_partition_can_be_given_up_though_no_recovery_point_names_it() ->
     remove_partition(files, "t-0")
     spoil(files, CHECKPOINT_RECOVERY_POINT, "damaged")
     assert give_up(files, "/d", "t-0", None) == 1
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_partition_that_has_lost_its_files_is_named_though_no_recovery_point_names_it(
+    is_killed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = stopped(is_killed=is_killed)
+    for file in files.list("/d/t-0"):
+        if file != PARTITION_METADATA:
+            files.remove(join("/d/t-0", file))
+    files.remove(join("/d", CHECKPOINT_RECOVERY_POINT))
+    with pytest.raises(CorruptionError, match="offset 0 cannot be read"):
+        list(ReadOnlyLogDirectory("/d", files).partition("t", 0).batches(0))
+    broker = open_broker(files)
+    assert broker.topics.partition("t", 0).log.log_end_offset == 1
+    assert "it had offsets 0 to 0; they are lost" in caplog.text
 
 
 def test_what_an_older_high_watermark_names_is_not_lost() -> None:

@@ -137,9 +137,11 @@ class LogLoader:
 
     def _checkpointed(self, key: TopicPartition, path: str) -> LoadRequest:
         checkpoints = self._checkpoints
+        point = checkpoints.recovery_points.get(key)
         return replace(
             self._new_request(path),
-            recovery_point=checkpoints.recovery_points.get(key, 0),
+            recovery_point=point or 0,
+            reached=checkpoints.named.offset_of(key) or 0 if point is None else 0,
             high_watermark=checkpoints.high_watermarks.get(key),
             cleaned_until=checkpoints.cleaned.get(key, 0),
         )

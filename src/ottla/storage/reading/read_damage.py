@@ -8,7 +8,7 @@ steps over it where that was asked for, and reports what it stepped over. Kafka'
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import parent_directory
@@ -34,6 +34,12 @@ class KnownEnd:
     """All before it was on the disk; 0 where nothing is recorded."""
     end_offset: int | None
     """Where the log ends, if that is sure: a clean stop flushes all."""
+    reached: int = 0
+    """Where another checkpoint says that the log ended whose recovery point is lost."""
+
+    def without_files(self) -> "KnownEnd":
+        """Of a log that has no file: no crash leaves one that has reached any offset."""
+        return replace(self, recovery_point=max(self.recovery_point, self.reached))
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
         """Whether the last segment holds what no crash leaves; not of one that ends too early."""
@@ -43,7 +49,11 @@ class KnownEnd:
 
 
 def known_end(
-    *, was_stopped_cleanly: bool, recovery_point: int, high_watermark: int | None
+    *,
+    was_stopped_cleanly: bool,
+    recovery_point: int,
+    high_watermark: int | None,
+    reached: int = 0,
 ) -> KnownEnd:
     """What two checkpoints say together; where they differ, one may have changed on the disk.
 
@@ -55,6 +65,7 @@ def known_end(
         was_stopped_cleanly=was_stopped_cleanly,
         recovery_point=least,
         end_offset=least if is_sure and least else None,
+        reached=reached,
     )
 
 

@@ -147,19 +147,20 @@ class ReadOnlyLogDirectory:
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""
         key = TopicPartition(topic, partition)
-        was_stopped_cleanly, recovery_point = self.was_stopped_cleanly, 0
+        was_stopped_cleanly, point = self.was_stopped_cleanly, None
         # Neither is ahead of the log; this one may be missing.
         high_watermark = self._high_watermarks_if_whole().get(key)
         try:
-            recovery_point = self.checkpointed(CHECKPOINT_RECOVERY_POINT).get(key, 0)
+            point = self.checkpointed(CHECKPOINT_RECOVERY_POINT).get(key)
         except CorruptionError as error:
             if not self.steps_over_damage:
                 reason = f"{error.reason}; {repair_hint(self.path)}"
                 raise CorruptionError(error.path, error.position, reason) from error
         return known_end(
             was_stopped_cleanly=was_stopped_cleanly,
-            recovery_point=recovery_point,
+            recovery_point=point or 0,
             high_watermark=high_watermark,
+            reached=self._named_partitions().offset_of(key) or 0 if point is None else 0,
         )
 
     def _high_watermarks_if_whole(self) -> dict[TopicPartition, int]:

@@ -79,6 +79,8 @@ class LoadRequest:
     log_start_offset: int
     high_watermark: int | None = None
     """As it was last written down; `None` where it was not."""
+    reached: int = 0
+    """Where another checkpoint says that the log ended whose recovery point is lost."""
     cleaned_until: int = 0
     """Below it compaction may have left gaps between segments."""
     topic_id: Uuid | None = None
@@ -495,13 +497,15 @@ class _Loader:
         request = self._request
         start = request.log_start_offset
         end = self._least_end if request.was_clean_stop else request.recovery_point
+        when = "at a clean stop" if request.was_clean_stop else "when it was flushed"
+        if request.reached > end:
+            end, when = request.reached, "by its high watermark"
         if end <= start:
             return start
         logger.error(
             "%s has no file of its log, and %s it had offsets %d to %d; they are lost, and the log "
             "continues at offset %d",
-            self._directory, "at a clean stop" if request.was_clean_stop else "when it was flushed",
-            start, end - 1, end,
+            self._directory, when, start, end - 1, end,
         )  # fmt: skip
         return end
 
