@@ -4,6 +4,7 @@ from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.storage import scan
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
@@ -159,7 +160,7 @@ def all_files(file_system: FileSystem, directory: str = DIRECTORY) -> dict[str, 
 def remove_derived_files(file_system: FakeFileSystem) -> None:
     """Leaves only what cannot be made again from anything else."""
     for name in file_system.list(PARTITION):
-        if name.endswith(DERIVED):
+        if name.endswith(DERIVED) and name != INTEGRITY:
             remove_if_present(file_system, join(PARTITION, name))
 
 

@@ -43,7 +43,7 @@ def test_a_stream_beside_a_broker_reads_all_that_was_not_removed(
 ) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
-    with ottla.open(tmp_path) as log, caplog.at_level(logging.WARNING, "ottla.spark"):
+    with ottla.open(tmp_path) as log, caplog.at_level(logging.WARNING, "ottla"):
         broker = BusyBroker(log, seed)
         broker.start(max(MIN_SECONDS, crash_seconds))
         may_lose = "false" if topic == "plain" else "true"

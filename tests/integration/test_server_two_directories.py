@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
@@ -164,7 +165,8 @@ def test_a_directory_that_vanishes_is_offline_from_the_next_checkpoint_on(
     with WireClient(server.address) as client:
         assert produced(client, 0) is produced(client, 1) is ErrorCode.NONE
         shutil.rmtree(paths[1])
-        server._broker._write_checkpoints(Timestamps(now_ms=0, monotonic_ms=0.0))
+        in_an_hour = SystemClock().monotonic_ms() + 3_600_000
+        server._broker.run_due_jobs(Timestamps(now_ms=0, monotonic_ms=in_an_hour))
         check_only_a_is_served(client)
 
 

@@ -48,6 +48,8 @@ def error_classes() -> list[type[BaseException]]:
         for module in modules()
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, BaseException) and kind.__module__.startswith("ottla")
+        # A word within one module.
+        if not kind.__name__.startswith("_")
     } - {LongPreparationError}  # A word from one thread to another, with the records themselves.
     return sorted(found, key=lambda kind: (kind.__module__, kind.__qualname__))
 

@@ -42,6 +42,10 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
 
+NOWHERE = (
+    f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here (metadata.log.dir)"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSettings:
@@ -103,10 +107,7 @@ def _reason_without_log(paths: Iterable[str], file_system: FileSystem) -> str:
         if properties.version == VERSION_ZOOKEEPER:
             return "the settings are in the ZooKeeper of the cluster that wrote the directory"
         break
-    return (
-        f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here "
-        "(metadata.log.dir)"
-    )
+    return NOWHERE
 
 
 def _with_metadata_log(

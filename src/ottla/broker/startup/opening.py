@@ -16,7 +16,7 @@ from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
-from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.adoption.foreign_settings import NOWHERE, FoundSettings
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
@@ -100,7 +100,7 @@ def open_directories(
         run_all=options.run_all,
     )
     opener = _Opener(file_system, open_options, failures)
-    directories, refused = opener.open_all(paths, known, options.run_directories)
+    directories, refused = opener.open_all(paths, found, options.run_directories)
     opened = OpenedDirectories(
         directories=directories,
         refused=refused,
@@ -183,16 +183,18 @@ class _Opener:
         self._failures = failures
 
     def open_all(
-        self, paths: Sequence[str], known: TopicFile, run_directories: RunAll
+        self, paths: Sequence[str], settings: FoundSettings, run_directories: RunAll
     ) -> tuple[list[LogDirectory], dict[TopicPartition, str]]:
         """The directories, and why partitions are refused."""
         directories: list[LogDirectory] = []
+        known = settings.known
         try:
             directories += [self._claim(path) for path in paths]
             self._check_any_left(directories)
             _check_ids(directories)
             found = [self._find_logs(directory) for directory in directories]
-            _warn_of_lost_settings(found, known)
+            if settings.reason == NOWHERE:
+                _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
             plan = plan_startup(found, known, is_complete=is_complete)
             pairs = zip(directories, plan.directories, strict=True)

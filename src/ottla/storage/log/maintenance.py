@@ -280,7 +280,8 @@ class LogMaintenance:
         log = self._log
         segment = log.open_segment(base_offset, now_ms)
         log.segments.add(segment)
-        log.integrity.placed(base_offset, segment_facts(log.file_system, segment))
+        facts = segment_facts(log.file_system, segment.log, segment.transaction_index.path)
+        log.integrity.placed(base_offset, facts)
 
     # Copied, and moved to another directory
 

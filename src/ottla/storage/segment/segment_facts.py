@@ -9,14 +9,13 @@ from ottla.base.files import FileSystem
 from ottla.storage import scan
 from ottla.storage.files.integrity import SegmentFacts, checksum_of
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.segment.segment import Segment
 
 
-def segment_facts(file_system: FileSystem, segment: Segment) -> SegmentFacts:
-    """The facts as the files are now."""
+def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> SegmentFacts:
+    """The facts as the log file and the transaction index are now."""
     return SegmentFacts(
-        first_checksum=first_checksum(segment.log),
-        aborted=checksum_of(file_system, segment.transaction_index.path),
+        first_checksum=first_checksum(log),
+        aborted=checksum_of(file_system, index_path),
     )
 
 
