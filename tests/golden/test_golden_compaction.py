@@ -15,16 +15,16 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import Surroundings, compact
-from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
+from ottla.storage.compaction.key_filter import KeyFilter
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
-from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.partition_log import PartitionLog
 from tests.golden.test_golden_writing import config_of
 from tests.support import SHARED
+from tests.support.compacting import KEY_FILTERS
 
 pytestmark = pytest.mark.skipif(
     SHARED is None, reason="the directories written by Kafka are not here"
@@ -94,7 +94,7 @@ def contents(directory: Path, until: int) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
+@pytest.mark.parametrize("new_key_filter", KEY_FILTERS)
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-0-before"),
@@ -125,7 +125,7 @@ def test_the_first_pass_makes_the_bytes_that_kafka_made(
     assert contents(tmp_path / "data" / name, end) == contents(after / name, end)
 
 
-@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
+@pytest.mark.parametrize("new_key_filter", KEY_FILTERS)
 @pytest.mark.parametrize(
     "partition",
     partitions_of("compaction-3-horizon-set"),

@@ -21,10 +21,10 @@ from ottla.storage.compaction.shares import (
     transactions_before,
     transactions_in,
 )
-from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import (
     COMPACTED,
+    KEY_FILTERS,
     MEMORY,
     STEPS,
     Step,
@@ -84,7 +84,7 @@ def test_with_and_without_numpy_and_a_compiler_the_same_bytes_are_made(
     keeper.finish()
     memory = SMALL_MEMORY if has_small_map else MapMemory(size=24 * 1000, load_factor=0.9)
     outcomes = []
-    for new_key_filter in (PlainKeyFilter, VectorKeyFilter):
+    for new_key_filter in KEY_FILTERS:
         copy = disk.crash(CrashMode.KEEP)
         log = open_log(copy, COMPACTED)
         made = plan(log, copy, memory=memory)

@@ -11,6 +11,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
+from ottla.storage.compaction import compiled_key_filter
 from ottla.storage.compaction.cleanable import cleanable, view_log
 from ottla.storage.compaction.compaction import (
     CompactionPlan,
@@ -21,6 +22,7 @@ from ottla.storage.compaction.compaction import (
 from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
 from ottla.storage.compaction.replacement import replace_segments
+from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.support.logs import NOW_MS, SMALL, open_log
@@ -32,6 +34,10 @@ COMPACTED = replace(
     delete_retention_ms=1000,
     segment_index_bytes=1 << 12,
 )
+KEY_FILTERS: list[Any] = [PlainKeyFilter, VectorKeyFilter]
+if compiled_key_filter.IS_COMPILED:
+    KEY_FILTERS.append(compiled_key_filter.CompiledKeyFilter)
+
 MEMORY = MapMemory(size=24 * 1000, load_factor=0.9)
 
 KEYS = st.sampled_from([b"", b"a", b"b", b"seven77", b"eight888", b"nine99999", b"x" * 33])

@@ -19,6 +19,7 @@ from ottla.record.batch import (
     iter_batches,
 )
 from ottla.record.record import Record, read_records
+from ottla.record.walk import IS_COMPILED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +38,12 @@ MAX_ROWS: Final = 16_384
 """Rows in a record batch of `iter_columns`, which engines take best."""
 
 
-SCAN_ROWS: Final = 4 * MAX_ROWS
-SCAN_SIZE: Final = 16 * 1024 * 1024
-"""How many rows and bytes are scanned at once, about: enough for many batches in lock step."""
+SCAN_ROWS: Final = MAX_ROWS if IS_COMPILED else 4 * MAX_ROWS
+SCAN_SIZE: Final = (4 if IS_COMPILED else 16) * 1024 * 1024
+"""How many rows and bytes are scanned at once, about.
+
+As many as a processor's cache holds; for numpy, enough for many batches in lock step.
+"""
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
@@ -213,8 +217,9 @@ def _places(
 
     timestamp_delta, offset_delta = scan.deltas()
     offset = offset_delta + of_each_record((one.base_offset for one in batches), np.int64)
-    timestamp_ms = timestamp_delta
-    timestamp_ms += of_each_record((one.base_timestamp_ms for one in batches), np.int64)
+    timestamp_ms = timestamp_delta + of_each_record(
+        (one.base_timestamp_ms for one in batches), np.int64
+    )
     kind = of_each_record((one.timestamp_type.value for one in batches), np.int32)
     if kind.any():
         append_time_ms = of_each_record((one.max_timestamp_ms for one in batches), np.int64)

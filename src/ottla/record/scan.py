@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ottla.base.files import Buffer
 from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
+from ottla.record import walk
 from ottla.record.batch import InvalidBatchError, RecordBatch
 from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import unpacked_payload
-from ottla.record.walk import record_ends
 
 Positions = NDArray[np.int64]
 Data = NDArray[np.uint8]
@@ -30,6 +30,12 @@ MIN_RECORD_SIZE: Final = 7
 
 MAX_SCAN_SIZE: Final = 2**31 - 1
 """Arrow's binary columns count bytes with 32 bits."""
+
+REASONS: Final = {
+    walk.CUT_SHORT: "a record is cut short",
+    walk.DISAGREES: "a batch's size and the size of its records disagree",
+    walk.TOO_LONG: "a varint is too long",
+}
 
 MIN_LOCK_STEP_WIDTH: Final = 100
 """Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
@@ -104,6 +110,8 @@ class RecordScan:
     @staticmethod
     def begin(buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
         data = np.frombuffer(buffer, dtype=np.uint8)
+        if walk.IS_COMPILED:
+            return _CompiledScan.of(data, payloads)
         start, end = _follow_sizes(data, payloads)
         position = read_varints(data, start, MAX_VARINT_SIZE)[1]
         return RecordScan(data, start, position, end)
@@ -153,6 +161,42 @@ class RecordScan:
         if (position > self.end).any():
             raise InvalidBatchError("a record is cut short")
         self.position = position
+
+
+@dataclass(slots=True)
+class _CompiledScan(RecordScan):
+    """All fields found beforehand, in one compiled loop."""
+
+    columns: Positions
+    _next: int = walk.KEY_START
+
+    @classmethod
+    def of(cls, data: Data, payloads: Sequence[Payload]) -> "_CompiledScan":
+        _check_counts(payloads)
+        found, reason = walk.find_all_fields(
+            data.data,
+            [one.start for one in payloads],
+            [one.end for one in payloads],
+            [one.record_count for one in payloads],
+        )
+        if reason:
+            raise InvalidBatchError(REASONS[reason])
+        columns = np.frombuffer(memoryview(found), np.int64).reshape(walk.COLUMN_COUNT, -1)
+        return cls(data, columns[walk.START], columns[walk.END], columns[walk.END], columns)
+
+    def deltas(self) -> tuple[Positions, Positions]:
+        return self.columns[walk.TIMESTAMP_DELTA], self.columns[walk.OFFSET_DELTA]
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        RecordScan.keep(self, rows)
+        self.columns = self.columns[:, rows]
+
+    def fields(self) -> Fields:
+        start, end = self.columns[self._next : self._next + 2]
+        self._next += 2
+        self.position = end
+        is_null = start < 0
+        return Fields(start=np.where(is_null, end, start), end=end, is_null=is_null)
 
 
 def read_varints(data: Data, position: Positions, max_size: int) -> tuple[Positions, Positions]:
@@ -302,6 +346,6 @@ def _lock_step(
 def _one_by_one(data: Data, count: int) -> Positions:
     """Where records end that follow each other in `data`."""
     try:
-        return np.array(record_ends(data.tobytes(), 0, count), np.int64)
+        return np.array(walk.record_ends(data.tobytes(), 0, count), np.int64)
     except (IndexError, ValueError) as error:
         raise InvalidBatchError("a record is cut short") from error

@@ -1,7 +1,8 @@
 """The loops over the bytes of a v2 batch's records, which make nothing of them.
 
 `check_records` says whether the records are what the batch's header says, so that every reader can
-read past; `record_ends` says where each of them ends; `with_shifted_times` copies some. setup.py
+read past; `record_ends` says where each of them ends, `find_fields` where all that they hold is;
+`with_shifted_times` copies some. setup.py
 has this module compiled in every install where that can be done, an editable one too: the check is
 then 3 times quicker for one record, and 35 times for 160.
 
@@ -21,6 +22,7 @@ from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.record.batch import NO_TIMESTAMP, RecordBatch
 
 if TYPE_CHECKING:
+    from librt.vecs import vec  # A list of numbers, which mypyc keeps as an array.
     from mypy_extensions import i64  # An int, which mypyc keeps in a register.
 
 HAS_NULL_KEY: Final = 1
@@ -55,8 +57,22 @@ TWO_BYTES_MAX: Final = 0x3FFF
 DELTA_BITS: Final = 42
 """What the bytes of a usual record's timestamp and offset have at the most."""
 
+START: Final = 0
+TIMESTAMP_DELTA: Final = 1
+OFFSET_DELTA: Final = 2
+KEY_START: Final = 3
+KEY_END: Final = 4
+VALUE_START: Final = 5
+VALUE_END: Final = 6
+END: Final = 7
+COLUMN_COUNT: Final = 8
+"""What `find_fields` finds of each record."""
+
 NEAR_MS: Final = 1 << 62
 """Times from which a record of a usual batch cannot be out of an int64's range."""
+
+PIECE_SIZE: Final = 1 << 16
+"""So many bytes are copied at once, which stay in the processor's cache."""
 
 LARGE_SIZE: Final = 4096
 """Records that are larger on average are not worth the copy that is read without a call a byte."""
@@ -111,6 +127,133 @@ def record_ends(data: bytes, start: int, count: int) -> list[int]:
         position += (size & 0xFFFFFFFF) >> 1
         ends.append(position)
     return ends
+
+
+def new_columns(count: "i64") -> "vec[i64]":
+    """Room for what `find_fields` finds of so many records."""
+    return vec[i64]([0] * (COLUMN_COUNT * count))
+
+
+def find_all_fields(
+    buffer: Buffer, starts: list[int], ends: list[int], counts: list[int]
+) -> "tuple[vec[i64], i64]":
+    """The columns of the records of several payloads, and 0 or what is wrong.
+
+    Only as a compiled module. The payloads are copied bit by bit, since bytes are read quickest.
+    """
+    total: i64 = sum(counts)
+    found = new_columns(total)
+    row: i64 = 0
+    data = b""
+    data_start: i64 = 0
+    data_end: i64 = -1
+    for number in range(len(counts)):
+        start: i64 = starts[number]
+        end: i64 = ends[number]
+        count: i64 = counts[number]
+        if end > data_end:
+            data_start = start
+            data_end = max(end, start + PIECE_SIZE)
+            data = bytes(buffer[data_start:data_end])
+        span: tuple[i64, i64] = (start - data_start, end - data_start)
+        reason = find_fields(data, span, count, data_start, row, found)
+        if reason:
+            return found, reason
+        row += count
+    return found, 0
+
+
+def find_fields(
+    data: bytes, span: "tuple[i64, i64]", count: "i64", shift: "i64", row: "i64", found: "vec[i64]"
+) -> "i64":
+    """Writes where the fields of the records in a span of `data` are into columns, from a row on.
+
+    A null field starts at -1. `shift` is added to each position. Returns 0, or what is wrong.
+    """
+    try:
+        return _find(data, span, count, shift, row, found)
+    except IndexError:
+        return CUT_SHORT
+    except ValueError:
+        return TOO_LONG
+
+
+def _find(
+    data: bytes, span: "tuple[i64, i64]", count: "i64", shift: "i64", row: "i64", found: "vec[i64]"
+) -> "i64":
+    total: i64 = len(found) // COLUMN_COUNT
+    position, stop = span
+    until = row + count
+    while row < until:
+        found[row] = position + shift
+        size: i64 = data[position]
+        position += 1
+        if size > 0x7F:
+            more: i64 = data[position]
+            position += 1
+            size += (more - 1) << 7
+            if more > 0x7F:
+                size, position = _unsigned(data, position - 2, INT32_SIZE)
+        end = position + (size >> 1)
+        if size & 1 or end > stop:
+            return DISAGREES if size & 1 else CUT_SHORT
+        delta: i64 = data[position + 1]  # The attributes say nothing.
+        position += 2
+        if delta > 0x7F:
+            more = data[position]
+            position += 1
+            delta += (more - 1) << 7
+            if more > 0x7F:
+                delta, position = _unsigned(data, position - 2, INT64_SIZE)
+        slot = row + total
+        found[slot] = ((delta >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(delta & 1)
+        offset: i64 = data[position]
+        position += 1
+        if offset > 0x7F:
+            more = data[position]
+            position += 1
+            offset += (more - 1) << 7
+            if more > 0x7F:
+                offset, position = _unsigned(data, position - 2, INT32_SIZE)
+        slot += total
+        found[slot] = (offset >> 1) ^ -(offset & 1)
+        for _ in range(2):  # Key and value.
+            size = data[position]
+            position += 1
+            if size > 0x7F:
+                more = data[position]
+                position += 1
+                size += (more - 1) << 7
+                if more > 0x7F:
+                    size, position = _unsigned(data, position - 2, INT32_SIZE)
+            slot += total
+            if size & 1:
+                found[slot] = -1
+            else:
+                found[slot] = position + shift
+                position += size >> 1
+            slot += total
+            found[slot] = position + shift
+        if position > end:
+            return CUT_SHORT
+        found[slot + total] = end + shift
+        position = end
+        row += 1
+    return 0 if position == stop else DISAGREES
+
+
+def _unsigned(data: bytes, position: "i64", max_size: "i64") -> "tuple[i64, i64]":
+    found: i64 = 0
+    shift: i64 = 0
+    byte: i64 = 0x80
+    while byte > 0x7F:
+        if shift == 7 * max_size:
+            raise ValueError("a varint is too long")
+        byte = data[position]
+        position += 1
+        found |= (byte & 0x7F) << shift
+        shift += 7
+    return found & 0xFFFFFFFF if max_size == INT32_SIZE else found, position
 
 
 def with_shifted_times(

@@ -70,7 +70,11 @@ class KeyFilter(Protocol):
 
 
 def new_key_filter(memory_bytes: int, load_factor: float) -> KeyFilter:
-    """With numpy if it is installed; what is retained is the same."""
+    """Compiled or else with numpy, where there is that; what is retained is the same."""
+    from ottla.storage.compaction import compiled_key_filter
+
+    if compiled_key_filter.IS_COMPILED:
+        return compiled_key_filter.CompiledKeyFilter(memory_bytes, load_factor)
     if find_spec("numpy") is None:
         return PlainKeyFilter(memory_bytes, load_factor)
     from ottla.storage.compaction.vector_key_filter import VectorKeyFilter

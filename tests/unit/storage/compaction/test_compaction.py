@@ -19,10 +19,19 @@ from ottla.storage.compaction.compaction import (
 from ottla.storage.compaction.key_filter import KeyFilter, PlainKeyFilter
 from ottla.storage.compaction.offset_map import OffsetMapTooSmallError
 from ottla.storage.compaction.planning import MapMemory
-from ottla.storage.compaction.vector_key_filter import VectorKeyFilter
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.support.compacting import COMPACTED, End, Keeper, Roll, Write, clean, plan, stored
+from tests.support.compacting import (
+    COMPACTED,
+    KEY_FILTERS,
+    End,
+    Keeper,
+    Roll,
+    Write,
+    clean,
+    plan,
+    stored,
+)
 from tests.support.logs import NOW_MS, open_log
 from tests.support.old_messages import build_wrapper
 
@@ -168,7 +177,7 @@ def test_the_last_batch_of_a_pass_stays_so_that_the_end_is_known(
     assert [(one.base_offset, one.record_count) for one in batches] == [(0, 1), (1, 0)]
 
 
-@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
+@pytest.mark.parametrize("new_key_filter", KEY_FILTERS)
 @pytest.mark.parametrize("codec", list(Compression))
 def test_a_batch_keeps_its_codec(
     keeper: Keeper, disk: FakeFileSystem, codec: Compression, new_key_filter: type[PlainKeyFilter]
@@ -185,7 +194,7 @@ def test_a_batch_keeps_its_codec(
     assert found(keeper.log)[0] == (1, b"b", b"2" * 50)
 
 
-@pytest.mark.parametrize("new_key_filter", [PlainKeyFilter, VectorKeyFilter])
+@pytest.mark.parametrize("new_key_filter", KEY_FILTERS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_compacted_too(
     disk: FakeFileSystem, magic: int, new_key_filter: type[PlainKeyFilter]
