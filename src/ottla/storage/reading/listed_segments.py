@@ -107,6 +107,9 @@ class ListedSegments:
             if offset >= until_offset:
                 return None
             if self.values and self.first_offset > offset:
+                # A listing may have been made while compaction renamed the first segment.
+                if self.list_again():
+                    continue
                 missing(offset)
             index = max(self._floor_index(offset), self._floor_index(after) + 1)
             if index >= len(self.values) or self.values[index].base_offset >= until_offset:

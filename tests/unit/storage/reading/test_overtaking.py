@@ -1,5 +1,7 @@
 """Reads of a log's files that retention overtakes: between any two calls, and again."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -78,3 +80,12 @@ def test_offsets_that_never_were_are_not_asked_for_again_and_again(disk: FakeFil
 
 def _undisturbed(disk: FakeFileSystem) -> OvertakingFileSystem:
     return OvertakingFileSystem(disk.crash(CrashMode.KEEP), lambda _: False)
+
+
+def test_a_listing_that_missed_the_first_segment_is_made_again(disk: FakeFileSystem) -> None:
+    log = read_only(_undisturbed(disk))
+    whole = [one.offset for one in log.records(0)]
+    segments = log._segments
+    assert len(segments.values) > 1
+    segments.files = replace(segments.files, segments=segments.values[1:])
+    assert [one.offset for one in log.records(0)] == whole
