@@ -22,7 +22,7 @@ from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
-from ottla.storage.directory.directory_claim import UnusableDirectoryError
+from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions, run_in_turn
@@ -153,12 +153,9 @@ def _none_left(reasons: Sequence[str]) -> UserError:
 
 def _look_into(path: str, file_system: FileSystem) -> None:
     """Raises what reading the directory's own files raises."""
-    status = file_system.status(path)
-    if status is None:
+    names = names_in(file_system, path)
+    if names is None:
         return
-    if not status.is_directory:
-        raise UserError(f"{path} is a file; name a directory")
-    names = file_system.list(path)
     own = {TOPIC_FILE_NAME, PRODUCER_ID_FILE_NAME, CLUSTER_FILE_NAME, ADOPTION_FILE_NAME}
     for name in own.intersection(names):
         read_file(file_system, join(path, name))

@@ -65,14 +65,21 @@ def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) ->
         raise
 
 
-def _refuse_foreign(file_system: FileSystem, path: str) -> None:
-    """A directory with files but without Kafka's marks is not ours to write into."""
+def names_in(file_system: FileSystem, path: str) -> list[str] | None:
+    """The names in a directory, `None` where there is none; raises `UserError` for a file."""
     status = file_system.status(path)
     if status is None:
-        return
+        return None
     if not status.is_directory:
         raise UserError(f"{path} is a file; name a directory")
-    names = file_system.list(path)
+    return list(file_system.list(path))
+
+
+def _refuse_foreign(file_system: FileSystem, path: str) -> None:
+    """A directory with files but without Kafka's marks is not ours to write into."""
+    names = names_in(file_system, path)
+    if names is None:
+        return
     if META_PROPERTIES in names:
         return
     if COPIED_META_PROPERTIES in names:
