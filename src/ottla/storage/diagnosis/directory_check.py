@@ -32,7 +32,7 @@ from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import read_integrity
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
-from ottla.storage.recovery.lost_offsets import lost_front
+from ottla.storage.reading.lost_offsets import lost_front
 
 CHECKPOINTS = {
     filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",

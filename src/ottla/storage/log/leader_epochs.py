@@ -72,6 +72,11 @@ class LeaderEpochs:
         return self._epochs[0] if self._epochs else None
 
     @property
+    def earliest_start_offset(self) -> int | None:
+        """Where the log starts by its epochs, or would, were it not for lost files."""
+        return self._start_offsets[0] if self._start_offsets else None
+
+    @property
     def latest_epoch(self) -> int | None:
         return self._epochs[-1] if self._epochs else None
 

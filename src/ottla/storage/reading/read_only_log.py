@@ -43,6 +43,7 @@ from ottla.storage.reading.aborted_reading import (
     report_missing_aborts,
 )
 from ottla.storage.reading.listed_segments import Cursor, ListedSegments
+from ottla.storage.reading.lost_offsets import Gaps, LostOffsetsError, lost_front
 from ottla.storage.reading.read_damage import (
     Damage,
     KnownEnd,
@@ -54,7 +55,6 @@ from ottla.storage.reading.read_damage import (
     stretches,
     tail_at,
 )
-from ottla.storage.recovery.lost_offsets import Gaps, LostOffsetsError, lost_front
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.storage.segment.segment_facts import check_first_batch
 from ottla.storage.segment.segment_reader import Region, SegmentReader

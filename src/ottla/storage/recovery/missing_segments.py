@@ -2,7 +2,7 @@
 
 A start loses nothing by it: what is left is served, and a reader that continues where offsets are
 missing is given the records after them, as in Kafka, which names none. Readers of files refuse to
-continue there (`lost_offsets`), by the same evidence.
+continue there (`reading/lost_offsets.py`), by the same evidence.
 """
 
 import logging
@@ -12,7 +12,6 @@ from ottla.base.errors import CorruptionError
 from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.files.integrity import Integrity
 from ottla.storage.log.leader_epochs import LeaderEpochs
-from ottla.storage.recovery.lost_offsets import first_epoch_start
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
@@ -26,7 +25,7 @@ def name_missing_front(
 
     Retention leaves the one or the other behind when the power fails.
     """
-    begun = first_epoch_start(epochs)
+    begun = epochs.earliest_start_offset
     first = segments.first
     if not integrity.had_segments_before(first.base_offset):
         return

@@ -77,9 +77,10 @@ def lost_front(
     if first_offset <= recorded_start:
         return None
     try:
-        begun = first_epoch_start(LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS)))
+        epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
     except CorruptionError:
         return None  # then nothing shows it
+    begun = epochs.earliest_start_offset
     if begun is None or max(begun, recorded_start) >= first_offset:
         return None
     integrity = read_integrity(file_system, directory)
@@ -93,9 +94,3 @@ def lost_front(
         from_offset=max(begun, recorded_start),
         until_offset=first_offset,
     )
-
-
-def first_epoch_start(epochs: LeaderEpochs) -> int | None:
-    """Where the log starts by its leader epochs, or would, were it not for lost files."""
-    entries = epochs.entries
-    return entries[0].start_offset if entries else None
