@@ -1,11 +1,14 @@
 """The embedded log as a broker for other processes' clients."""
 
+import os
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
+from ottla.base.files import OsFileSystem
+from ottla.storage.directory.owner_note import Owner, owner_of
 from tests.support.limits import few_open_files
 from tests.support.patience import PATIENCE_S
 
@@ -47,7 +50,11 @@ def test_a_log_listens_on_one_address_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(ottla.UserError, match=f"listens on {listening.address}; close that"):
             log.listen("127.0.0.1:0")
         listening.close()
-        assert log.listen("127.0.0.1:0").address
+        assert owner_of(OsFileSystem(), str(tmp_path)) == Owner(pid=os.getpid())
+        address = log.listen("127.0.0.1:0").address
+        owner = Owner(pid=os.getpid(), addresses=(address,), command="open")
+        assert owner_of(OsFileSystem(), str(tmp_path)) == owner
+    assert "ottla-owner" not in os.listdir(tmp_path)
 
 
 def test_who_listens_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:

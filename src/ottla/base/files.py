@@ -11,6 +11,7 @@ import fcntl
 import mmap
 import os
 import stat
+import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 CAN_LEND_LOCKS: Final = sys.platform == "linux"
 """Elsewhere `flock` and record locks exclude each other, also within a process."""
+
+IS_BSD: Final = sys.platform == "darwin"
+FLOCK: Final = struct.Struct("qqihh" if IS_BSD else "hhqqi4x")
+"""C's `struct flock`: kind, origin, start, length and process id, in the order of the system."""
 
 IOV_MAX: Final = 1024
 """How many buffers one vectored write takes on Linux and macOS."""
@@ -156,6 +161,12 @@ class FileSystem(Protocol):
 
         Do not open that file while the lock is held: POSIX drops a process's record locks with
         the first descriptor of the file that the process closes.
+        """
+
+    def lock_holder(self, path: str) -> int | None:
+        """The id of the process that holds a lock on a file; 0 for one not seen from here.
+
+        `None` where no process holds it, or only one that it was lent to.
         """
 
 
@@ -359,6 +370,34 @@ class OsFileSystem:
                 return None
             raise
         return OsFileLock(descriptor, identity, token)
+
+    def lock_holder(self, path: str) -> int | None:
+        try:
+            if _identity(os.stat(path)) in _LOCKED_HERE:
+                return os.getpid()
+            descriptor = _open_regular(path, os.O_RDONLY)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        identity = _identity(os.fstat(descriptor))
+        token = [descriptor]
+        if _LOCKED_HERE.setdefault(identity, token) is not token:
+            return os.getpid()  # locked by another thread just now; see `lock`
+        try:
+            return _record_lock_holder(descriptor)
+        finally:
+            os.close(descriptor)
+            del _LOCKED_HERE[identity]
+
+
+def _record_lock_holder(descriptor: int) -> int | None:
+    """The process that bars a record lock on a file; 0 for one of another pid namespace."""
+    wanted = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if IS_BSD else (fcntl.F_WRLCK, 0, 0, 0, 0)
+    found = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(*wanted))
+    if IS_BSD:
+        _, _, pid, kind, _ = FLOCK.unpack(found)
+    else:
+        kind, _, _, _, pid = FLOCK.unpack(found)
+    return None if kind == fcntl.F_UNLCK else max(0, pid)
 
 
 def _stat(path: str) -> os.stat_result:

@@ -36,6 +36,7 @@ from ottla.runtime.forks import bind_to_process
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
+from ottla.runtime.owner_notes import OwnerNotes
 from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
@@ -467,7 +468,7 @@ class Log:
         listener = Listener(name="PLAINTEXT", address=address, advertised=advertised)
         server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)
         server.start()
-        return Listening(server)
+        return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))
 
     def close(self) -> None:
         """Stops serving, flushes, and leaves the directory clean for the next `open`."""
@@ -521,8 +522,9 @@ class Log:
 class Listening:
     """A server that runs beside the embedded log; `address` is the one it has."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Any, notes: OwnerNotes) -> None:
         self._server = server
+        self._notes = notes
         self._is_abandoned = False
         host, port = server.address
         self.address = address_text(host, port)
@@ -541,6 +543,7 @@ class Listening:
         if not self._is_abandoned:
             self._server.stop()
             self._thread.join()
+            self._notes.remove()
 
     def abandon(self) -> None:
         """In a child of a fork: see `Server.abandon`."""

@@ -23,6 +23,7 @@ from ottla.config.setting import INT32_MAX
 from ottla.mirror.plan import BulkCopy
 from ottla.record.batch import Batch
 from ottla.storage import scan
+from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
@@ -158,7 +159,7 @@ def _adopt_one(
 def _locked(files: OsFileSystem, target: str) -> Iterator[None]:
     lock = files.lock(join(target, LOCK))
     if lock is None:
-        raise UserError(f"{target} is in use by another process; stop it, and run the mirror again")
+        raise refuse_in_use(files, target, "stop it, and run the mirror again")
     try:
         yield
     finally:

@@ -168,6 +168,10 @@ class FakeFileSystem:
         self._locked.add(node.number)
         return FakeFileLock(self._locked, node.number)
 
+    def lock_holder(self, path: str) -> int | None:
+        node = self._node(path)
+        return 0 if node is not None and node.number in self._locked else None
+
     def now_ms(self) -> int:
         return self._clock.now_ms()
 

@@ -118,6 +118,10 @@ class RecordingFileSystem:
         self.check_alive()
         return self._creating(path, lambda: self.inner.lock(path))
 
+    def lock_holder(self, path: str) -> int | None:
+        self.check_alive()
+        return self.inner.lock_holder(path)
+
     def _creating(self, path: str, deed: Callable[[], T]) -> T:
         if self.inner.status(path) is not None:
             return deed()

@@ -186,6 +186,7 @@ def test_a_lock_keeps_another_process_out(path: str) -> None:
     lock = OsFileSystem().lock(path)
     assert lock is not None
     assert OsFileSystem().lock(path) is None  # Which must not loosen the first.
+    assert OsFileSystem().lock_holder(path) == os.getpid()
     assert exit_code_of_another_process_that_locks(path) == 7
     lock.release()
     assert exit_code_of_another_process_that_locks(path) == 0
@@ -207,8 +208,10 @@ def test_a_lock_of_another_process_is_respected_until_it_ends(path: str) -> None
         assert holder.stdout.readline() == b"locked\n"
         before = open_descriptors()
         assert OsFileSystem().lock(path) is None
+        assert OsFileSystem().lock_holder(path) == holder.pid
         assert open_descriptors() == before
         holder.kill()
+    assert OsFileSystem().lock_holder(path) is None
     lock = OsFileSystem().lock(path)
     assert lock is not None
     lock.release()

@@ -64,6 +64,7 @@ from ottla.metadata.records import (
     ZkMigrationStateRecord,
 )
 from ottla.record.batch import InvalidBatchError, iter_batches
+from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files.checkpoints import CheckpointLines, checkpoint_text
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.filenames import (
@@ -144,7 +145,7 @@ def locked(paths: Sequence[str], file_system: FileSystem) -> Iterator[None]:
                 raise UserError(f"{path} is no data directory; name one that Ottla has served")
             lock = file_system.lock(join(path, LOCK))
             if lock is None:
-                raise UserError(f"{path} is in use by another process; stop it first (SIGTERM)")
+                raise refuse_in_use(file_system, path, "stop it first (SIGTERM)")
             stack.callback(lock.release)
         yield
 

@@ -26,6 +26,7 @@ from ottla.runtime.collector import Collector
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
+from ottla.runtime.owner_notes import OwnerNotes
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ def serve_command(
             collector = BrokerCollector(broker, clock, lock)
             stack.callback(MetricsServer(collector, parse_address(metrics)).close)
         server.start()
+        stack.callback(OwnerNotes(broker.directories, server.addresses, "serve").remove)
         server.upkeep = Collector()
         Stopping(server.stop).install()
         addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)

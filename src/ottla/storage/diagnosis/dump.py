@@ -368,4 +368,5 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
     Role.INTEGRITY: _integrity_rows,
     Role.OTTLA_COPY: _copy_rows,
+    Role.OTTLA_OWNER: _property_rows,
 }

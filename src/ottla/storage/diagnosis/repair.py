@@ -29,6 +29,7 @@ from ottla.storage.diagnosis import rebuild
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan, plan_repair
 from ottla.storage.diagnosis.roles import DirectoryKind, describe, directory_kind, is_directory
+from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
@@ -99,7 +100,7 @@ def locked(file_system: FileSystem, directory: str) -> Iterator[None]:
     if owner is not None:
         lock = file_system.lock(join(owner, filenames.LOCK))
         if lock is None:
-            raise UserError(f"{owner} is in use by another process; stop it first")
+            raise refuse_in_use(file_system, owner, "stop it first")
     try:
         yield
     finally:

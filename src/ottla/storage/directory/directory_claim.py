@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileLock, FileSystem, join, make_durable_directory
 from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
     COPIED_META_PROPERTIES,
@@ -56,7 +57,7 @@ def claim_directory(file_system: FileSystem, path: str, options: OpenOptions) ->
             f"{error.filename or path}: {error.strerror}; name a directory that can be written"
         ) from error
     if lock is None:
-        raise UserError(f"{path} is in use by another process; stop it, or name another directory")
+        raise refuse_in_use(file_system, path, "stop it, or name another directory")
     try:
         with DirectoryHealth(path).guarding():
             return Claim(lock=lock, properties=_read_or_make(file_system, path, options))

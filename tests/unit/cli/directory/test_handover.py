@@ -1,5 +1,6 @@
 """`ottla handover`, as a person sees it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_directory_in_use_is_refused(data: Path) -> None:
     with ottla.open(data):
         result = run(data)
     assert isinstance(result.exception, UserError)
-    assert "is in use by another process; stop it first" in str(result.exception)
+    assert f"is in use by another process, {os.getpid()}; stop it first" in str(result.exception)
     assert not (data / METADATA).exists()
 
 

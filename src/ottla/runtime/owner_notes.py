@@ -1,0 +1,42 @@
+"""The notes that a broker which listens leaves in its directories, for as long as it does."""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.base.addresses import address_text
+from ottla.base.files import OsFileSystem
+from ottla.config.listeners import EVERY_ADDRESS, Address
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = {EVERY_ADDRESS: "127.0.0.1", "::": "::1"}
+"""Where a client on this machine finds a server that listens on every address."""
+
+
+class OwnerNotes:
+    """Without a note everything works but commands that are given the directory.
+
+    So a disk that takes none is only logged.
+    """
+
+    def __init__(
+        self, directories: Iterable[LogDirectory], addresses: Sequence[Address], command: str
+    ) -> None:
+        self._files = OsFileSystem()
+        self._paths = [one.path for one in directories if not one.is_offline]
+        texts = tuple(address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
+        owner = Owner(pid=os.getpid(), addresses=texts, command=command)
+        self._in_each(lambda path: write_owner_note(self._files, path, owner))
+
+    def remove(self) -> None:
+        self._in_each(lambda path: remove_owner_note(self._files, path))
+
+    def _in_each(self, deed: Callable[[str], None]) -> None:
+        for path in self._paths:
+            try:
+                deed(path)
+            except OSError as error:
+                logger.warning("%s: the note of its owner: %s", path, error.strerror)

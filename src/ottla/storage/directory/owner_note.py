@@ -1,0 +1,78 @@
+"""Which process holds a log directory, and where it can be asked.
+
+A broker that listens leaves `ottla-owner` in each of its directories: its process id and its
+addresses, as lines of Java properties. The directory's lock decides whether the note is true: one
+that a crash left names a process that does not hold the lock, and is not believed. It is neither
+durable nor needed for anything else. Format page: docs/format/filenames.md. Kafka has none.
+"""
+
+from dataclasses import dataclass
+
+from ottla.base.errors import UserError
+from ottla.base.files import FileSystem, join, read_file, remove_if_present, replace_file
+from ottla.storage.files.filenames import LOCK, OWNER
+from ottla.storage.files.java_properties import parse_properties, properties_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A process that holds a log directory, be it Ottla's or Kafka's.
+
+    `addresses` are HOST:PORT for clients on this machine; there are none where the process does
+    not listen, or is not Ottla. `command` is what was started, such as `serve`.
+    """
+
+    pid: int
+    """0 where the process cannot be seen from here, as from another container."""
+    addresses: tuple[str, ...] = ()
+    command: str = ""
+
+    @property
+    def text(self) -> str:
+        """As in "another process, 4711, a broker at 127.0.0.1:9092"."""
+        pid = f", {self.pid}" if self.pid else ""
+        broker = f", a broker at {', '.join(self.addresses)}" if self.addresses else ""
+        return f"another process{pid}{broker}"
+
+
+def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
+    """The process that holds the lock of a log directory; `None` when it is free or missing."""
+    pid = file_system.lock_holder(join(directory, LOCK))
+    if pid is None:
+        return None
+    noted = _read_note(file_system, directory)
+    return noted if noted is not None and noted.pid == pid else Owner(pid=pid)
+
+
+def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
+    """What a caller raises that found the lock of a directory taken."""
+    owner = owner_of(file_system, directory) or Owner(pid=0)
+    return UserError(f"{directory} is in use by {owner.text}; {remedy}")
+
+
+def write_owner_note(file_system: FileSystem, directory: str, owner: Owner) -> None:
+    """Raises `OSError`."""
+    fields = {
+        "pid": str(owner.pid),
+        "addresses": ",".join(owner.addresses),
+        "command": owner.command,
+    }
+    text = "".join(f"{properties_line(name, value)}\n" for name, value in fields.items())
+    replace_file(file_system, join(directory, OWNER), text.encode(), durably=False)
+
+
+def remove_owner_note(file_system: FileSystem, directory: str) -> None:
+    """Raises `OSError`."""
+    remove_if_present(file_system, join(directory, OWNER))
+
+
+def _read_note(file_system: FileSystem, directory: str) -> Owner | None:
+    try:
+        fields = parse_properties(read_file(file_system, join(directory, OWNER)).decode())
+        return Owner(
+            pid=int(fields["pid"]),
+            addresses=tuple(filter(None, fields["addresses"].split(","))),
+            command=fields["command"],
+        )
+    except (OSError, ValueError, KeyError):
+        return None
