@@ -4,6 +4,7 @@
 recovery to decide, `StorageError` takes a directory offline, `UserError` is one line for a person.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -26,6 +27,25 @@ def _remade(kind: type[OttlaError], args: tuple[object, ...]) -> OttlaError:
 
 class UserError(OttlaError):
     """A person asked for something that cannot be done: one line names the thing and the fix."""
+
+
+class UnknownNameError(UserError):
+    """A topic, group or pattern that matches nothing; the line names the nearest that there are."""
+
+    def __init__(self, noun: str, name: str, known: Iterable[str], where: str = "") -> None:
+        found = nearest(name, known)
+        place = f" in {where}" if where else ""
+        hint = f"; did you mean {' or '.join(found)}?" if found else ""
+        super().__init__(f"there is no {noun} {name}{place}{hint}")
+        self.name = name
+        self.nearest = found
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The names that a misspelt one may have meant, the likeliest first; three at most."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, sorted(known), n=3, cutoff=0.6)
 
 
 class ApiError(OttlaError):

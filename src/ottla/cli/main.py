@@ -1,16 +1,10 @@
 """`ottla`: every command by its name; a command is imported when it is called."""
 
 import importlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
-
-from ottla.base.errors import ApiError, CorruptionError, StorageError, TaskError, UserError
-
-EXIT_USAGE = 2
-EXIT_FAILED = 1
 
 
 class LazyGroup(click.Group):
@@ -90,6 +84,18 @@ transactions_group = LazyGroup(
     help="Inspect a running broker's transactions, and abort one that hangs.",
 )
 
+context_group = LazyGroup(
+    "context",
+    {
+        "add": ("ottla.cli.context.command:add_command", "Give a target a name."),
+        "list": ("ottla.cli.context.command:list_command", "List the contexts."),
+        "show": ("ottla.cli.context.command:show_command", "Show a context's settings."),
+        "use": ("ottla.cli.context.command:use_command", "Choose the current context."),
+        "remove": ("ottla.cli.context.command:remove_command", "Forget contexts."),
+    },
+    help="Name targets: then @NAME stands for a broker and its security, or a directory.",
+)
+
 log_group = LazyGroup(
     "log",
     {
@@ -129,33 +135,28 @@ COMMANDS = {
         "ottla.cli.directory.handover:handover_command",
         "Prepare a data directory for Apache Kafka.",
     ),
+    "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
     "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""
 
 
-@click.group(
-    cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
-)
+class Root(LazyGroup):
+    """Ends every command the same way: what went wrong is one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from ottla.cli.endings import ended
+
+        with ended():
+            return super().invoke(ctx)
+
+
+@click.group(cls=Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ottla")
 def cli() -> None:
     """Apache Kafka's log, in Python: the same files on disk, the same bytes on the wire."""
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Runs a command; a usage error is one line on standard error and exit code 2.
-
-    A disk or a task that fails, or a log that is damaged, is one line too, and exit code 1.
-    """
-    try:
-        return cli.main(args=arguments, prog_name="ottla")
-    except UserError as error:
-        click.echo(f"ottla: {error}", err=True)
-        sys.exit(EXIT_USAGE)
-    except (ApiError, CorruptionError, StorageError, TaskError) as error:
-        click.echo(f"ottla: {error}", err=True)
-        sys.exit(EXIT_FAILED)
-    except OSError as error:
-        # What a file is that cannot be read (a FIFO, a link, a folder) is said by its opener.
-        click.echo(f"ottla: {error.filename or 'a file'}: {error.strerror or error}", err=True)
-        sys.exit(EXIT_FAILED)
+    """Runs a command, as the shell calls it."""
+    return cli.main(args=arguments, prog_name="ottla")

@@ -73,11 +73,11 @@ def given_settings(path: Path | None, options: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def parse_setting(text: str, example: str) -> tuple[str, str]:
+def parse_setting(text: str, example: str, *, option: str = "-o") -> tuple[str, str]:
     """KEY=VALUE as a pair; raises `UserError`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UserError(f"-o {text}: a setting is KEY=VALUE, such as {example}")
+        raise UserError(f"{option} {text}: a setting is KEY=VALUE, such as {example}")
     return name.strip(), value.strip()
 
 

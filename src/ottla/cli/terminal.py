@@ -5,7 +5,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,7 +162,73 @@ def parse_seconds(option: str, text: str) -> float:
     return float(found[1]) * _TIME_UNITS[found[2] or "s"]
 
 
+# Commands
+
+
+class ExampleCommand(click.Command):
+    """A command whose help opens with examples, and ends with what all commands share."""
+
+    SHARED = frozenset(
+        ("--bootstrap", "--data-dir", "--context", "--client", "--client-config", "--timeout",
+         "--json", "--quiet", "--help")
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.examples = tuple(examples)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for line in self.examples:
+            formatter.write(f"$ {line}\n")
+        if self.examples:
+            formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                (shared if self.SHARED & {*param.opts} else own).append(record)
+        for title, records in (("Options", own), ("Shared options", shared)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line."
+)
+quiet_option = click.option(
+    "--quiet", "-q", "is_quiet", is_flag=True, help="Print results only, and no remarks."
+)
+
+
 # Signals
+
+
+class DeadlinePassedError(KeyboardInterrupt):
+    """The time of `--timeout` is over: whatever runs is interrupted as by Ctrl-C."""
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raises `DeadlinePassedError` in the main thread when the time is over; `None`: never."""
+    if seconds is None:
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise DeadlinePassedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class StopAskedError(OttlaError):

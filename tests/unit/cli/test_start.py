@@ -27,7 +27,7 @@ def imported(*arguments: str) -> set[str]:
 def test_help_imports_no_command_and_no_room() -> None:
     modules = imported("--help")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms == {"base", "cli"}
+    assert rooms == {"cli"}
     assert not {name for name in modules if name.startswith("ottla.cli.")} - {"ottla.cli.main"}
 
 

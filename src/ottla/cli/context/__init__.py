@@ -1,0 +1,1 @@
+"""`ottla context`: named targets, so that a command line is short."""

@@ -1,0 +1,165 @@
+"""`ottla context add|list|show|use|remove`: targets with names, kept in a file of this person's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.contexts import NAME, Context, Contexts, read_contexts, write_contexts
+from ottla.cli.settings_files import parse_setting, read_client_settings
+from ottla.cli.target import parse_target
+from ottla.cli.terminal import (
+    ExampleCommand,
+    json_option,
+    new_console,
+    new_table,
+    print_json,
+    quiet_option,
+)
+
+SECRET = ("password", "secret")
+NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
+
+
+@click.command(
+    "add",
+    cls=ExampleCommand,
+    examples=(
+        "ottla context add local localhost:9092",
+        "ottla context add prod kafka:9093 -o security.protocol=SSL",
+    ),
+)
+@click.argument("name")
+@click.argument("target")
+@click.option(
+    "-o",
+    "-X",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Client setting, such as sasl.username=me; repeatable.",
+)
+@click.option(
+    "--client-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File of client settings to copy.",
+)
+@click.option("--use", "is_used", is_flag=True, help="Also make it the current context.")
+@quiet_option
+def add_command(
+    name: str,
+    target: str,
+    settings: tuple[str, ...],
+    client_config: Path | None,
+    is_used: bool,
+    is_quiet: bool,
+) -> None:
+    """Give TARGET, a data directory or HOST:PORT, the name NAME.
+
+    Then @NAME is a target in every command. Client settings have librdkafka's names.
+    """
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"{name}: a context's name is letters, digits, dots, dashes and underscores"
+        )
+    given = read_client_settings(client_config)
+    given.update(parse_setting(one, "security.protocol=SSL") for one in settings)
+    if target.startswith("@"):
+        raise UserError(f"{target} is a context itself; name a data directory or HOST:PORT")
+    parsed = parse_target(target, given)
+    if parsed.is_directory:
+        target = str(Path(target).absolute())
+    else:
+        from ottla.client.security import parse_security
+
+        parse_security(given)
+    contexts = read_contexts()
+    added = Context(name=name, target=target, settings=given)
+    known = {**contexts.known, name: added}
+    current = name if is_used or not contexts.known else contexts.current
+    write_contexts(replace(contexts, known=known, current=current))
+    if not is_quiet:
+        how = "used when no target is named" if current == name else f"named by @{name}"
+        click.echo(f"context {name}: {target}, {how}")
+
+
+@click.command("list", cls=ExampleCommand, examples=("ottla context list",))
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the contexts; the current one has a star."""
+    contexts = read_contexts()
+    if as_json:
+        for name in sorted(contexts.known):
+            print_json(_fields(contexts, contexts.known[name]))
+        return
+    if not contexts.known:
+        click.echo(NO_CONTEXTS, err=True)
+        return
+    table = new_table("", "name", "target", "settings")
+    for name, one in sorted(contexts.known.items()):
+        star = "*" if name == contexts.current else ""
+        table.add_row(star, name, one.target, ", ".join(_shown(one)))
+    new_console().print(table)
+
+
+@click.command("show", cls=ExampleCommand, examples=("ottla context show prod",))
+@click.argument("name", required=False)
+@json_option
+def show_command(name: str | None, as_json: bool) -> None:
+    """Show the context NAME, or the current one."""
+    contexts = read_contexts()
+    wanted = name or contexts.current
+    if wanted is None:
+        raise UserError(f"no context is current; {NO_CONTEXTS}")
+    one = contexts.named(wanted)
+    if as_json:
+        print_json(_fields(contexts, one))
+        return
+    is_current = " (current)" if contexts.current == one.name else ""
+    click.echo(f"{one.name}{is_current}: {one.target}")
+    for line in _shown(one):
+        click.echo(f"  {line}")
+
+
+@click.command("use", cls=ExampleCommand, examples=("ottla context use prod",))
+@click.argument("name", required=False)
+@click.option("--none", "is_none", is_flag=True, help="Use no context from now on.")
+def use_command(name: str | None, is_none: bool) -> None:
+    """Make NAME the context that counts when a command names no target."""
+    contexts = read_contexts()
+    if (name is None) != is_none:
+        raise UserError("name either a context, or --none")
+    if name is not None:
+        contexts.named(name)
+    write_contexts(replace(contexts, current=name))
+
+
+@click.command("remove", cls=ExampleCommand, examples=("ottla context remove prod",))
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def remove_command(names: tuple[str, ...]) -> None:
+    """Forget contexts. What they name is left alone."""
+    contexts = read_contexts()
+    for name in names:
+        contexts.named(name)
+    known = {name: one for name, one in contexts.known.items() if name not in names}
+    current = None if contexts.current in names else contexts.current
+    write_contexts(replace(contexts, known=known, current=current))
+
+
+def _fields(contexts: Contexts, one: Context) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "target": one.target,
+        "is_current": one.name == contexts.current,
+        "settings": dict(line.split("=", 1) for line in _shown(one)),
+    }
+
+
+def _shown(one: Context) -> list[str]:
+    """The settings, without what must stay secret."""
+    return [
+        f"{name}={'(hidden)' if name.endswith(SECRET) else value}"
+        for name, value in one.settings.items()
+    ]

@@ -1,0 +1,119 @@
+"""The file of named contexts: for each name a target, and how its brokers are spoken to.
+
+It is TOML, `$XDG_CONFIG_HOME/ottla/contexts.toml`, and belongs to one person, since it may hold
+passwords. `OTTLA_CONTEXTS` names another file.
+"""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla.base.errors import UserError
+
+PRIVATE = 0o600
+CURRENT = "current"
+CONTEXTS = "contexts"
+TARGET = "target"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """`target` is a data directory or HOST:PORT,...; `settings` are a client's."""
+
+    name: str
+    target: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """All contexts by name, and the name of the one that counts when no target is named."""
+
+    path: Path
+    known: Mapping[str, Context] = field(default_factory=dict)
+    current: str | None = None
+
+    def named(self, name: str) -> Context:
+        """Raises `UserError` for a name that is not known."""
+        if name not in self.known:
+            known = ", ".join(sorted(self.known))
+            add = f"ottla context add {name} HOST:PORT"
+            raise UserError(
+                f"there is no context {name}; "
+                + (f"known are {known}, and {add} adds it" if known else f"{add} adds it")
+            )
+        return self.known[name]
+
+
+def contexts_path() -> Path:
+    named = os.environ.get("OTTLA_CONTEXTS")
+    if named:
+        return Path(named)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(home) / "ottla" / "contexts.toml"
+
+
+def read_contexts() -> Contexts:
+    """What the file says; no file, no contexts. Raises `UserError` for one that is damaged."""
+    path = contexts_path()
+    try:
+        fields = tomllib.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return Contexts(path=path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; OTTLA_CONTEXTS names another file") from error
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; repair or remove the file") from error
+    tables = fields.get(CONTEXTS, {})
+    current = fields.get(CURRENT)
+    if not isinstance(tables, dict) or not isinstance(current, str | None):
+        raise UserError(f"{path}: {CONTEXTS} is a table, {CURRENT} a text; repair the file")
+    known = {name: _context(path, name, table) for name, table in tables.items()}
+    return Contexts(path=path, known=known, current=current)
+
+
+def _context(path: Path, name: str, table: object) -> Context:
+    if (
+        not isinstance(table, dict)
+        or TARGET not in table
+        or not all(isinstance(one, str) for one in table.values())
+    ):
+        raise UserError(f'{path}: context {name} needs target = "HOST:PORT", and texts beside it')
+    settings = {key: value for key, value in table.items() if key != TARGET}
+    return Context(name=name, target=table[TARGET], settings=settings)
+
+
+def write_contexts(contexts: Contexts) -> None:
+    """Replaces the file, whole; raises `UserError`."""
+    path = contexts.path
+    fresh = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(_text(contexts))
+        os.replace(fresh, path)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or path}: {error.strerror}; OTTLA_CONTEXTS names another file"
+        ) from error
+
+
+def _text(contexts: Contexts) -> str:
+    lines = ["# Written by ottla context."]
+    if contexts.current is not None:
+        lines.append(f"{CURRENT} = {_quoted(contexts.current)}")
+    for name, one in sorted(contexts.known.items()):
+        lines += ["", f"[{CONTEXTS}.{_quoted(name)}]", f"{TARGET} = {_quoted(one.target)}"]
+        lines += [f"{_quoted(key)} = {_quoted(value)}" for key, value in one.settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """JSON's texts are TOML's, but for one character that JSON leaves as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

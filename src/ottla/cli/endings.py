@@ -1,0 +1,96 @@
+"""How a command ends: 0, 1 (it failed, or found something), 2 (it was misused), 124, 130.
+
+Whatever goes wrong is one line on standard error, and never a traceback. Codes 124 and 130 are
+those of `timeout` and of a shell whose command was interrupted.
+"""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import click
+
+from ottla.base.errors import (
+    ApiError,
+    CorruptionError,
+    StorageError,
+    TaskError,
+    UnknownNameError,
+    UserError,
+)
+from ottla.base.extras import how_to_install
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_TIMED_OUT = 124
+EXIT_INTERRUPTED = 130
+
+TRACEBACK_VARIABLE = "OTTLA_TRACEBACK"
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Turns what a command raises into its line and its exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (click.exceptions.Exit, click.ClickException):
+        raise
+    except BrokenPipeError:
+        _leave_closed_pipe()
+    except SystemExit:
+        # What was found may still be on its way to a reader that has gone.
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _leave_closed_pipe()
+        raise
+    except click.Abort:
+        sys.exit(EXIT_INTERRUPTED)
+    except KeyboardInterrupt as error:
+        _end_interrupted(error)
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            traceback.print_exc()
+        text, code = _judged(error)
+        click.echo(f"ottla: {text}", err=True)
+        sys.exit(code)
+
+
+def _leave_closed_pipe() -> None:
+    """`ottla records ... | head -1`: the reader has what it wants, which is no failure."""
+    with suppress(OSError, ValueError):  # In a test standard output is no file.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
+def _end_interrupted(error: KeyboardInterrupt) -> None:
+    from ottla.cli.terminal import DeadlinePassedError
+
+    if isinstance(error, DeadlinePassedError):
+        click.echo("ottla: the time of --timeout is over", err=True)
+        sys.exit(EXIT_TIMED_OUT)
+    sys.exit(EXIT_INTERRUPTED)
+
+
+def _judged(error: Exception) -> tuple[str, int]:
+    """The line that says what went wrong, and the exit code."""
+    if isinstance(error, UnknownNameError):
+        return str(error), EXIT_FAILED
+    if isinstance(error, UserError):
+        return str(error), EXIT_USAGE
+    if isinstance(error, ApiError | CorruptionError | StorageError | TaskError):
+        return str(error), EXIT_FAILED
+    if isinstance(error, ModuleNotFoundError) and (remedy := how_to_install(error)):
+        return remedy, EXIT_USAGE
+    if isinstance(error, OSError):
+        # What a file is that cannot be read (a FIFO, a link, a folder) is said by its opener.
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENOSPC:
+            reason += "; make room on the disk"
+        return f"{error.filename or 'a file'}: {reason}", EXIT_FAILED
+    where = f"{TRACEBACK_VARIABLE}=1 shows where"
+    return f"a fault of ours, {type(error).__name__}: {error}; {where}", EXIT_FAILED

@@ -1,0 +1,294 @@
+"""TARGET, the same in every command: a data directory, or `HOST:PORT` of brokers.
+
+    @click.command("list", cls=TargetCommand, examples=("ottla topics list localhost:9092",))
+    @target_argument()
+    @click.argument("topics", nargs=-1)
+    def list_command(target: Target, topics: tuple[str, ...]) -> None:
+        with target.open() as cluster: ...
+
+The first argument is the target, unless `-b`, `-d` or `--context` names one. Where `OTTLA_TARGET`
+or the current context names one, the first argument is a target only if it looks like one: a topic
+has no slash, colon or `@` in its name.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.addresses import parse_address
+from ottla.base.errors import UserError
+from ottla.cli.contexts import Context, read_contexts
+from ottla.cli.settings_files import parse_setting, read_client_settings
+from ottla.cli.terminal import (
+    ExampleCommand,
+    deadline,
+    parse_seconds,
+    with_options,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+
+TARGET_VARIABLE = "OTTLA_TARGET"
+CONTEXT_VARIABLE = "OTTLA_CONTEXT"
+
+_ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
+_LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
+
+_POSITIONAL = "ottla.target.positional"
+_NAMED = "ottla.target.named"
+_CLIENT = "ottla.target.client"
+
+HOW_TO_NAME = (
+    "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "
+    "or see ottla context --help"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a command works on: either `directories` or `addresses`."""
+
+    text: str
+    """As a person would write it, to be pasted into another command."""
+    directories: tuple[str, ...] = ()
+    addresses: tuple[tuple[str, int], ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The client's, by librdkafka's names."""
+
+    @property
+    def is_directory(self) -> bool:
+        return bool(self.directories)
+
+    def open(self, *, may_create: bool = False) -> "AbstractContextManager[Cluster]":
+        """The target's cluster, in a `with` statement; raises `UserError`.
+
+        A directory that is not there is an error, unless the command `may_create` it.
+        """
+        return _opened(self, may_create=may_create)
+
+    def check_directories(self) -> None:
+        """Raises `UserError` for a directory that is not there."""
+        for path in self.directories:
+            if not os.path.isdir(path):
+                reason = "is no directory" if os.path.exists(path) else "there is no such directory"
+                raise UserError(f"{path}: {reason}; a target is a data directory or HOST:PORT")
+
+
+@contextmanager
+def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
+    import time
+
+    from ottla.client.cluster import ClientSettings, Cluster
+    from ottla.client.security import parse_security
+
+    if target.is_directory:
+        if not may_create:
+            target.check_directories()
+        raise UserError(
+            f"{target.text} is a directory: serve it, ottla serve -d {target.text}, and name "
+            "the broker's HOST:PORT"
+        )
+    settings = ClientSettings(security=parse_security(target.settings))
+    with Cluster(target.addresses, settings, sleep=time.sleep, topics=()) as cluster:
+        yield cluster
+
+
+def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target:
+    """A target as a person writes it; raises `UserError`. `@NAME` is a context."""
+    if text.startswith("@"):
+        return target_of_context(read_contexts().named(text[1:]), settings)
+    if not os.path.isdir(text) and _ADDRESSES.fullmatch(text):
+        addresses = tuple(parse_address(one) for one in text.split(","))
+        return Target(text=text, addresses=addresses, settings=settings or {})
+    if not text:
+        raise UserError(f"the target is empty; {HOW_TO_NAME}")
+    return Target(text=text, directories=(text,), settings=settings or {})
+
+
+def target_of_context(context: Context, settings: Mapping[str, str] | None = None) -> Target:
+    """What a context names; `settings` count before its own."""
+    if context.target.startswith("@"):
+        raise UserError(f"context {context.name}: its target is another context; name a broker")
+    found = parse_target(context.target, {**context.settings, **(settings or {})})
+    is_plain = not context.settings
+    return Target(
+        text=found.text if is_plain else f"@{context.name}",
+        directories=found.directories,
+        addresses=found.addresses,
+        settings=found.settings,
+    )
+
+
+def default_target(settings: Mapping[str, str] | None = None) -> Target | None:
+    """What counts when a command names none: OTTLA_TARGET, or a context."""
+    text = os.environ.get(TARGET_VARIABLE)
+    if text:
+        return parse_target(text, settings)
+    name = os.environ.get(CONTEXT_VARIABLE)
+    contexts = read_contexts()
+    name = name or contexts.current
+    return None if name is None else target_of_context(contexts.named(name), settings)
+
+
+# Click's part
+
+
+class TargetCommand(ExampleCommand):
+    """A command with a target; it knows of the first argument whether that is the target."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values, positional = self._separated(ctx, args)
+        is_named = any(values.get(one) for one in ("bootstrap", "data_dirs", "context"))
+        ctx.meta[_POSITIONAL] = not is_named and (
+            not _has_default() or (bool(positional) and _looks_like_target(positional[0]))
+        )
+        return super().parse_args(ctx, args)
+
+    def _separated(self, ctx: click.Context, args: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """The options by name, and the arguments, of which none is understood yet."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        probe = click.Command(None, params=list(options), add_help_option=False)
+        context = click.Context(probe, parent=ctx, resilient_parsing=True)
+        values, positional, _ = probe.make_parser(context).parse_args(list(args))
+        return values, positional
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with deadline(ctx.params.pop("timeout_s", None)):
+            return super().invoke(ctx)
+
+
+class _TargetArgument(click.Argument):
+    """The first argument, where it is the target."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        if ctx.meta.get(_POSITIONAL, True):
+            super().add_to_parser(parser, ctx)
+
+
+def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
+    """TARGET and what else names it, of a `TargetCommand`; the parameter is `target: Target`.
+
+    With `directories` a command reads several directories of one broker: `-d` may be repeated.
+    """
+    repeated = "; repeatable" if directories else ""
+    return with_options(
+        _argument("target", cls=_TargetArgument, metavar="[TARGET]", callback=_resolved),
+        click.option(
+            "--bootstrap",
+            "-b",
+            metavar="HOST:PORT",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="Broker to use as TARGET.",
+        ),
+        click.option(
+            "--data-dir",
+            "-d",
+            "data_dirs",
+            multiple=True,
+            metavar="DIR",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help=f"Data directory to use as TARGET{repeated}.",
+        ),
+        click.option(
+            "--context",
+            metavar="NAME",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="Context to use as TARGET, as @NAME is.",
+        ),
+        click.option(
+            "--client",
+            "-X",
+            "client_settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="Client setting, such as security.protocol=SSL; repeatable.",
+        ),
+        click.option(
+            "--client-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=_remember,
+            help="File of client settings.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            metavar="TIME",
+            callback=_seconds,
+            help="Time after which the command ends with 124, such as 30s.",
+        ),
+    )
+
+
+def _argument(name: str, **more: Any) -> Callable[[Any], Any]:
+    return click.argument(name, required=False, **more)
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    return None if text is None else parse_seconds("--timeout", text)
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    ctx.meta.setdefault(_NAMED, {})[param.name] = value
+
+
+def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> Target | None:
+    """The target, wherever it is named; raises `UserError`."""
+    if ctx.resilient_parsing:
+        return None
+    named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
+    settings = read_client_settings(named.get("client_config"))
+    settings.update(
+        parse_setting(one, "security.protocol=SSL", option="-X")
+        for one in named.get("client_settings") or ()
+    )
+    given = [one for one in ("bootstrap", "data_dirs", "context") if named.get(one)]
+    if len(given) > 1:
+        raise UserError("--bootstrap, --data-dir and --context exclude each other")
+    if text is not None:
+        return parse_target(text, settings)
+    if named.get("bootstrap"):
+        addresses = tuple(parse_address(one) for one in named["bootstrap"].split(","))
+        return Target(text=named["bootstrap"], addresses=addresses, settings=settings)
+    if named.get("data_dirs"):
+        paths: Sequence[str] = named["data_dirs"]
+        return Target(text=" ".join(paths), directories=tuple(paths), settings=settings)
+    if named.get("context"):
+        name = named["context"].removeprefix("@")
+        return target_of_context(read_contexts().named(name), settings)
+    found = default_target(settings)
+    if found is None:
+        raise UserError(f"there is no target; {HOW_TO_NAME}")
+    return found
+
+
+def _has_default() -> bool:
+    """Whether something names a target that no argument names."""
+    if os.environ.get(TARGET_VARIABLE) or os.environ.get(CONTEXT_VARIABLE):
+        return True
+    return read_contexts().current is not None
+
+
+def _looks_like_target(text: str) -> bool:
+    """Whether a word is a target, though it might be a topic's name."""
+    if "/" in text or text.startswith("@") or _ADDRESSES.fullmatch(text):
+        return True
+    return any(os.path.exists(os.path.join(text, name)) for name in _LOG_DIRECTORY_FILES)

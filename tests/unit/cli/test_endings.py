@@ -1,0 +1,81 @@
+"""How a command ends: with one line and an exit code, whatever goes wrong."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import ottla
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
+from ottla.cli.endings import ended
+from ottla.cli.terminal import deadline
+
+
+def ending(error: BaseException) -> Result:
+    @click.command()
+    def command() -> None:
+        with ended():
+            raise error
+
+    return CliRunner().invoke(command)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (UserError("name a topic"), 2, "ottla: name a topic"),
+        (
+            UnknownNameError("topic", "ordres", ["orders", "books"]),
+            1,
+            "ottla: there is no topic ordres; did you mean orders?",
+        ),
+        (ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, "there is one"), 1, "ottla: there is one"),
+        (CorruptionError("a.log", 7, "torn"), 1, "ottla: a.log at byte 7: torn"),
+        (OSError(errno.EACCES, "Permission denied", "a"), 1, "ottla: a: Permission denied"),
+        (
+            ModuleNotFoundError("no", name="kazoo.client"),
+            2,
+            "ottla: kazoo is not installed: pip install 'ottla[zookeeper]'",
+        ),
+        (KeyError("x"), 1, "ottla: a fault of ours, KeyError: 'x'; OTTLA_TRACEBACK=1 shows where"),
+        (KeyboardInterrupt(), 130, ""),
+        (click.Abort(), 130, ""),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(error: BaseException, code: int, text: str) -> None:
+    result = ending(error)
+    assert (result.exit_code, result.output.strip()) == (code, text)
+
+
+def test_the_time_of_a_command_can_be_limited() -> None:
+    @click.command()
+    def command() -> None:
+        with ended(), deadline(0.01):
+            signal.pause()
+
+    result = CliRunner().invoke(command)
+    assert result.exit_code == 124
+
+
+def test_a_name_that_is_like_no_other_has_no_suggestion() -> None:
+    assert UnknownNameError("topic", "zzz", ["orders"]).nearest == []
+
+
+@pytest.mark.slow
+def test_a_reader_that_closes_the_pipe_is_no_failure(tmp_path: os.PathLike[str]) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        for _ in range(3000):
+            log.append("t", b"x" * 100)
+    ottla_command = f"{sys.executable} -m ottla"
+    shell = f"set -o pipefail; {ottla_command} records {tmp_path} --topic t | head -1"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1

@@ -1,0 +1,114 @@
+"""TARGET in every command: an argument, an option, a variable, a context."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.base.errors import UserError
+from ottla.cli.main import cli
+from ottla.cli.target import Target, TargetCommand, target_argument
+
+
+@click.command("show", cls=TargetCommand, examples=("ottla show data/ orders",))
+@target_argument()
+@click.argument("names", nargs=-1)
+def show(target: Target, names: tuple[str, ...]) -> None:
+    click.echo(f"{','.join(target.directories)}|{target.addresses}|{dict(target.settings)}|{names}")
+
+
+@pytest.fixture(autouse=True)
+def _no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OTTLA_TARGET", "OTTLA_CONTEXT", "OTTLA_CONTEXTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(show, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output.strip()
+
+
+def context(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["context", *arguments])
+
+
+BROKER = "|(('kafka', 9092),)|{}|"
+
+
+def test_the_first_argument_is_the_target_where_nothing_else_names_one() -> None:
+    assert run("kafka:9092", "orders") == f"{BROKER}('orders',)"
+    assert run("data", "orders", "books") == "data|()|{}|('orders', 'books')"
+    assert run("a:1,b:2") == "|(('a', 1), ('b', 2))|{}|()"
+    assert run("[::1]:9092") == "|(('::1', 9092),)|{}|()"
+
+
+def test_a_directory_is_a_directory_though_it_looks_like_an_address(tmp_path: Path) -> None:
+    (tmp_path / "kafka:9092").mkdir()
+    assert run("kafka:9092") == "kafka:9092|()|{}|()"
+
+
+def test_options_leave_all_arguments_to_be_names() -> None:
+    assert run("-b", "kafka:9092", "orders") == f"{BROKER}('orders',)"
+    assert run("orders", "--bootstrap", "kafka:9092") == f"{BROKER}('orders',)"
+    assert run("-d", "data", "a/b") == "data|()|{}|('a/b',)"
+
+
+def test_a_variable_names_the_target_unless_the_first_argument_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OTTLA_TARGET", "kafka:9092")
+    assert run("orders") == f"{BROKER}('orders',)"
+    assert run() == f"{BROKER}()"
+    assert run("data/", "orders") == "data/|()|{}|('orders',)"
+    (tmp_path / "orders").mkdir()
+    assert run("orders") == f"{BROKER}('orders',)"
+    (tmp_path / "orders" / "meta.properties").write_text("")
+    assert run("orders") == "orders|()|{}|()"
+
+
+def test_contexts_name_targets_with_their_settings() -> None:
+    context("add", "prod", "kafka:9092", "-o", "security.protocol=SSL")
+    assert run("orders").startswith("|(('kafka', 9092),)|{'security.protocol': 'SSL'}|('orders'")
+    assert run("@prod") == run("--context", "prod") == run("--context", "@prod")
+    assert run("other:1", "orders") == "|(('other', 1),)|{}|('orders',)"
+    assert "PLAINTEXT" in run("@prod", "-X", "security.protocol=PLAINTEXT")
+
+
+def test_a_context_of_a_directory_is_right_wherever_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context("add", "here", "data")
+    monkeypatch.chdir("/")
+    assert run("@here") == f"{tmp_path}/data|()|{{}}|()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "there is no target; name a data directory or a broker's HOST:PORT first"),
+        (("@prod",), "there is no context prod; ottla context add prod HOST:PORT adds it"),
+        (("-b", "kafka"), "kafka: an address is HOST:PORT"),
+        (("-b", "a:1", "-d", "b"), "exclude each other"),
+        (("a:1", "-X", "security"), "-X security: a setting is KEY=VALUE"),
+    ],
+)
+def test_what_names_no_target_is_refused_in_one_line(
+    arguments: tuple[str, ...], reason: str
+) -> None:
+    with pytest.raises(UserError, match=reason.replace("(", r"\(")):
+        run(*arguments)
+
+
+def test_a_directory_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match="data: there is no such directory"):
+        Target(text="data", directories=("data",)).check_directories()
+
+
+def test_help_opens_with_the_example_and_ends_with_what_all_share() -> None:
+    lines = run("--help").splitlines()
+    assert lines[0] == "$ ottla show data/ orders"
+    assert lines.index("Shared options:") > 2
