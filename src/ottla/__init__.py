@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
+    from ottla.client.admin import Admin
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Admin",
     "ApiError",
     "Log",
     "OttlaError",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
     "Log": "ottla.embedded.log",
     "OttlaError": "ottla.base.errors",

@@ -9,6 +9,9 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 
+SHOWN_COUNT = 8
+"""Of names that there are, where none is near."""
+
 
 class OttlaError(Exception):
     """The root of Ottla's own errors. Each can be copied and pickled, with its fields."""
@@ -29,13 +32,24 @@ class UserError(OttlaError):
     """A person asked for something that cannot be done: one line names the thing and the fix."""
 
 
-class UnknownNameError(UserError):
+class RefusalError(UserError):
+    """What was asked is sensible, and is not done: a command ends with 1, and not with 2."""
+
+
+class UnknownNameError(RefusalError):
     """A topic, group or pattern that matches nothing; the line names the nearest that there are."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], where: str = "") -> None:
-        found = nearest(name, known)
+        names = sorted(known)
+        found = nearest(name, names)
         place = f" in {where}" if where else ""
-        hint = f"; did you mean {' or '.join(found)}?" if found else ""
+        hint = ""
+        if found:
+            hint = f"; did you mean {' or '.join(found)}?"
+        elif names:
+            shown = ", ".join(names[:SHOWN_COUNT])
+            hint = f"; there is {shown}" if len(names) == 1 else f"; there are {shown}"
+            hint += f" and {len(names) - SHOWN_COUNT} more" if len(names) > SHOWN_COUNT else ""
         super().__init__(f"there is no {noun} {name}{place}{hint}")
         self.name = name
         self.nearest = found

@@ -16,9 +16,9 @@ import click
 from ottla.base.errors import (
     ApiError,
     CorruptionError,
+    RefusalError,
     StorageError,
     TaskError,
-    UnknownNameError,
     UserError,
 )
 from ottla.base.extras import how_to_install
@@ -78,7 +78,7 @@ def _end_interrupted(error: KeyboardInterrupt) -> None:
 
 def _judged(error: Exception) -> tuple[str, int]:
     """The line that says what went wrong, and the exit code."""
-    if isinstance(error, UnknownNameError):
+    if isinstance(error, RefusalError):
         return str(error), EXIT_FAILED
     if isinstance(error, UserError):
         return str(error), EXIT_USAGE

@@ -66,6 +66,11 @@ class Target:
     def is_directory(self) -> bool:
         return bool(self.directories)
 
+    @property
+    def pasted(self) -> str:
+        """The target in a command to paste; several directories are only served by a broker."""
+        return self.text if len(self.directories) < 2 else "HOST:PORT"
+
     def open(self, *, may_create: bool = False) -> "AbstractContextManager[Cluster]":
         """The target's cluster, in a `with` statement; raises `UserError`.
 

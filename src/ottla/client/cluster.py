@@ -34,6 +34,7 @@ PASSING = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -43,6 +44,7 @@ PASSING = frozenset(
 )
 """Refusals that may be over in a moment, perhaps at another broker."""
 
+NO_NODE = -1
 LAST_SINGLE_KEY_VERSION = 3
 """Of FindCoordinator, which then takes lists."""
 
@@ -107,6 +109,7 @@ class Cluster:
         self._wanted = None if topics is None else set(topics)
         self._connections: dict[int, Connection] = {}
         self._places: dict[int, Address] = {}
+        self._controller = NO_NODE
         self._topics: dict[str, ClusterTopic] = {}
         self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -152,6 +155,7 @@ class Cluster:
         for node_id in [one for one, at in self._places.items() if places.get(one) != at]:
             self._drop(node_id)
         self._places = places
+        self._controller = answer.controller_id
         self._topics = {
             one.name: ClusterTopic(
                 name=one.name,
@@ -171,8 +175,21 @@ class Cluster:
 
     def brokers(self) -> Iterator[Connection]:
         """A connection to every broker."""
-        for node_id in sorted(self._places):
+        for node_id in self.node_ids():
             yield self._connection(node_id)
+
+    def node_ids(self) -> list[int]:
+        """The ids of all brokers, in order."""
+        if not self._places:
+            self.refresh()
+        return sorted(self._places)
+
+    def broker(self, node_id: int) -> Connection:
+        """The connection to one broker; raises `UserError` where there is none of that id."""
+        if node_id not in self.node_ids():
+            known = ", ".join(map(str, self._places))
+            raise UserError(f"there is no broker {node_id}; there are {known}")
+        return self._connection(node_id)
 
     def topic_names(self) -> list[str]:
         """Of all topics, now; raises as `ask_leader` does."""
@@ -224,6 +241,16 @@ class Cluster:
     def ask_any(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question that every broker can answer."""
         return self.again(lambda: question(self._anyone()))
+
+    def ask_controller(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question that older clusters have their controller answer."""
+
+        def ask() -> T:
+            nodes = self.node_ids()
+            asked = self._controller if self._controller in nodes else nodes[0]
+            return question(self._connection(asked))
+
+        return self.again(ask)
 
     def ask_leader(self, topic: str, partition: int, question: Callable[[Connection], T]) -> T:
         """The answer to a question that only the partition's leader can answer.

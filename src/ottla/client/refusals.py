@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, RefusalError
 
 _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
@@ -21,7 +21,7 @@ FIXES = {
 }
 
 
-class RefusedError(UserError):
+class RefusedError(RefusalError):
     """The broker will not do it, however often it is asked."""
 
     def __init__(self, what: str, error: ApiError) -> None:

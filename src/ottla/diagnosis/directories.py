@@ -8,7 +8,7 @@ from.
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
 from ottla.broker.topics.topic_file import TOPIC_FILE_NAME, TopicEntry
@@ -54,7 +54,7 @@ class Directories:
         return sorted({topic for one in self.opened for topic in one.topics()})
 
     def logs(self, topic: str) -> list[ReadOnlyLog]:
-        """A topic's partitions that are here, in order; raises `UserError` when there are none."""
+        """A topic's partitions that are here, in order; raises `UnknownNameError` for none."""
         found = [
             directory.partition(topic, index)
             for directory in self.opened
@@ -62,8 +62,7 @@ class Directories:
         ]
         if not found:
             where = ", ".join(one.path for one in self.opened)
-            known = ", ".join(self.topics[:10]) or "none"
-            raise UserError(f"there is no topic {topic} in {where}; topics here: {known}")
+            raise UnknownNameError("topic", topic, self.topics, where)
         return sorted(found, key=lambda log: log.partition)
 
     def config(self, topic: str) -> TopicConfig:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import ApiError, CorruptionError
-from ottla.client.admin import AdminClient
+from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.fetching import committed_runs, fetches
 from ottla.client.groups import Committed, committed_here
@@ -56,7 +56,7 @@ class BrokerSource:
         names = sorted(
             one.name for one in told.values() if not one.is_internal and not is_internal(one.name)
         )
-        overrides = self._cluster.ask_any(lambda broker: AdminClient(broker).topic_overrides(names))
+        overrides = Admin(self._cluster).topic_overrides(names)
         return [
             SourceTopic(
                 name=name,

@@ -169,7 +169,7 @@ class Retention:
         until = verdict.time.timestamp_ms + log.config.retention_ms
         logger.warning(
             "%s: %s has a timestamp in the future, %s: it stays until %s, and all after it; "
-            "delete its records (kafka-delete-records, before offset %d) or set retention.bytes, "
+            "delete its records (ottla delete-records, before offset %d) or set retention.bytes, "
             "and message.timestamp.after.max.ms so that none such comes again",
             log.name, log_file_name(verdict.base_offset), _time_text(verdict.time.timestamp_ms),
             _time_text(until), verdict.next_offset,

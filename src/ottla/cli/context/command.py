@@ -12,9 +12,8 @@ from ottla.cli.target import parse_target
 from ottla.cli.terminal import (
     ExampleCommand,
     json_option,
-    new_console,
-    new_table,
     print_json,
+    print_rows,
     quiet_option,
 )
 
@@ -97,11 +96,11 @@ def list_command(as_json: bool) -> None:
     if not contexts.known:
         click.echo(NO_CONTEXTS, err=True)
         return
-    table = new_table("", "name", "target", "settings")
-    for name, one in sorted(contexts.known.items()):
-        star = "*" if name == contexts.current else ""
-        table.add_row(star, name, one.target, ", ".join(_shown(one)))
-    new_console().print(table)
+    rows = [
+        ("*" if name == contexts.current else "", name, one.target, ", ".join(_shown(one)))
+        for name, one in sorted(contexts.known.items())
+    ]
+    print_rows(("", "name", "target", "settings"), rows)
 
 
 @click.command("show", cls=ExampleCommand, examples=("ottla context show prod",))

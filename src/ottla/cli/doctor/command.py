@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.cli.doctor.remedies import remedy_text
 from ottla.cli.settings_files import broker_config_option, read_server_properties
-from ottla.cli.terminal import counted, print_json
-from ottla.client.admin import AdminClient, LogDirectoryDescription
-from ottla.client.connection import Connection
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import counted, json_option, print_json
+from ottla.client.admin import Admin
+from ottla.client.administration.log_directories import LogDirectoryDescription
 from ottla.config.broker import broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import TopicConfig
@@ -34,33 +34,39 @@ from ottla.storage.diagnosis.directory_check import check
 EXIT_COMPLAINTS = 1
 
 
-@click.command("doctor")
-@click.argument("directories", nargs=-1, metavar="[DIR]...")
-@click.option(
-    "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
+@click.command(
+    "doctor",
+    cls=TargetCommand,
+    examples=("ottla doctor data/", "ottla doctor localhost:9092"),
 )
+@target_argument(directories=True)
+@click.argument("more", nargs=-1, metavar="[DIR]...")
 @broker_config_option
 @click.option("--deep", is_flag=True, help="Also read every batch, as ottla log check does.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@json_option
 def doctor_command(
-    directories: tuple[str, ...],
-    bootstrap: str | None,
+    target: Target,
+    more: tuple[str, ...],
     config_file: Path | None,
     deep: bool,
     as_json: bool,
 ) -> None:
-    """Check the health of a broker, or of its log directories DIR, and say what repairs them.
+    """Check the health of a broker, or of its log directories, and say what repairs them.
+
+    TARGET is HOST:PORT, or a directory, after which more directories of the broker may follow.
 
     Exits with 0 when nothing needs to be done, with 1 when something does. Nothing is written.
     """
-    if bool(directories) == (bootstrap is not None):
-        raise UserError("name either log directories, or a broker with --bootstrap HOST:PORT")
-    if bootstrap is not None:
-        with Connection(*parse_address(bootstrap)) as connection:
-            found = list(_of_broker(AdminClient(connection), deep=deep))
+    if more and not target.is_directory:
+        raise UserError(f"{target.text} is a broker, after which no directory is named")
+    if target.is_directory:
+        target.check_directories()
+        paths = (*target.directories, *more)
+        found = list(_of_directories(paths, config_file, deep=deep))
     else:
-        found = list(_of_directories(directories, config_file, deep=deep))
-    _show(found, bootstrap, as_json=as_json)
+        with target.open() as cluster:
+            found = list(_of_broker(Admin(cluster), deep=deep))
+    _show(found, target.pasted, as_json=as_json)
     if not all(one.is_note for one in found):
         sys.exit(EXIT_COMPLAINTS)
 
@@ -92,7 +98,7 @@ def _deep_complaints(paths: tuple[str, ...]) -> Iterator[Complaint]:
                 )
 
 
-def _of_broker(admin: AdminClient, *, deep: bool) -> Iterator[Complaint]:
+def _of_broker(admin: Admin, *, deep: bool) -> Iterator[Complaint]:
     described = admin.log_directories()
     for one in described:
         yield from _check_described(one)
@@ -132,13 +138,13 @@ def _check_described(described: LogDirectoryDescription) -> Iterator[Complaint]:
         )
 
 
-def _show(found: list[Complaint], bootstrap: str | None, *, as_json: bool) -> None:
+def _show(found: list[Complaint], target: str, *, as_json: bool) -> None:
     # A broker and its directory may both complain of the disk.
     unique = list(dict.fromkeys(found))
     problems = sum(not one.is_note for one in unique)
     notes = len(unique) - problems
     for one in sorted(unique, key=lambda complaint: complaint.is_note):
-        fields = _fields(one, bootstrap)
+        fields = _fields(one, target)
         click.echo(json.dumps(fields) if as_json else _text(fields))
     if as_json:
         print_json({"type": "summary", "problems": problems, "notes": notes})
@@ -147,13 +153,13 @@ def _show(found: list[Complaint], bootstrap: str | None, *, as_json: bool) -> No
         click.echo(f"{verdict}, {counted(notes, 'note')}")
 
 
-def _fields(one: Complaint, bootstrap: str | None) -> dict[str, object]:
+def _fields(one: Complaint, target: str) -> dict[str, object]:
     return {
         "type": "note" if one.is_note else "problem",
         "kind": one.kind,
         "where": one.where,
         "what": one.what,
-        "fix": remedy_text(one, bootstrap),
+        "fix": remedy_text(one, target),
     }
 
 

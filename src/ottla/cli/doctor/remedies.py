@@ -1,14 +1,14 @@
 """What helps against each complaint of `ottla doctor`, with the command where there is one."""
 
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
 from ottla.diagnosis.doctor import Complaint, Remedy
 
 REMEDIES = {
     Remedy.SET_CLOCK: "set the clock before a broker runs",
     Remedy.COMPARE_CLOCKS: "compare the clock with another one (timedatectl), and set it right; "
     "retention waits until the clock has caught up",
-    Remedy.NAME_SETTINGS: "name its server.properties with --config FILE, or a running broker with "
-    "--bootstrap",
+    Remedy.NAME_SETTINGS: "name its server.properties with --config FILE, or a running broker, "
+    "HOST:PORT",
     Remedy.LOOK_THERE: "run ottla doctor DIR on the broker's machine",
     Remedy.ADOPT: "stop the broker, and run ottla adopt {subject}",
     Remedy.TURN_CLEANER_ON: "log.cleaner.enable=true in server.properties, and a restart",
@@ -37,8 +37,8 @@ REMEDIES = {
 }
 
 
-def remedy_text(one: Complaint, bootstrap: str | None) -> str:
-    """`bootstrap` is the broker that was asked, if one was."""
+def remedy_text(one: Complaint, target: str) -> str:
+    """`target` is what was looked at, a broker or a directory."""
     if one.remedy is Remedy.CHANGE_SETTING:
-        return Setting(topic=one.subject, bootstrap=bootstrap or "HOST:PORT").command(one.change)
+        return Setting(topic=one.subject, target=target).command(one.change)
     return REMEDIES[one.remedy].format(subject=one.subject, where=one.where)

@@ -18,9 +18,10 @@ from ottla.cli.explain.compaction_text import (
     verdict_text,
 )
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
+from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
-from ottla.client.admin import AdminClient
+from ottla.client.admin import Admin
 from ottla.diagnosis.compaction import CompactionStatus, compaction_status
 from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment
@@ -31,22 +32,21 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 12
 
 
-@click.command("compaction")
-@click.argument("topic", metavar="TOPIC")
+@click.command("compaction", cls=TargetCommand, examples=("ottla explain compaction data/ orders",))
 @explain_options
 def compaction_command(topic: str, **options: object) -> None:
     """Explain how far TOPIC is compacted, what the cleaner would do now, and how to change that.
 
-    Reads the log directories DIR, also those of a running broker, and writes nothing. With
-    --bootstrap the directories are the broker's, which must run on this machine.
+    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker on this
+    machine. Nothing is written.
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
-    def refuse(admin: AdminClient) -> None:
+    def refuse(admin: Admin) -> None:
         raise UserError(
             f"{admin.address} is not on this machine, or its directories may not be read, and "
             "how far a log is compacted cannot be asked over the wire; on its machine: "
-            f"ottla explain compaction {topic} --data-dir DIR"
+            f"ottla explain compaction DIR {topic}"
         )
 
     def show(directories: Directories, setting: Setting) -> None:

@@ -1,7 +1,7 @@
 """Why a log is compacted or not, in words, with the setting or command that would change it."""
 
 from ottla.base.times import second_text
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
 from ottla.diagnosis.compaction import CompactionStatus
 from ottla.storage.compaction.cleanable import Bound
 from ottla.storage.diagnosis.compaction_explanation import (
@@ -116,7 +116,7 @@ def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
             return [setting.command("min.compaction.lag.ms=0")]
         case Bound.LAST_STABLE_OFFSET if status.open_transaction is not None:
             return [
-                f"kafka-transactions --bootstrap-server {setting.bootstrap} abort --topic "
+                f"ottla transactions abort {setting.target} --topic "
                 f"{status.topic} --partition {status.partition} --start-offset "
                 f"{status.open_transaction[1]}, if its producer is gone for good"
             ]

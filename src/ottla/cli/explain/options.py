@@ -6,25 +6,20 @@ from pathlib import Path
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
-from ottla.cli.terminal import with_options
-from ottla.client.admin import AdminClient
-from ottla.client.connection import Connection
+from ottla.cli.target import Target, target_argument
+from ottla.cli.terminal import json_option, with_options
+from ottla.client.admin import Admin
 from ottla.diagnosis.directories import Directories, are_local, read_directories, with_broker
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 explain_options = with_options(
-    click.option(
-        "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="Log directory; repeatable."
-    ),
-    click.option(
-        "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
-    ),
+    target_argument(directories=True),
+    click.argument("topic", metavar="TOPIC"),
     click.option("--partition", "-p", type=int, help="Partition to read; all by default."),
     broker_config_option,
     click.option(
@@ -36,7 +31,7 @@ explain_options = with_options(
     ),
     click.option("--at", "at_text", metavar="TIME", help="Assume this time: UTC, or milliseconds."),
     click.option("--all", "show_all", is_flag=True, help="Show every segment."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
+    json_option,
 )
 
 
@@ -46,15 +41,13 @@ class ExplainOptions:
     def __init__(
         self,
         *,
-        paths: tuple[str, ...],
-        bootstrap: str | None,
+        target: Target,
         partition: int | None,
         config_file: Path | None,
         settings: tuple[str, ...],
         **more: object,
     ) -> None:
-        self.paths = paths
-        self.bootstrap = bootstrap
+        self.target = target
         self.partition = partition
         self.config_file = config_file
         self.given = dict(parse_setting(text, "retention.ms=3600000") for text in settings)
@@ -62,35 +55,33 @@ class ExplainOptions:
         self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
         self.show_all = bool(more["show_all"])
         self.as_json = bool(more["as_json"])
-        if bool(paths) == (bootstrap is not None):
-            raise UserError(
-                "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
-            )
 
     def explain(
         self,
         topic: str,
         show: Callable[[Directories, Setting], None],
-        show_remote: Callable[[AdminClient], None],
+        show_remote: Callable[[Admin], None],
     ) -> None:
         """Shows a topic out of its directories; a broker's may be on another machine."""
-        if self.bootstrap is None:
-            show(self.read(), Setting(topic=topic))
+        setting = Setting(topic=topic, target=self.target.pasted)
+        if self.target.is_directory:
+            show(self.read(), setting)
             return
-        with Connection(*parse_address(self.bootstrap)) as connection:
-            admin = AdminClient(connection)
+        with self.target.open() as cluster:
+            admin = Admin(cluster)
             found = self.read_of_broker(admin, topic)
             if found is None:
                 show_remote(admin)
             else:
-                show(found, Setting(topic=topic, bootstrap=admin.address))
+                show(found, setting)
 
     def read(self) -> Directories:
-        """The directories named with --data-dir; raises `UserError`."""
+        """The directories that the target names; raises `UserError`."""
+        self.target.check_directories()
         properties = None if self.config_file is None else read_server_properties(self.config_file)
-        return read_directories(self.paths, properties=properties, given=self.given)
+        return read_directories(self.target.directories, properties=properties, given=self.given)
 
-    def read_of_broker(self, admin: AdminClient, topic: str) -> Directories | None:
+    def read_of_broker(self, admin: Admin, topic: str) -> Directories | None:
         """A running broker's directories that hold a topic; `None` if they are not on this machine.
 
         Raises `UserError` for a topic that is not there.
@@ -99,7 +90,7 @@ class ExplainOptions:
             one for one in admin.log_directories() if any(name == topic for name, _ in one.sizes)
         ]
         if not found:
-            raise UserError(f"{admin.address} has no topic {topic}")
+            raise admin.unknown_topic(topic)
         online = [one.path for one in found if one.error is ErrorCode.NONE]
         if not are_local(online, admin.cluster_id()):
             return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.base.partitions import TopicPartition
 from ottla.base.times import second_text, time_text
 from ottla.cli.explain.options import ExplainOptions, explain_options, unknown_text
 from ottla.cli.explain.retention_text import (
@@ -18,9 +19,10 @@ from ottla.cli.explain.retention_text import (
     when_text,
     why_text,
 )
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
+from ottla.cli.target import TargetCommand
 from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
-from ottla.client.admin import MAX_TIMESTAMP, AdminClient
+from ottla.client.admin import MAX_TIMESTAMP, Admin
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.retention import judge_remote
@@ -36,14 +38,13 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 12
 
 
-@click.command("retention")
-@click.argument("topic", metavar="TOPIC")
+@click.command("retention", cls=TargetCommand, examples=("ottla explain retention data/ orders",))
 @explain_options
 def retention_command(topic: str, **options: object) -> None:
     """Explain when retention deletes each segment of TOPIC, what keeps it, and how to change that.
 
-    Reads the log directories DIR, also those of a running broker, and writes nothing. With
-    --bootstrap the directories are the broker's, if it runs on this machine.
+    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker on this
+    machine. Nothing is written.
     """
     chosen = ExplainOptions(**options)  # type: ignore[arg-type]
 
@@ -153,7 +154,7 @@ def _show_changes(console: "Console", segment: ExplainedSegment, lines: list[str
 # On another machine
 
 
-def _explain_remote(topic: str, admin: AdminClient, options: ExplainOptions) -> None:
+def _explain_remote(topic: str, admin: Admin, options: ExplainOptions) -> None:
     """What offsets and settings say, where the files are on another machine."""
     settings = admin.topic_settings(topic)
     sizes = {
@@ -163,9 +164,10 @@ def _explain_remote(topic: str, admin: AdminClient, options: ExplainOptions) -> 
         if name == topic and options.partition in (None, index)
     }
     partitions = sorted(sizes)
-    starts = admin.offsets(topic, partitions, EARLIEST)
-    ends = admin.offsets(topic, partitions, LATEST)
-    largest = admin.offsets(topic, partitions, MAX_TIMESTAMP)
+    places = [TopicPartition(topic, index) for index in partitions]
+    starts = admin.list_offsets(places, EARLIEST)
+    ends = admin.list_offsets(places, LATEST)
+    largest = admin.list_offsets(places, MAX_TIMESTAMP)
     kept = {
         name: settings.get(name) for name in ("cleanup.policy", "retention.ms", "retention.bytes")
     }
@@ -173,17 +175,18 @@ def _explain_remote(topic: str, admin: AdminClient, options: ExplainOptions) -> 
         click.echo(
             f"{admin.address} is not on this machine, or its directories may not be read: "
             "segments and their times cannot be known over the wire. On its machine: "
-            f"ottla explain retention {topic} --data-dir DIR"
+            f"ottla explain retention DIR {topic}"
         )
         click.echo(", ".join(f"{name}={value}" for name, value in kept.items()))
-    for index in partitions:
-        timestamp_ms = largest.get(index, (-1, -1))[1]
+    for place in places:
+        index = place.partition
+        timestamp_ms = largest[place].timestamp_ms
         fields = {
             "type": "partition_from_afar",
             "topic": topic,
             "partition": index,
-            "log_start_offset": starts.get(index, (-1, -1))[0],
-            "high_watermark": ends.get(index, (-1, -1))[0],
+            "log_start_offset": starts[place].offset,
+            "high_watermark": ends[place].offset,
             "size": sizes[index],
             "largest_timestamp_ms": timestamp_ms,
             "settings": kept,

@@ -1,7 +1,7 @@
 """Retention's verdicts in words: when a segment goes, what keeps it, and what would change that."""
 
 from ottla.base.times import second_text
-from ottla.cli.kafka_commands import Setting
+from ottla.cli.setting_commands import Setting
 from ottla.config.contradictions import reserved
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
@@ -70,29 +70,34 @@ def changes(
 
     For a segment after one that stays, this is what would be left to do then.
     """
-    verdict, facts = segment.verdict, explained.facts
+    verdict = segment.verdict
     found: list[str] = []
     for blocker in verdict.blockers:
-        found += _changes(blocker, segment, facts, setting, now_ms)
+        found += _changes(blocker, segment, explained, setting, now_ms)
     if verdict.is_active and found and Blocker.EMPTY_ACTIVE not in verdict.blockers:
         found.append("no more appends: each moves the active segment's largest timestamp on")
     return found
 
 
 def _changes(
-    blocker: Blocker, segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms: int
+    blocker: Blocker,
+    segment: ExplainedSegment,
+    explained: ExplainedLog,
+    setting: Setting,
+    now_ms: int,
 ) -> list[str]:
+    facts = explained.facts
     match blocker:
         case Blocker.BEING_CLEANED:
             return ["wait: retention comes by again when the cleaner is done"]
         case Blocker.HIGH_WATERMARK:
             return ["wait for the replicas: the high watermark moves when they have the records"]
         case Blocker.POLICY:
-            return [setting.command("cleanup.policy=[compact,delete]")]
+            return [setting.command("cleanup.policy=compact,delete")]
         case Blocker.FUTURE_TIMESTAMP:
             return [
-                f"kafka-delete-records for {setting.topic} before offset "
-                f"{segment.verdict.next_offset}",
+                f"ottla delete-records {setting.target} {setting.topic} "
+                f"-p {explained.partition} --before {segment.verdict.next_offset}",
                 *_limits(segment, facts, setting, now_ms),
                 "so that none such comes again: "
                 + setting.command("message.timestamp.after.max.ms=3600000"),

@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
-from ottla.cli.terminal import counted, new_console, new_table, offsets_text, print_json
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    counted,
+    json_option,
+    new_console,
+    new_table,
+    offsets_text,
+    print_json,
+)
 from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
-from ottla.client.admin import AdminClient
-from ottla.client.connection import Connection
+from ottla.client.admin import Admin
 from ottla.diagnosis.directories import read_directories
 from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
 from ottla.storage.diagnosis.open_transactions import (
@@ -28,49 +34,36 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command("stuck")
+@click.command("stuck", cls=TargetCommand, examples=("ottla explain stuck data/ orders",))
+@target_argument(directories=True)
 @click.argument("topic", metavar="TOPIC")
-@click.option(
-    "--data-dir", "-d", "paths", multiple=True, metavar="DIR", help="Log directory; repeatable."
-)
-@click.option(
-    "--bootstrap", "-b", metavar="HOST:PORT", help="Broker to ask, instead of directories."
-)
 @click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def stuck_command(
-    topic: str, paths: tuple[str, ...], bootstrap: str | None, partition: int | None, as_json: bool
-) -> None:
+@json_option
+def stuck_command(target: Target, topic: str, partition: int | None, as_json: bool) -> None:
     """Find the open transaction that read_committed consumers of TOPIC wait for, and what ends it.
 
-    Reads the log directories DIR, also those of a running broker, and writes nothing; or asks a
-    broker.
+    TARGET is a data directory, also that of a running broker, or HOST:PORT of a broker. Nothing is
+    written.
     """
-    if bool(paths) == (bootstrap is not None):
-        raise UserError(
-            "name either directories, --data-dir DIR, or a broker, --bootstrap HOST:PORT"
-        )
-    if bootstrap is None:
-        held, view = _on_disk(paths, topic)
-    else:
-        held, view = _at_broker(bootstrap, topic)
+    held, view = _on_disk(target, topic) if target.is_directory else _at_broker(target, topic)
     chosen = [one for one in held if partition in (None, one.partition)]
     if not chosen:
         have = [one.partition for one in held]
         raise UserError(f"topic {topic} has no partition {partition} here; it has {have}")
-    _show(chosen, view, bootstrap or "HOST:PORT", as_json)
+    _show(chosen, view, "HOST:PORT" if target.is_directory else target.text, as_json)
 
 
-def _on_disk(paths: tuple[str, ...], topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
-    directories = read_directories(paths)
+def _on_disk(target: Target, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+    target.check_directories()
+    directories = read_directories(target.directories)
     return seen_twice(
         lambda: held_on_disk(directories, topic), lambda: coordinators_on_disk(directories)
     )
 
 
-def _at_broker(bootstrap: str, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
-    with Connection(*parse_address(bootstrap)) as connection:
-        admin = AdminClient(connection)
+def _at_broker(target: Target, topic: str) -> tuple[list[PartitionHeld], CoordinatorView]:
+    with target.open() as cluster:
+        admin = Admin(cluster)
         return seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
 
 

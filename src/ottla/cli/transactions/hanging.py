@@ -6,43 +6,46 @@ from collections.abc import Sequence
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.times import time_text
-from ottla.cli.terminal import counted
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import counted, json_option
 from ottla.cli.transactions.text import holding_fields, verdict_text, ways_out
-from ottla.client.admin import AdminClient
-from ottla.client.connection import Connection
+from ottla.client.admin import Admin
 from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, hanging
 
 EXIT_FOUND = 1
 
 
-@click.command("find-hanging")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.command(
+    "find-hanging",
+    cls=TargetCommand,
+    examples=("ottla transactions find-hanging localhost:9092",),
+)
+@target_argument()
 @click.option("--topic", "-t", help="Topic to search; all by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def find_hanging_command(bootstrap: str, topic: str | None, as_json: bool) -> None:
+@json_option
+def find_hanging_command(target: Target, topic: str | None, as_json: bool) -> None:
     """Find transactions that are open in a partition, and that no coordinator will end.
 
     Exits with 1 when there are any.
     """
-    with Connection(*parse_address(bootstrap)) as connection:
-        found = find_hanging(AdminClient(connection), None if topic is None else [topic])
+    with target.open() as cluster:
+        found = find_hanging(Admin(cluster), None if topic is None else [topic])
     for one in found:
-        click.echo(json.dumps(holding_fields(one, False, bootstrap)) if as_json else _text(one))
+        click.echo(json.dumps(holding_fields(one, False, target.text)) if as_json else _text(one))
         if not as_json:
-            for line in ways_out(one, bootstrap):
+            for line in ways_out(one, target.text):
                 click.echo(f"  - {line}")
     if not as_json:
         click.echo(f"{counted(len(found), 'transaction')} that no coordinator will end")
     sys.exit(EXIT_FOUND if found else 0)
 
 
-def find_hanging(admin: AdminClient, topics: Sequence[str] | None) -> list[Judged]:
+def find_hanging(admin: Admin, topics: Sequence[str] | None) -> list[Judged]:
     """Raises `UserError` when the broker does not answer for coordinators."""
-    partitions = admin.partitions(topics)
+    places = admin.places(topics)
 
     def coordinators() -> CoordinatorView:
         view = admin.coordinator_view()
@@ -52,9 +55,7 @@ def find_hanging(admin: AdminClient, topics: Sequence[str] | None) -> list[Judge
             )
         return view
 
-    return hanging(
-        lambda: admin.open_transactions(partitions), coordinators, SystemClock().now_ms()
-    )
+    return hanging(lambda: admin.open_transactions(places), coordinators, SystemClock().now_ms())
 
 
 def _text(one: Judged) -> str:
@@ -66,8 +67,12 @@ def _text(one: Judged) -> str:
     )
 
 
-@click.command("abort")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.command(
+    "abort",
+    cls=TargetCommand,
+    examples=("ottla transactions abort localhost:9092 --transactional-id payments-1",),
+)
+@target_argument()
 @click.option(
     "--transactional-id", metavar="ID", help="Transaction to abort in all its partitions."
 )
@@ -75,7 +80,7 @@ def _text(one: Judged) -> str:
 @click.option("--partition", "-p", type=int, help="Partition of a hanging transaction.")
 @click.option("--start-offset", type=int, help="First offset of the transaction there.")
 def abort_command(
-    bootstrap: str,
+    target: Target,
     transactional_id: str | None,
     topic: str | None,
     partition: int | None,
@@ -94,8 +99,8 @@ def abort_command(
             "name either a transaction, --transactional-id ID, or a place, --topic TOPIC "
             "--partition N --start-offset OFFSET"
         )
-    with Connection(*parse_address(bootstrap)) as connection:
-        admin = AdminClient(connection)
+    with target.open() as cluster:
+        admin = Admin(cluster)
         if transactional_id is not None:
             click.echo(_abort_by_id(admin, transactional_id))
         else:
@@ -109,15 +114,15 @@ def abort_command(
             )
 
 
-def _abort_by_id(admin: AdminClient, transactional_id: str) -> str:
+def _abort_by_id(admin: Admin, transactional_id: str) -> str:
     """An id that is not known is refused: a fence would make it."""
-    known = next((one for one in admin.coordinator_view().transactions
-                  if one.transactional_id == transactional_id), None)  # fmt: skip
+    view = admin.coordinator_view()
+    known = next(
+        (one for one in view.transactions if one.transactional_id == transactional_id), None
+    )
     if known is None:
-        raise UserError(
-            f"{admin.address} knows no transactional id {transactional_id}; see ottla transactions "
-            "list"
-        )
+        names = [one.transactional_id for one in view.transactions]
+        raise UnknownNameError("transactional id", transactional_id, names)
     producer_id, epoch = admin.fence(transactional_id, known.timeout_ms)
     was = f"{known.state} until now; " if known.due_ms is not None else "nothing was open; "
     return (

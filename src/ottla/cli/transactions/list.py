@@ -1,21 +1,19 @@
 """`ottla transactions list` and `describe`: what a broker knows of transactional ids."""
 
 import json
-from collections.abc import Iterable, Sequence
 
 import click
 
-from ottla.base.addresses import parse_address
 from ottla.base.clock import SystemClock
 from ottla.base.times import time_text
-from ottla.cli.terminal import print_json
-from ottla.client.admin import AdminClient
-from ottla.client.connection import Connection
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import json_option, print_json, print_rows
+from ottla.client.admin import Admin
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
 
-@click.command("list")
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
+@click.command("list", cls=TargetCommand, examples=("ottla transactions list localhost:9092",))
+@target_argument()
 @click.option(
     "--state", "states", multiple=True, help="State to list, such as Ongoing; repeatable."
 )
@@ -26,13 +24,13 @@ from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
     multiple=True,
     help="Producer id to list; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@json_option
 def list_command(
-    bootstrap: str, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
+    target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], as_json: bool
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states."""
-    with Connection(*parse_address(bootstrap)) as connection:
-        found = AdminClient(connection).list_transactions(states=states, producer_ids=producer_ids)
+    with target.open() as cluster:
+        found = Admin(cluster).list_transactions(states=states, producer_ids=producer_ids)
     if as_json:
         for one in found:
             fields = {
@@ -42,18 +40,22 @@ def list_command(
             }
             print_json(fields)
         return
-    rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
-    _print_rows([("transactional id", "producer", "state"), *rows])
+    rows = [(one.transactional_id, one.producer_id, one.state) for one in found]
+    print_rows(("transactional id", "#producer", "state"), rows)
 
 
-@click.command("describe")
+@click.command(
+    "describe",
+    cls=TargetCommand,
+    examples=("ottla transactions describe localhost:9092 payments-1",),
+)
+@target_argument()
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--bootstrap", "-b", metavar="HOST:PORT", required=True, help="Broker to ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def describe_command(transactional_ids: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+@json_option
+def describe_command(target: Target, transactional_ids: tuple[str, ...], as_json: bool) -> None:
     """Describe transactional ids: state, begin, timeout and partitions."""
-    with Connection(*parse_address(bootstrap)) as connection:
-        described = AdminClient(connection).describe_transactions(transactional_ids)
+    with target.open() as cluster:
+        described = Admin(cluster).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
     for found in described:
         click.echo(json.dumps(_fields(found)) if as_json else _text(found, now_ms))
@@ -87,10 +89,3 @@ def _text(one: CoordinatedTransaction, now_ms: int) -> str:
         names = ", ".join(f"{topic}-{index}" for topic, index in sorted(one.partitions))
         lines.append(f"  writes to {names}")
     return "\n".join(lines)
-
-
-def _print_rows(rows: Sequence[Iterable[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())

@@ -6,12 +6,12 @@ from ottla.base.times import time_text
 from ottla.storage.diagnosis.open_transactions import ENDING, ONGOING, Judged, Verdict, began_ms
 
 
-def ways_out(judged: Judged, bootstrap: str) -> list[str]:
+def ways_out(judged: Judged, target: str) -> list[str]:
     """The exact commands that free the partition, or what to wait for; the gentlest first."""
     holding, coordinated = judged.holding, judged.coordinated
-    by_id = f"ottla transactions abort --bootstrap {bootstrap} --transactional-id "
+    by_id = f"ottla transactions abort {target} --transactional-id "
     by_place = (
-        f"ottla transactions abort --bootstrap {bootstrap} --topic {holding.topic} "
+        f"ottla transactions abort {target} --topic {holding.topic} "
         f"--partition {holding.partition} --start-offset {holding.first_offset}"
     )
     if judged.verdict is Verdict.HANGING:
@@ -19,7 +19,7 @@ def ways_out(judged: Judged, bootstrap: str) -> list[str]:
     if judged.verdict is Verdict.ENDING:
         return ["wait: its end is decided, and its markers are written while a broker runs"]
     if coordinated is None:
-        return [f"ottla transactions list --bootstrap {bootstrap}, to see whose it is", by_place]
+        return [f"ottla transactions list {target}, to see whose it is", by_place]
     if judged.verdict is Verdict.OVERDUE:
         return [
             "wait: a running broker aborts it within transaction.abort.timed.out.transaction."
@@ -51,7 +51,7 @@ def verdict_text(judged: Judged) -> str:
     return f"is open: {whose}"
 
 
-def holding_fields(judged: Judged, stands_in_the_way: bool, bootstrap: str) -> dict[str, Any]:
+def holding_fields(judged: Judged, stands_in_the_way: bool, target: str) -> dict[str, Any]:
     """One object of `--json`."""
     holding, coordinated = judged.holding, judged.coordinated
     return {
@@ -68,5 +68,5 @@ def holding_fields(judged: Judged, stands_in_the_way: bool, bootstrap: str) -> d
         "transactional_id": coordinated and coordinated.transactional_id,
         "state": coordinated and coordinated.state,
         "due_ms": coordinated and coordinated.due_ms,
-        "ways_out": ways_out(judged, bootstrap),
+        "ways_out": ways_out(judged, target),
     }

@@ -139,7 +139,7 @@ def test_a_future_timestamp_is_reported_once(caplog: pytest.LogCaptureFixture) -
     assert message == (
         "t-0: 00000000000000000000.log has a timestamp in the future, 2023-11-15 22:13:20 UTC: it "
         "stays until 2023-11-15 22:13:21 UTC, and all after it; delete its records "
-        "(kafka-delete-records, before offset 1) or set retention.bytes, and "
+        "(ottla delete-records, before offset 1) or set retention.bytes, and "
         "message.timestamp.after.max.ms so that none such comes again"
     )
 

@@ -129,7 +129,7 @@ def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
     complaint = found(directory, "--config", properties)["settings"]
     assert complaint["type"] == "problem"
     assert complaint["what"].startswith("segment.ms=5000 is more than retention.ms=1000")
-    assert complaint["fix"].endswith("--entity-name u --add-config segment.ms=1000")
+    assert complaint["fix"].endswith(" u segment.ms=1000")
     properties.write_text("log.roll.ms=500\n")
     assert found(directory, "--config", properties) == {}
 
@@ -161,7 +161,7 @@ def test_a_running_broker_is_looked_over_too(directory: Path) -> None:
         address = log.listen("127.0.0.1:0").address
         complaints = found("--bootstrap", address)
         assert complaints["settings"]["what"].startswith("min.insync.replicas=2 with one broker")
-        assert f"--bootstrap-server {address}" in complaints["settings"]["fix"]
+        assert f"ottla configs set {address} " in complaints["settings"]["fix"]
         log.broker.directories[0].health.fail(OSError(5, "broken"))
         complaints = found("--bootstrap", address)
         assert complaints["offline_directory"]["where"] == str(directory)
@@ -172,7 +172,7 @@ def test_one_must_say_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as stop:
         main(["doctor"])
     assert stop.value.code == 2
-    assert "name either log directories, or a broker" in capsys.readouterr().err
+    assert "there is no target; name a data directory" in capsys.readouterr().err
 
 
 def _compacted(tmp_path: Path) -> Path:

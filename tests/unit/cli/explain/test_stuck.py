@@ -133,7 +133,7 @@ def test_an_open_transaction_is_named_by_its_id(log: Log, tmp_path: Path) -> Non
         "open", "shop", "Ongoing"
     )  # fmt: skip
     assert first["ways_out"][1].startswith(
-        "ottla transactions abort --bootstrap HOST:PORT --transactional-id shop"
+        "ottla transactions abort HOST:PORT --transactional-id shop"
     )
 
 
@@ -146,7 +146,7 @@ def test_what_no_coordinator_knows_to_be_open_hangs(log: Log, tmp_path: Path) ->
     found = told("t", "-d", tmp_path / "d", "-p", 0)[1:]
     assert [one["verdict"] for one in found] == ["hanging"] * 3
     assert found[0]["ways_out"] == [
-        "ottla transactions abort --bootstrap HOST:PORT --topic t --partition 0 --start-offset 0"
+        "ottla transactions abort HOST:PORT --topic t --partition 0 --start-offset 0"
     ]
 
 
@@ -177,8 +177,7 @@ def test_a_person_is_told_who_and_since_when_and_what_to_do(log: Log, tmp_path: 
         "the transaction of producer 8 from offset 0 stands in the way: it hangs, no coordinator "
         "will end it (transactional id shop, CompleteCommit)",
         "to free the partition:",
-        "  - ottla transactions abort --bootstrap HOST:PORT --topic t --partition 0 "
-        "--start-offset 0",
+        "  - ottla transactions abort HOST:PORT --topic t --partition 0 --start-offset 0",
     ]
 
 
@@ -190,16 +189,12 @@ def test_a_running_broker_tells_the_same(log: Log) -> None:
     partition, first = told("t", "-b", address, "-p", 0)
     assert (partition["last_stable_offset"], partition["end_offset"]) == (0, 3)
     assert (first["producer_id"], first["first_offset"]) == (8, 0)
-    assert (
-        f"--bootstrap {address} --topic t --partition 0 --start-offset 0" in first["ways_out"][-1]
-    )
+    assert f"{address} --topic t --partition 0 --start-offset 0" in first["ways_out"][-1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["t"], "name either directories, --data-dir PATH, or a broker, --bootstrap HOST:PORT"),
-        (["x", "-d", "DIR"], "there is no topic x in DIR; topics here: t"),
         (["t", "-d", "DIR", "-p", "7"], "topic t has no partition 7 here; it has [0, 1]"),
         (["t", "-b", "127.0.0.1:1"], "127.0.0.1:1: Connection refused; name a broker's HOST:PORT"),
     ],
@@ -215,7 +210,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     with pytest.raises(SystemExit) as stop:
         main(["explain", "stuck", *(one.replace("DIR", directory) for one in arguments)])
     assert stop.value.code == 2
-    expected = message.replace("DIR", directory, 1).replace("PATH", "DIR")
+    expected = message.replace("DIR", directory, 1)
     assert capsys.readouterr().err == f"ottla: {expected}\n"
 
 
@@ -225,7 +220,7 @@ def test_a_topic_that_a_broker_has_not_is_named(
     address = log.listen("127.0.0.1:0").address
     with pytest.raises(SystemExit):
         main(["explain", "stuck", "x", "-b", address])
-    assert capsys.readouterr().err.startswith(f"ottla: {address}: topic x: ")
+    assert capsys.readouterr().err == "ottla: there is no topic x; there is t\n"
 
 
 # The judgement

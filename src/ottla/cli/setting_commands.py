@@ -1,0 +1,14 @@
+"""Commands that change a setting, as a person may paste them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where a topic's settings are changed."""
+
+    topic: str
+    target: str = "HOST:PORT"
+
+    def command(self, change: str) -> str:
+        return f"ottla configs set {self.target} {self.topic} {change}"

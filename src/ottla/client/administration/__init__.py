@@ -1,0 +1,1 @@
+"""What `Admin` asks brokers, by noun: topics, settings, groups, quotas, transactions, disks."""

@@ -1,0 +1,95 @@
+"""How every question of an admin is put, and what its errors say."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UnknownNameError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.refusals import RefusedError
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+TIMEOUT_MS = 30_000
+
+
+class Asking:
+    """Holds the cluster that is asked; each noun's questions are a class over this one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def address(self) -> str:
+        """The broker that is asked first, as errors name it."""
+        return self._cluster.ask_any(lambda broker: broker.address)
+
+    def partitions(self, topics: Iterable[str] | None = None) -> dict[str, list[int]]:
+        """The partitions of some topics, or of all.
+
+        Raises `UnknownNameError` for a topic that is not there, and `RefusedError`.
+        """
+        names = None if topics is None else list(topics)
+        asked = None if names is None else [MetadataRequestTopic(name=one) for one in names]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        found = {}
+        for topic in self._cluster.ask_any(lambda broker: broker.ask(request)).topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise self.unknown_topic(topic.name)
+            # A topic of which some leader is missing is listed with it, and asked for later.
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                raise refused(f"topic {topic.name}", topic.error_code)
+            found[topic.name] = sorted(one.partition_index for one in topic.partitions)
+        return found
+
+    def places(self, topics: Iterable[str] | None) -> list[TopicPartition]:
+        """All partitions of some topics, or of all; raises as `partitions` does."""
+        return [
+            TopicPartition(topic, index)
+            for topic, indexes in self.partitions(topics).items()
+            for index in indexes
+        ]
+
+    def unknown_topic(self, name: str) -> UnknownNameError:
+        """The error for a topic that is not there, with the nearest that are."""
+        return UnknownNameError("topic", name, self._cluster.topic_names())
+
+    def by_leader(
+        self, places: Iterable[TopicPartition]
+    ) -> list[tuple[Connection, list[TopicPartition]]]:
+        """Partitions with the connection to their leader; raises `RefusedError`."""
+        wanted = list(places)
+        topics = {one.topic for one in wanted}
+        known = self._cluster.look_up(topics)
+        for place in wanted:
+            if place.topic not in known:
+                raise self.unknown_topic(place.topic)
+            if place.partition not in known[place.topic].leaders:
+                count = len(known[place.topic].leaders)
+                raise UnknownNameError("partition", f"{place.topic}-{place.partition}", (),
+                                       f"topic {place.topic}, which has {count}")  # fmt: skip
+        return self._cluster.again(lambda: self._cluster.by_leader(wanted))
+
+
+class Answered(Protocol):
+    """A part of an answer that may be a refusal."""
+
+    error_code: int
+
+
+def refused(what: str, code: int, message: str | None = None) -> RefusedError:
+    """The error for what a broker does not do."""
+    return RefusedError(what, ApiError(ErrorCode(code), message or None))
+
+
+def check_all(answers: Mapping[str, Answered]) -> None:
+    """Raises `RefusedError` for the first refusal, with the number of the others."""
+    failed = {what: one for what, one in answers.items() if one.error_code != ErrorCode.NONE}
+    if not failed:
+        return
+    (what, first), *others = failed.items()
+    message = getattr(first, "error_message", None) or ErrorCode(first.error_code).description
+    if others:
+        message += f" So it is with {len(others)} more."
+    raise refused(what, first.error_code, message)

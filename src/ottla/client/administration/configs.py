@@ -1,0 +1,209 @@
+"""Settings of topics, brokers and groups: what they are, where each comes from, and changes."""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any
+
+from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.cluster import check
+from ottla.client.connection import Connection
+from ottla.config.broker import broker_settings
+from ottla.config.setting import settings_of
+from ottla.config.topic import TopicConfig
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+ALL_BROKERS = ""
+"""The name of the settings that are the defaults of every broker."""
+
+
+class ResourceKind(IntEnum):
+    """What has settings, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class ConfigOrigin(Enum):
+    """Where a value comes from, with Kafka's number."""
+
+    OF_THE_RESOURCE = 1
+    OF_THE_BROKER = 2
+    OF_ALL_BROKERS = 3
+    OF_THE_FILE = 4
+    DEFAULT = 5
+    OF_THE_LOGGER = 6
+    OF_THE_CLIENT = 7
+    OF_THE_GROUP = 8
+    UNKNOWN = -1
+
+
+class _Change(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """A setting as the broker reports it; `value` is `None` where it must stay secret.
+
+    `default` is what would hold without the resource's own value, where the broker reports that.
+    """
+
+    name: str
+    value: str | None
+    origin: ConfigOrigin
+    default: str | None
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the resource was given the value itself."""
+        return self.origin in (ConfigOrigin.OF_THE_RESOURCE, ConfigOrigin.OF_THE_GROUP)
+
+
+class ConfigAdmin(Asking):
+    """Questions about settings, and changes to them."""
+
+    def describe_configs(
+        self, kind: ResourceKind, names: Collection[str]
+    ) -> dict[str, dict[str, ConfigEntry]]:
+        """All settings of each resource, by name. Raises `RefusedError`, `UnknownNameError`.
+
+        A broker's name is its id; `ALL_BROKERS` are the defaults of every broker.
+        """
+        if kind is ResourceKind.TOPIC:
+            self.partitions(names)
+        found = {}
+        for name in names:
+            (result,) = self._describe_resources(kind, [name])
+            if result.error_code:
+                what = f"{kind.name.lower()} {name}"
+                raise refused(what, result.error_code, result.error_message)
+            found[name] = {one.name: _entry(one) for one in result.configs}
+        return found
+
+    def alter_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Changes some settings, and leaves the others; `None` takes a value back.
+
+        Raises `RefusedError`, `UnknownNameError`.
+
+        >>> admin.alter_configs(ResourceKind.TOPIC, "orders", {"retention.ms": "3600000"})
+        """
+        if kind is ResourceKind.TOPIC:
+            self.partitions([name])
+        resource = AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                AlterableConfig(
+                    name=key,
+                    config_operation=_Change.DELETE if value is None else _Change.SET,
+                    value=value,
+                )
+                for key, value in changes.items()
+            ],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        answer = self._ask_about(kind, name, request)
+        check_all({f"{kind.name.lower()} {name}": one for one in answer.responses})
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """All settings of a topic that are known here, defaults included."""
+        return self._settings(ResourceKind.TOPIC, topic, settings_of(TopicConfig))
+
+    def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """For each topic the settings that are its own, not a default; raises `ApiError`."""
+        found = {}
+        for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+            check(result.error_code, result.error_message)
+            found[result.resource_name] = {
+                one.name: one.value
+                for one in result.configs
+                if one.config_source == ConfigOrigin.OF_THE_RESOURCE.value and one.value is not None
+            }
+        return found
+
+    def broker_settings(self) -> dict[str, str]:
+        """All settings of the first broker that are known here, defaults included."""
+        name = str(self._cluster.node_ids()[0])
+        return self._settings(ResourceKind.BROKER, name, broker_settings())
+
+    def _settings(self, kind: ResourceKind, name: str, known: Container[str]) -> dict[str, str]:
+        (result,) = self._describe_resources(kind, [name])
+        if result.error_code:
+            raise refused(name, result.error_code, result.error_message)
+        return {
+            one.name: one.value
+            for one in result.configs
+            if one.name in known and one.value is not None
+        }
+
+    def _describe_resources(
+        self, kind: ResourceKind, names: Sequence[str]
+    ) -> list[DescribeConfigsResult]:
+        resources = [
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+            for name in names
+        ]
+        request = DescribeConfigsRequest(
+            resources=resources, include_synonyms=True, include_documentation=True
+        )
+        results: list[DescribeConfigsResult] = self._ask_about(kind, names[0], request).results
+        return results
+
+    def _ask_about(
+        self,
+        kind: ResourceKind,
+        name: str,
+        request: DescribeConfigsRequest | IncrementalAlterConfigsRequest,
+    ) -> Any:
+        """A broker's own settings are asked of that broker, and everything else of any."""
+
+        def ask(broker: Connection) -> Any:
+            return broker.ask(request)
+
+        if kind is ResourceKind.BROKER and name.isdigit():
+            return ask(self._cluster.broker(int(name)))
+        return self._cluster.ask_any(ask)
+
+
+def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:
+    origins = {origin.value: origin for origin in ConfigOrigin}
+    origin = origins.get(one.config_source, ConfigOrigin.UNKNOWN)
+    own = (ConfigOrigin.OF_THE_RESOURCE.value, ConfigOrigin.OF_THE_GROUP.value)
+    beneath = [each.value for each in one.synonyms if each.source not in own]
+    row = settings_of(TopicConfig).get(one.name) if origin.value == own[0] else None
+    # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
+    default = beneath[0] if beneath else None if row is None else row.format(row.default)
+    return ConfigEntry(
+        name=one.name,
+        value=None if one.is_sensitive else one.value,
+        origin=origin,
+        default=default if beneath or origin.value in own else one.value,
+        is_read_only=one.read_only,
+        is_sensitive=one.is_sensitive,
+        documentation=one.documentation,
+    )

@@ -1,0 +1,301 @@
+"""Consumer groups of both protocols: members, committed offsets, and the end of a group."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, ProtocolError, UnknownNameError
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.client.cluster import CoordinatorKind, check
+from ottla.client.connection import Connection
+from ottla.client.groups import Committed, commit_from_outside, committed_by
+from ottla.client.refusals import refusals
+from ottla.coordinator.classic.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+)
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    Member,
+)
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribedGroupMember, DescribeGroupsRequest
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+FIRST_VERSION_WITH_STATES = 4
+"""Of ListGroups (KIP-518)."""
+CONSUMER = "consumer"
+CLASSIC = "classic"
+DEAD = "Dead"
+"""What older versions call a group that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group as its coordinator lists it; state and kind are empty where it does not say."""
+
+    group: str
+    state: str
+    kind: str
+    """`classic`, or `consumer` for the protocol of KIP-848."""
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member, what it subscribes to, and what it has been assigned."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    assigned: tuple[TopicPartition, ...]
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group, as its coordinator describes it."""
+
+    group: str
+    kind: str
+    state: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody reads in it, so that its offsets may be changed."""
+        return not self.members
+
+
+class GroupAdmin(Asking):
+    """Questions about groups, and changes to them; each is asked of the group's coordinator."""
+
+    def list_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+        """The groups of all brokers, in order; only those in some states, if any are named.
+
+        Raises `RefusedError`.
+        """
+        found = []
+        for node_id in self._cluster.node_ids():
+            broker = self._cluster.broker(node_id)
+            can_filter = broker.version_of(ApiKey.LIST_GROUPS) >= FIRST_VERSION_WITH_STATES
+            wanted = list(states) if can_filter else []
+            answer = broker.ask(ListGroupsRequest(states_filter=wanted))
+            if answer.error_code:
+                raise refused("groups", answer.error_code)
+            found += [
+                ListedGroup(
+                    group=one.group_id,
+                    state=one.group_state,
+                    kind=one.group_type.lower(),
+                    coordinator=node_id,
+                )
+                for one in answer.groups
+            ]
+        return sorted(found, key=lambda one: one.group)
+
+    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
+        """Groups with their members. Raises `UnknownNameError`, `RefusedError`."""
+        return [self._describe_group(one, self._listed_group(one)) for one in groups]
+
+    def describe_all_groups(self, *, states: Collection[str] = ()) -> list[GroupDescription]:
+        """All groups with their members; a group that is deleted meanwhile is left out."""
+        found = []
+        for one in self.list_groups(states=states):
+            try:
+                found.append(self._describe_group(one.group, one))
+            except UnknownNameError:
+                continue
+        return found
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
+        """What a group has committed. Raises `UnknownNameError`, `RefusedError`."""
+        self._listed_group(group)
+        with refusals(f"group {group}"):
+            found = self._cluster.ask_coordinator(
+                CoordinatorKind.GROUP, group, lambda broker: list(committed_by(broker, group))
+            )
+        return {TopicPartition(one.topic, one.partition): one for one in found}
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | Committed]
+    ) -> None:
+        """Commits offsets for a group in which nobody reads; makes the group if it is not there.
+
+        Raises `RefusedError`.
+
+        >>> admin.alter_group_offsets("readers", {TopicPartition("orders", 0): 42})
+        """
+        commits = [
+            replace(one, group=group, topic=place.topic, partition=place.partition)
+            if isinstance(one, Committed)
+            else Committed(group=group, topic=place.topic, partition=place.partition, offset=one)
+            for place, one in offsets.items()
+        ]
+        if not commits:
+            return
+        with refusals(f"group {group}"):
+            self._cluster.ask_coordinator(
+                CoordinatorKind.GROUP, group, lambda broker: commit_from_outside(broker, commits)
+            )
+
+    def delete_group_offsets(self, group: str, places: Collection[TopicPartition]) -> None:
+        """Forgets what a group has committed for partitions that nobody in it subscribes to.
+
+        Raises `UnknownNameError`, `RefusedError`.
+        """
+        self._listed_group(group)
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=one.partition) for one in same
+                ],
+            )
+            for topic, same in groupby(sorted(places), lambda one: one.topic)
+        ]
+        request = OffsetDeleteRequest(group_id=group, topics=topics)
+        answer = self._ask_coordinator(group, lambda broker: _checked(broker.ask(request)))
+        check_all(
+            {
+                f"group {group}, {topic.name}-{one.partition_index}": one
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+        )
+
+    def delete_groups(self, groups: Collection[str]) -> None:
+        """Deletes groups in which nobody reads, with their offsets.
+
+        Raises `UnknownNameError`, before any is deleted, and `RefusedError`.
+        """
+        for group in groups:
+            self._listed_group(group)
+        for group in groups:
+            self._ask_coordinator(group, partial(_delete, group))
+
+    def _listed_group(self, group: str) -> ListedGroup:
+        known = {one.group: one for one in self.list_groups()}
+        if group not in known:
+            raise UnknownNameError("group", group, known)
+        return known[group]
+
+    def _describe_group(self, group: str, listed: ListedGroup) -> GroupDescription:
+        def ask(broker: Connection) -> GroupDescription:
+            if listed.kind == CONSUMER and broker.answers(ApiKey.CONSUMER_GROUP_DESCRIBE):
+                return _consumer_group(broker, listed)
+            return _classic_group(broker, listed)
+
+        try:
+            return self._cluster.ask_coordinator(CoordinatorKind.GROUP, group, ask)
+        except ApiError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                raise UnknownNameError("group", group, ()) from error
+            raise refused(f"group {group}", error.code, error.message) from error
+
+    def _ask_coordinator(self, group: str, question: Callable[[Connection], Any]) -> Any:
+        with refusals(f"group {group}"):
+            return self._cluster.ask_coordinator(CoordinatorKind.GROUP, group, question)
+
+
+def _checked(answer: Any) -> Any:
+    check(answer.error_code)
+    return answer
+
+
+def _delete(group: str, broker: Connection) -> None:
+    _checked(broker.ask(DeleteGroupsRequest(groups_names=[group])).results[0])
+
+
+def _classic_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
+    (found,) = broker.ask(DescribeGroupsRequest(groups=[listed.group])).groups
+    check(found.error_code, found.error_message)
+    if found.group_state == DEAD:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    is_readable = found.protocol_type == PROTOCOL_TYPE
+    return GroupDescription(
+        group=listed.group,
+        kind=listed.kind or CLASSIC,
+        state=found.group_state,
+        assignor=found.protocol_data,
+        coordinator=listed.coordinator,
+        members=tuple(_classic_member(one, is_readable) for one in found.members),
+    )
+
+
+def _classic_member(one: DescribedGroupMember, is_readable: bool) -> GroupMember:
+    """Topics and partitions are in the consumers' own messages; Connect has others."""
+    topics: tuple[str, ...] = ()
+    assigned: list[TopicPartition] = []
+    with suppress(ProtocolError):
+        if is_readable and one.member_metadata:
+            topics = tuple(decode_subscription(one.member_metadata).topics)
+        if is_readable and one.member_assignment:
+            assigned = [
+                TopicPartition(topic.topic, index)
+                for topic in decode_assignment(one.member_assignment).assigned_partitions
+                for index in topic.partitions
+            ]
+    return GroupMember(
+        member_id=one.member_id,
+        instance_id=one.group_instance_id,
+        client_id=one.client_id,
+        host=one.client_host,
+        topics=topics,
+        assigned=tuple(sorted(assigned)),
+    )
+
+
+def _consumer_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
+    (found,) = broker.ask(ConsumerGroupDescribeRequest(group_ids=[listed.group])).groups
+    check(found.error_code, found.error_message)
+    return GroupDescription(
+        group=listed.group,
+        kind=CONSUMER,
+        state=found.group_state,
+        assignor=found.assignor_name,
+        coordinator=listed.coordinator,
+        members=tuple(_consumer_member(one) for one in found.members),
+        epoch=found.group_epoch,
+    )
+
+
+def _consumer_member(one: Member) -> GroupMember:
+    pattern = (f"/{one.subscribed_topic_regex}/",) if one.subscribed_topic_regex else ()
+    return GroupMember(
+        member_id=one.member_id,
+        instance_id=one.instance_id,
+        client_id=one.client_id,
+        host=one.client_host,
+        topics=(*one.subscribed_topic_names, *pattern),
+        assigned=_places(one.assignment),
+        epoch=one.member_epoch,
+    )
+
+
+def _places(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, index)
+            for topic in assignment.topic_partitions
+            for index in topic.partitions
+        )
+    )

@@ -1,0 +1,105 @@
+"""The disks of brokers: directories, their sizes, and moves between them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.asking import Asking, check_all, refused
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirectoryDescription:
+    """A log directory as a broker describes it; sizes are -1 where the broker does not say."""
+
+    broker: int
+    path: str
+    error: ErrorCode
+    total_size: int
+    usable_size: int
+    sizes: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """A cluster: its id, and its brokers' addresses by their ids."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: Mapping[int, tuple[str, int]]
+
+
+class LogDirectoryAdmin(Asking):
+    """Questions about brokers and their disks."""
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Raises `RefusedError`."""
+        answer = self._cluster.ask_any(lambda broker: broker.ask(DescribeClusterRequest()))
+        if answer.error_code:
+            raise refused("cluster", answer.error_code, answer.error_message)
+        return ClusterDescription(
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
+            brokers={one.broker_id: (one.host, one.port) for one in answer.brokers},
+        )
+
+    def cluster_id(self) -> str:
+        return self.describe_cluster().cluster_id
+
+    def log_directories(self) -> list[LogDirectoryDescription]:
+        """The log directories of all brokers."""
+        request = DescribeLogDirsRequest(topics=None)
+        return [
+            LogDirectoryDescription(
+                broker=node_id,
+                path=one.log_dir,
+                error=ErrorCode(one.error_code),
+                total_size=one.total_bytes,
+                usable_size=one.usable_bytes,
+                sizes={
+                    TopicPartition(topic.name, partition.partition_index): partition.partition_size
+                    for topic in one.topics
+                    for partition in topic.partitions
+                    if not partition.is_future_key
+                },
+            )
+            for node_id in self._cluster.node_ids()
+            for one in self._cluster.broker(node_id).ask(request).results
+        ]
+
+    def move_partitions(self, broker: int, places: Mapping[TopicPartition, str]) -> None:
+        """Moves partitions of a broker to other directories of it. Raises `RefusedError`.
+
+        The broker copies in the background, and changes over when the copy has caught up.
+        """
+        by_path = sorted(places, key=lambda one: (places[one], one))
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirTopic(
+                            name=topic, partitions=[one.partition for one in same]
+                        )
+                        for topic, same in groupby(several, lambda one: one.topic)
+                    ],
+                )
+                for path, several in groupby(by_path, lambda one: places[one])
+            ]
+        )
+        answer = self._cluster.broker(broker).ask(request)
+        check_all(
+            {
+                f"{topic.topic_name}-{one.partition_index}": one
+                for topic in answer.results
+                for one in topic.partitions
+            }
+        )

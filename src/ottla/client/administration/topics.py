@@ -1,0 +1,273 @@
+"""Topics: made, described, grown, deleted; their offsets, and the records before an offset."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
+from ottla.client.connection import Connection
+from ottla.client.reading import LATEST, READ_UNCOMMITTED
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
+
+DEFAULT = -1
+LAST_VERSION_WITH_NAMES = 5
+"""Of DeleteTopics, which then also takes ids."""
+PREFERRED, UNCLEAN = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """A partition as the cluster reports it; the leader is -1 where there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as the cluster reports it."""
+
+    name: str
+    topic_id: Uuid | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset:
+    """An offset and the timestamp of its record; both -1 where no record matches."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class TopicAdmin(Asking):
+    """Questions about topics, and changes to them."""
+
+    def list_topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, in order; internal ones only when asked for."""
+        return [one.name for one in self.describe_topics(internal=internal)]
+
+    def describe_topics(
+        self, topics: Collection[str] | None = None, *, internal: bool = False
+    ) -> list[TopicDescription]:
+        """Topics with their partitions, leaders and replicas: those named, or all, in order.
+
+        Raises `UnknownNameError` for a topic that is not there.
+        """
+        asked = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        found = []
+        for one in self._cluster.ask_any(lambda broker: broker.ask(request)).topics:
+            if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise self.unknown_topic(one.name)
+            if one.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                raise refused(f"topic {one.name}", one.error_code)
+            if topics is not None or internal or not one.is_internal:
+                found.append(_described(one))
+        return sorted(found, key=lambda one: one.name)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = DEFAULT,
+        replication_factor: int = DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Makes a topic; the broker has defaults for what is not given. Raises `RefusedError`.
+
+        >>> admin.create_topic("orders", partitions=6, configs={"retention.ms": "3600000"})
+        """
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[
+                CreatableTopicConfig(name=key, value=value)
+                for key, value in (configs or {}).items()
+            ],
+        )
+        request = CreateTopicsRequest(
+            topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+        )
+        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        check_all({f"topic {one.name}": one for one in answer.topics})
+
+    def delete_topics(self, topics: Collection[str]) -> None:
+        """Deletes topics with all their records.
+
+        Raises `UnknownNameError`, before anything is deleted, and `RefusedError`.
+        """
+        self.partitions(topics)
+        request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=TIMEOUT_MS)
+        answer = self._cluster.ask_controller(
+            lambda broker: broker.ask(request, newest=LAST_VERSION_WITH_NAMES)
+        )
+        check_all({f"topic {one.name}": one for one in answer.responses})
+
+    def create_partitions(self, topic: str, count: int, *, validate_only: bool = False) -> None:
+        """Grows a topic to `count` partitions in all. Raises `RefusedError`.
+
+        Records with a key may then go to another partition than before.
+        """
+        self.partitions([topic])
+        wanted = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+        request = CreatePartitionsRequest(
+            topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=validate_only
+        )
+        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        check_all({f"topic {one.name}": one for one in answer.results})
+
+    def list_offsets(
+        self,
+        places: Iterable[TopicPartition],
+        timestamp_ms: int = LATEST,
+        *,
+        isolation_level: int = READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The first offset at a time or later, for each partition; -1 where there is none.
+
+        Times below zero are `LATEST`, `EARLIEST` and `MAX_TIMESTAMP`. Raises `RefusedError`, and
+        `UnknownNameError` for a partition that is not there.
+        """
+        found: dict[TopicPartition, ListedOffset] = {}
+        for leader, several in self.by_leader(places):
+            found.update(_listed(leader, several, timestamp_ms, isolation_level))
+        return found
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes the records before an offset of each partition; returns where they begin now.
+
+        The offset -1 is the end: all records go. Raises `RefusedError`.
+        """
+        found = {}
+        for leader, several in self.by_leader(before):
+            topics = [
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=one.partition, offset=before[one])
+                        for one in same
+                    ],
+                )
+                for topic, same in groupby(sorted(several), lambda one: one.topic)
+            ]
+            answer = leader.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
+            answered = {
+                TopicPartition(topic.name, one.partition_index): one
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+            check_all({f"{one.topic}-{one.partition}": answered[one] for one in answered})
+            found.update({one: answered[one].low_watermark for one in answered})
+        return found
+
+    def elect_leaders(
+        self, places: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> None:
+        """Has partitions, or all, led by their preferred replica again. Raises `RefusedError`.
+
+        `unclean` lets a replica lead that is not in sync, where no other is there: records are
+        lost then. A partition that needs no election is none that fails.
+        """
+        wanted = None
+        if places is not None:
+            wanted = [
+                TopicPartitions(topic=topic, partitions=[one.partition for one in same])
+                for topic, same in groupby(sorted(places), lambda one: one.topic)
+            ]
+        request = ElectLeadersRequest(
+            election_type=UNCLEAN if unclean else PREFERRED,
+            topic_partitions=wanted,
+            timeout_ms=TIMEOUT_MS,
+        )
+        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        if answer.error_code:
+            raise refused("election", answer.error_code)
+        check_all(
+            {
+                f"{topic.topic}-{one.partition_id}": one
+                for topic in answer.replica_election_results
+                for one in topic.partition_result
+                if one.error_code != ErrorCode.ELECTION_NOT_NEEDED
+            }
+        )
+
+
+def _described(one: MetadataResponseTopic) -> TopicDescription:
+    assert one.name is not None
+    partitions = sorted(one.partitions, key=lambda each: each.partition_index)
+    return TopicDescription(
+        name=one.name,
+        topic_id=None if one.topic_id == ZERO_UUID else one.topic_id,
+        is_internal=one.is_internal,
+        partitions=tuple(
+            PartitionDescription(
+                partition=each.partition_index,
+                leader=each.leader_id,
+                leader_epoch=each.leader_epoch,
+                replicas=tuple(each.replica_nodes),
+                in_sync=tuple(each.isr_nodes),
+                offline=tuple(each.offline_replicas),
+            )
+            for each in partitions
+        ),
+    )
+
+
+def _listed(
+    leader: Connection, places: list[TopicPartition], timestamp_ms: int, isolation_level: int
+) -> dict[TopicPartition, ListedOffset]:
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=one.partition, timestamp=timestamp_ms)
+                for one in same
+            ],
+        )
+        for topic, same in groupby(sorted(places), lambda one: one.topic)
+    ]
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
+    found = {}
+    for topic in leader.ask(request).topics:
+        for one in topic.partitions:
+            if one.error_code:
+                raise refused(f"{topic.name}-{one.partition_index}", one.error_code)
+            place = TopicPartition(topic.name, one.partition_index)
+            found[place] = ListedOffset(offset=one.offset, timestamp_ms=one.timestamp)
+    return found

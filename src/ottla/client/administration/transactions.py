@@ -1,0 +1,269 @@
+"""Producers in partitions, and transactions at their coordinators.
+
+Kafka's counterparts: `describeProducers`, `listTransactions`, `describeTransactions` and
+`abortTransaction` of KIP-664.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.asking import refused
+from ottla.client.administration.topics import TopicAdmin
+from ottla.client.cluster import CoordinatorKind
+from ottla.client.connection import Connection
+from ottla.client.reading import READ_COMMITTED
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    ProducerState,
+    TopicRequest,
+)
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    TransactionState,
+)
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.write_transaction_markers import (
+    WritableTransactionMarker,
+    WritableTransactionMarkerTopic,
+    WriteTransactionMarkersRequest,
+)
+from ottla.storage.diagnosis.open_transactions import (
+    NO_COORDINATOR,
+    CoordinatedTransaction,
+    CoordinatorView,
+    Holding,
+    PartitionHeld,
+)
+
+FENCE_TRIES = 100
+FENCE_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTransaction:
+    """A transactional id as its coordinator lists it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveProducer:
+    """A producer that has written to a partition with a producer id of its own."""
+
+    producer_id: int
+    producer_epoch: int
+    last_timestamp_ms: int
+    transaction_start_offset: int | None
+    """Where its open transaction begins there; `None` when none is open."""
+
+
+class TransactionAdmin(TopicAdmin):
+    """Questions about transactions, and their end."""
+
+    # Producers in partitions
+
+    def describe_producers(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
+        """Who writes to partitions, of those with producer ids. Raises `RefusedError`."""
+        return {
+            place: [
+                ActiveProducer(
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    last_timestamp_ms=one.last_timestamp,
+                    transaction_start_offset=one.current_transaction_start_offset
+                    if one.current_transaction_start_offset >= 0
+                    else None,
+                )
+                for one in producers
+            ]
+            for place, producers in self._producers(places).items()
+        }
+
+    def open_transactions(self, places: Iterable[TopicPartition]) -> list[Holding]:
+        """The transactions that are open in partitions."""
+        return [
+            Holding(
+                topic=topic,
+                partition=index,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                first_offset=one.current_transaction_start_offset,
+                began_ms=None,
+                last_timestamp_ms=one.last_timestamp,
+            )
+            for (topic, index), producers in self._producers(places).items()
+            for one in producers
+            if one.current_transaction_start_offset >= 0
+        ]
+
+    def held_partitions(self, topic: str) -> list[PartitionHeld]:
+        """How far each partition of a topic is stable, and what is open after that."""
+        places = self.places([topic])
+        holdings = self.open_transactions(places)
+        stable = self.list_offsets(places, isolation_level=READ_COMMITTED)
+        ends = self.list_offsets(places)
+        return [
+            PartitionHeld(
+                topic=topic,
+                partition=place.partition,
+                where=f"{topic}-{place.partition}",
+                last_stable_offset=stable[place].offset,
+                end_offset=ends[place].offset,
+                holdings=sorted(
+                    (one for one in holdings if one.partition == place.partition),
+                    key=lambda one: one.first_offset,
+                ),
+            )
+            for place in places
+        ]
+
+    def abort_at(self, topic: str, partition: int, start_offset: int) -> int:
+        """Ends a transaction in one partition, whatever its coordinator knows; its producer id."""
+        place = TopicPartition(topic, partition)
+        producers = self._producers([place])[place]
+        starts = {one.current_transaction_start_offset: one for one in producers}
+        found = starts.get(start_offset) if start_offset >= 0 else None
+        if found is None:
+            known = ", ".join(str(one) for one in sorted(starts) if one >= 0)
+            raise UserError(
+                f"{topic}-{partition}: no transaction is open from offset {start_offset}; open "
+                f"ones begin at {known or 'none'}"
+            )
+        marker = WritableTransactionMarker(
+            producer_id=found.producer_id,
+            producer_epoch=found.producer_epoch,
+            transaction_result=False,
+            topics=[WritableTransactionMarkerTopic(name=topic, partition_indexes=[partition])],
+            # No coordinator has ended a transaction there before: any epoch will do.
+            coordinator_epoch=max(found.coordinator_epoch, 0),
+        )
+        ((leader, _),) = self.by_leader([place])
+        answer = leader.ask(WriteTransactionMarkersRequest(markers=[marker]))
+        for answered in answer.markers:
+            for one in (one for each in answered.topics for one in each.partitions):
+                if one.error_code:
+                    raise refused(f"{topic}-{partition}", one.error_code)
+        return found.producer_id
+
+    def _producers(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        found = {}
+        for leader, several in self.by_leader(places):
+            topics = [
+                TopicRequest(name=topic, partition_indexes=[one.partition for one in same])
+                for topic, same in groupby(sorted(several), lambda one: one.topic)
+            ]
+            for topic in leader.ask(DescribeProducersRequest(topics=topics)).topics:
+                for one in topic.partitions:
+                    if one.error_code:
+                        where = f"{topic.name}-{one.partition_index}"
+                        raise refused(where, one.error_code, one.error_message)
+                    found[TopicPartition(topic.name, one.partition_index)] = one.active_producers
+        return found
+
+    # Transactions at their coordinators
+
+    def list_transactions(
+        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
+    ) -> list[ListedTransaction]:
+        """The transactional ids of all coordinators; empty filters pass all."""
+        found: list[ListedTransaction] = []
+        for broker in self._cluster.brokers():
+            found += _listed(broker, states, producer_ids)
+        return sorted(found, key=lambda one: one.transactional_id)
+
+    def describe_transactions(
+        self, transactional_ids: Sequence[str]
+    ) -> list[CoordinatedTransaction]:
+        """Each of some ids; raises `UnknownNameError` for one that no coordinator knows."""
+        found = []
+        for one in map(self._describe_transaction, transactional_ids):
+            if one.error_code:
+                known = [each.transactional_id for each in self.list_transactions()]
+                raise UnknownNameError("transactional id", one.transactional_id, known)
+            found.append(_coordinated(one))
+        return found
+
+    def coordinator_view(self) -> CoordinatorView:
+        """All that the brokers coordinate; nothing is known if they do not answer that."""
+        if not all(one.answers(ApiKey.LIST_TRANSACTIONS) for one in self._cluster.brokers()):
+            return NO_COORDINATOR
+        described = [
+            self._describe_transaction(one.transactional_id) for one in self.list_transactions()
+        ]
+        # An id may expire between the two requests.
+        known = [_coordinated(one) for one in described if not one.error_code]
+        return CoordinatorView(transactions=known, is_complete=True)
+
+    def fence(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
+        """Aborts what is open and shuts the producer out; the new producer id and epoch."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        for _ in range(FENCE_TRIES):
+            answer = self._cluster.ask_coordinator(
+                CoordinatorKind.TRANSACTION, transactional_id, lambda broker: broker.ask(request)
+            )
+            if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+            # The open transaction is being aborted, and the new epoch comes after that.
+            self._cluster.sleep(FENCE_PAUSE_S)
+        if answer.error_code:
+            raise refused(f"transactional id {transactional_id}", answer.error_code)
+        return answer.producer_id, answer.producer_epoch
+
+    def _describe_transaction(self, transactional_id: str) -> TransactionState:
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        answer = self._cluster.ask_coordinator(
+            CoordinatorKind.TRANSACTION, transactional_id, lambda broker: broker.ask(request)
+        )
+        (found,) = answer.transaction_states
+        assert isinstance(found, TransactionState)
+        return found
+
+
+def _listed(
+    broker: Connection, states: Sequence[str], producer_ids: Sequence[int]
+) -> list[ListedTransaction]:
+    request = ListTransactionsRequest(
+        state_filters=list(states), producer_id_filters=list(producer_ids)
+    )
+    answer = broker.ask(request)
+    if answer.error_code:
+        raise refused("transactions", answer.error_code)
+    if answer.unknown_state_filters:
+        unknown = ", ".join(answer.unknown_state_filters)
+        raise UserError(f"{broker.address} knows no state {unknown}; one is Ongoing")
+    return [
+        ListedTransaction(
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            state=one.transaction_state,
+        )
+        for one in answer.transaction_states
+    ]
+
+
+def _coordinated(one: TransactionState) -> CoordinatedTransaction:
+    return CoordinatedTransaction(
+        transactional_id=one.transactional_id,
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        state=one.transaction_state,
+        timeout_ms=one.transaction_timeout_ms,
+        start_ms=one.transaction_start_time_ms,
+        partitions=frozenset(
+            TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions
+        ),
+    )
