@@ -5,6 +5,8 @@ from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.storage import scan
 from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.integrity import Integrity, read_integrity
+from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
@@ -53,6 +55,15 @@ def check_consistency(log: PartitionLog, expected: Expected) -> None:
     check_entries(log, expected)
     check_transactions(log, expected)
     assert log.epochs.entries == expected.epochs(log.log_start_offset, log.log_end_offset)
+
+
+def check_nothing_counts_as_lost(file_system: FileSystem, log_start_offset: int) -> None:
+    """Asserts that the integrity file lists no segment that is gone from the directory."""
+    if file_system.status(PARTITION) is None:
+        return
+    known = read_integrity(file_system, PARTITION) or Integrity()
+    losses = known.losses(listed_base_offsets(file_system, PARTITION), 0)
+    assert [one for one in losses.segments if one[1] > log_start_offset] == []
 
 
 def check_answers(log: PartitionLog, expected: Expected) -> None:

@@ -10,7 +10,7 @@ from ottla.storage.compaction import output
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.crash.checking import PARTITION
+from tests.crash.checking import PARTITION, check_nothing_counts_as_lost
 from tests.support.compacting import (
     COMPACTED,
     End,
@@ -92,7 +92,9 @@ def test_a_pass_may_be_cut_off_anywhere(max_size: int, monkeypatch: pytest.Monke
     ):
         points += 1
         left = point.file_system
+        check_nothing_counts_as_lost(left, 0)
         log = open_log(left, COMPACTED)
+        check_nothing_counts_as_lost(left, 0)
         assert visible(log, keeper.aborted) == expected, point
         found = offsets(log)
         assert found == sorted(set(found)), point
@@ -102,6 +104,7 @@ def test_a_pass_may_be_cut_off_anywhere(max_size: int, monkeypatch: pytest.Monke
         assert {one.suffix for one in parsed if one} == {FileSuffix.LIVE}, point
         # And the next pass ends where an uncut one does.
         clean(log, left, now_ms=LATER_MS)
+        check_nothing_counts_as_lost(left, 0)
         assert visible(log, keeper.aborted) == expected, point
     assert points > 100
 

@@ -18,6 +18,7 @@ from tests.crash.checking import (
     all_files,
     check_consistency,
     check_goes_on,
+    check_nothing_counts_as_lost,
     check_promise,
     remove_derived_files,
     reopened,
@@ -36,10 +37,12 @@ def check(point: CrashPoint, config: TopicConfig) -> None:
     disk = point.file_system
     was_clean = CLEAN_MARK in all_files(disk)
     may_be_new = not promise.is_created or promise.restart is not None
+    check_nothing_counts_as_lost(disk, promise.wanted_start)
     log = reopened(disk, config, may_be_new=may_be_new)
     required = promise.written_end if point.mode is CrashMode.KEEP else promise.flushed_end
     expected = check_promise(log, promise, required)
     check_consistency(log, expected)
+    check_nothing_counts_as_lost(disk, log.log_start_offset)
     found = stored_batches(log)
     if not was_clean:
         # After a clean stop the first start has more to go by than the second, which recovers: the

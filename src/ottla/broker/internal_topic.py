@@ -20,6 +20,7 @@ from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
+from ottla.storage.files.integrity import NO_LOSSES, KnownLosses
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
@@ -126,7 +127,7 @@ class InternalTopic:
                 cleaned_until = partition.directory.checkpoints.cleaned.get(
                     TopicPartition(topic.name, index), 0
                 )
-                batches = batches_of(log, log.integrity.known.no_gaps_from(cleaned_until))
+                batches = batches_of(log, log.losses(cleaned_until))
                 yield from latest_records(batches, log.directory)
             except CorruptionError as error:
                 self.unread.add(index)
@@ -175,28 +176,27 @@ def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecor
     return iter(latest.records())
 
 
-def batches_of(log: PartitionLog, gapless: int | None = None) -> Iterator[Batch]:
+def batches_of(log: PartitionLog, losses: KnownLosses = NO_LOSSES) -> Iterator[Batch]:
     """Every batch of a log, to its end, each checked; raises `CorruptionError`.
 
-    From the offset `gapless` on a gap is one too.
+    Also where one is missing that is known to be lost.
     """
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.reader.read(offset, READ_SIZE, Isolation.LOG_END)
         region = data.records.read() if data.records else b""
         if data.records is None or not region:
-            _check_gap(log, (offset, log.log_end_offset), gapless)
+            _check_gap(log, losses.within(offset, log.log_end_offset))
             return
         for batch in checked_batches(data.records, region):
-            _check_gap(log, (offset, batch.base_offset), gapless)
+            _check_gap(log, losses.within(offset, batch.base_offset))
             yield batch
             offset = batch.last_offset + 1
 
 
-def _check_gap(log: PartitionLog, gap: tuple[int, int], gapless: int | None) -> None:
-    start, end = gap
-    if gapless is not None and max(start, gapless) < end:
-        reason = f"offsets {start} to {end - 1} are missing"
+def _check_gap(log: PartitionLog, lost: tuple[int, int] | None) -> None:
+    if lost is not None:
+        reason = f"offsets {lost[0]} to {lost[1] - 1} are missing"
         raise CorruptionError(log.directory, 0, f"{reason}; {repair_hint(log.directory)}")
 
 

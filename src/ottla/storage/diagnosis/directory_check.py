@@ -29,7 +29,7 @@ from ottla.storage.diagnosis.rows import DamageRow
 from ottla.storage.files import filenames
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
-from ottla.storage.files.integrity import read_integrity
+from ottla.storage.files.integrity import Integrity, read_integrity
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
 from ottla.storage.reading.lost_offsets import lost_front
@@ -281,11 +281,14 @@ class _DirectoryCheck:
                 yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
-            gapless = log.integrity.no_gaps_from(cleaned_until) if log.integrity else None
+            integrity = log.integrity or Integrity()
+            losses = integrity.losses(log.base_offsets, cleaned_until)
             for base_offset, first in log.gaps:
                 path = join(log.path, filenames.log_file_name(base_offset))
                 missing = f"offsets {first} to {base_offset - 1}"
-                if not self._is_clean and base_offset > max(recovery_point, cleaned_until):
+                known_until = max(recovery_point, cleaned_until, log.tight_from)
+                lost = losses.within(max(first, start), base_offset)
+                if not self._is_clean and base_offset > known_until:
                     yield Finding(
                         kind=FindingKind.GAP,
                         path=path,
@@ -294,9 +297,9 @@ class _DirectoryCheck:
                         "are missing before it",
                         entry=(*key, log.end_offset),
                     )
-                elif gapless is not None and max(first, gapless) < base_offset:
-                    kind, reason = FindingKind.LOST_OFFSETS, f"{missing} before it are lost"
-                    yield _finding(kind, path, None, reason)
+                elif lost is not None:
+                    reason = f"offsets {lost[0]} to {lost[1] - 1} before it are lost"
+                    yield _finding(FindingKind.LOST_OFFSETS, path, None, reason)
 
 
 def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

@@ -39,6 +39,7 @@ from ottla.storage.diagnosis.roles import (
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.scan import first_offset_in_header
@@ -72,11 +73,12 @@ class PartitionReport:
     size: int = 0
     start_offset: int = 0
     end_offset: int = 0
+    base_offsets: set[int] = field(default_factory=set)
+    """Of the segments that there are."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """The base offsets of segments before which offsets are missing, and the first of those.
-
-    None where compaction has worked, which leaves gaps for good reasons (`integrity` says where).
-    """
+    """The base offsets of segments before which offsets are missing, and the first of those."""
+    tight_from: int = 0
+    """A gap before a segment that begins after this offset is a hole (`integrity`)."""
     integrity: Integrity | None = None
     """What a broker of ours has written down of the log."""
 
@@ -107,6 +109,8 @@ class _PartitionCheck:
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(iter(damage))
         report = self._report
+        # Again: compaction may have been about to put one in place.
+        report.base_offsets = {*bases, *listed_base_offsets(self._files, self._path)}
         if bases:
             report.start_offset = bases[0]
             self._check_segments(bases)
@@ -194,8 +198,7 @@ class _PartitionCheck:
                 continue
             self._check_segment(segment, limit, replay)
         report.end_offset = max(self._last_offset + 1, bases[-1])
-        tight_from = self._tight_from()
-        report.gaps = [one for one in report.gaps if one[0] > tight_from]
+        report.tight_from = self._tight_from()
         self._add(self._gap_notes())
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
@@ -204,7 +207,6 @@ class _PartitionCheck:
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:
-        """The offset after which a gap before a segment is a hole (`integrity`)."""
         integrity = self._report.integrity
         if integrity is not None and integrity.gap_checkpoint is not None:
             return integrity.gap_checkpoint
@@ -294,8 +296,9 @@ class _PartitionCheck:
 
     def _gap_notes(self) -> Iterator[Finding]:
         """Compaction leaves gaps inside segments too; a lost file only between them."""
-        for base_offset, first in self._report.gaps:
-            if base_offset <= self._options.cleaned_until:
+        report = self._report
+        for base_offset, first in report.gaps:
+            if base_offset <= max(self._options.cleaned_until, report.tight_from):
                 continue
             yield Finding(
                 kind=FindingKind.STATE,

@@ -11,7 +11,8 @@ appended, and a power failure may take the last ones: then less is known, and no
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.base.errors import CorruptionError
@@ -50,6 +51,28 @@ class SegmentFacts:
 NOTHING_KNOWN = SegmentFacts()
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLosses:
+    """Which offsets that a log does not hold are lost, of all that may rightly be missing."""
+
+    gapless_from: int | None = None
+    """From here on every gap is a loss; `None`: nobody knows."""
+    segments: tuple[tuple[int, int], ...] = ()
+    """Of segments that are gone: where each began, and where the next one that is there begins."""
+
+    def within(self, start: int, end: int) -> tuple[int, int] | None:
+        """What is lost of a gap between two batches, from its first such offset to its last."""
+        lost = [] if self.gapless_from is None else [(max(start, self.gapless_from), end)]
+        lost += [(max(start, first), min(end, last)) for first, last in self.segments]
+        lost = [one for one in lost if one[0] < one[1]]
+        if not lost:
+            return None
+        return min(first for first, _ in lost), max(last for _, last in lost)
+
+
+NO_LOSSES = KnownLosses()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integrity:
     """What is known of a log. `None` where nothing is: of a topic without an id, of gaps."""
@@ -73,12 +96,28 @@ class Integrity:
     is_older: bool = False
     """Whether an earlier version of Ottla wrote it, in other files."""
 
-    def no_gaps_from(self, cleaned_until: int) -> int | None:
-        """The offset from which on a gap means that batches are lost; `None`: nobody knows."""
-        if self.gapless_from is None:
-            return None
-        checkpoint = cleaned_until if self.gap_checkpoint is None else self.gap_checkpoint
-        return max(self.gapless_from, checkpoint)
+    def losses(self, base_offsets: Iterable[int], cleaned_until: int) -> KnownLosses:
+        """What is lost of a log that has segments at some base offsets."""
+        gapless_from = self.gapless_from
+        if gapless_from is not None:
+            checkpoint = cleaned_until if self.gap_checkpoint is None else self.gap_checkpoint
+            gapless_from = max(gapless_from, checkpoint)
+        return KnownLosses(gapless_from, tuple(self._gone_between(sorted(base_offsets))))
+
+    def _gone_between(self, base_offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Segments that are listed, and are not there, though one before and one after each are.
+
+        Retention and compaction take a segment's line out before they take the segment. A cut does
+        so afterwards, but from the log's end, and retention's line may be lost with the power, but
+        it begins at the log's front: so neither leaves such a line.
+        """
+        for base_offset, facts in sorted(self.segments.items()):
+            following = bisect_left(base_offsets, base_offset)
+            if not 0 < following < len(base_offsets) or base_offset < self.start_offset:
+                continue
+            is_there = base_offsets[following] == base_offset
+            if not is_there and facts.first_checksum is not None:
+                yield base_offset, base_offsets[following]
 
     def had_segments_before(self, base_offset: int) -> bool:
         """Whether the log had a segment before one that retention has not taken."""
@@ -102,6 +141,10 @@ class IntegrityFile:
 
     def of_segment(self, base_offset: int) -> SegmentFacts:
         return self._segments.get(base_offset, NOTHING_KNOWN)
+
+    def losses(self, base_offsets: Iterable[int], cleaned_until: int) -> KnownLosses:
+        known = replace(self.known, segments=self._segments)
+        return known.losses(base_offsets, cleaned_until)
 
     # Loading
 

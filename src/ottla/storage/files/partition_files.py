@@ -52,6 +52,15 @@ class PartitionFiles:
     been compacted since, and then holds nothing that would say how far the log goes."""
 
 
+def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
+    """Where segments begin, also of those that compaction is putting in place."""
+    return {
+        one.offset
+        for name in file_system.list(directory)
+        if (one := parse_file_name(name)) is not None and _is_log(one)
+    }
+
+
 def list_partition(
     file_system: FileSystem, directory: str, before: PartitionFiles | None = None
 ) -> PartitionFiles:
@@ -93,7 +102,7 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
         parsed = parse_file_name(name)
         if parsed is None:
             continue
-        if parsed.kind is FileKind.LOG and parsed.suffix in (FileSuffix.LIVE, FileSuffix.SWAP):
+        if _is_log(parsed):
             # Sorted names: "N.log" comes before "N.log.swap" and wins.
             logs.setdefault(parsed.offset, join(directory, name))
         elif parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
@@ -108,3 +117,7 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
     return PartitionFiles(
         segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
     )
+
+
+def _is_log(name: FileName) -> bool:
+    return name.kind is FileKind.LOG and name.suffix in (FileSuffix.LIVE, FileSuffix.SWAP)

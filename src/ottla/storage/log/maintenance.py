@@ -265,7 +265,7 @@ class LogMaintenance:
         log = self._log
         end = log.segments.values[log.segments.floor_index(max(replaced)) + 1].base_offset
         assert end <= log.offsets.recovery_point, "an unflushed segment is compacted"
-        # Before there is a gap: a reader that finds one goes by it (`no_gaps_from`).
+        # Before there is a gap: a reader that finds one goes by it (`KnownLosses`).
         log.integrity.open_gaps(end, replaced)
 
     def retire(self, base_offsets: Collection[int], by: Collection[int]) -> list[DeletedSegment]:

@@ -7,6 +7,7 @@ where each file is written; `recovery` repairs it. Kafka's counterparts: `Unifie
 from collections.abc import Callable
 
 from ottla.storage.files.directory_health import DirectoryHealth
+from ottla.storage.files.integrity import KnownLosses
 from ottla.storage.log.maintenance import LogMaintenance
 from ottla.storage.log.reader import LogReader
 from ottla.storage.log.state import LogState, RecoveredLog
@@ -32,3 +33,8 @@ class PartitionLog(LogState):
         self.writer.write_out()
         if not self.integrity.known.aborts_are_indexed:
             self.maintenance.begin_abort_check()
+
+    def losses(self, cleaned_until: int) -> KnownLosses:
+        """What is known to be lost of a log that compaction has looked at up to an offset."""
+        bases = (one.base_offset for one in self.segments.values)
+        return self.integrity.losses(bases, cleaned_until)

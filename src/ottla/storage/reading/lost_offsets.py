@@ -1,7 +1,7 @@
 """Which gaps of a log mean that batches are lost, and whether its first segments are gone.
 
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none (`integrity`), and before it leaves one. Its leader epochs show where a log starts:
+are none, and before it leaves one, and which segments there are (`integrity`). Its leader epochs show where a log starts:
 they are cut, durably, before retention moves the start, and that before files go. Of a log that
 Kafka has written nobody knows. Kafka has no counterpart: it continues after a gap.
 """
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import LEADER_EPOCHS, log_file_name
-from ottla.storage.files.integrity import read_integrity
+from ottla.storage.files.integrity import NO_LOSSES, KnownLosses, read_integrity
+from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_damage import Damage
 
@@ -29,15 +30,15 @@ class Gaps:
         self._file_system = file_system
         self._path = path
         self._cleaned_until = cleaned_until
-        self._gapless_from: int | None = 0
+        self._known = KnownLosses(gapless_from=0)
 
     def damage(self, path: str, position: int, gap: tuple[int, int]) -> Damage | None:
         """What is lost in [gap[0], gap[1]) before a position, if anything is."""
-        if self._lost(gap) is None:
+        if self._known.within(*gap) is None:
             return None
         # Compaction may have left this gap since.
-        self._gapless_from = self._recorded()
-        lost = self._lost(gap)
+        self._known = self._recorded()
+        lost = self._known.within(*gap)
         if lost is None:
             return None
         return Damage(
@@ -56,15 +57,14 @@ class Gaps:
             error = damage.error()
             raise LostOffsetsError(error.path, error.position, error.reason)
 
-    def _lost(self, gap: tuple[int, int]) -> tuple[int, int] | None:
-        gapless = self._gapless_from
-        if gapless is None or max(gap[0], gapless) >= gap[1]:
-            return None
-        return max(gap[0], gapless), gap[1]
-
-    def _recorded(self) -> int | None:
+    def _recorded(self) -> KnownLosses:
+        """A segment counts as gone that is listed, and was not there before that nor after it."""
+        there = listed_base_offsets(self._file_system, self._path)
         integrity = read_integrity(self._file_system, self._path)
-        return integrity.no_gaps_from(self._cleaned_until()) if integrity else None
+        if integrity is None:
+            return NO_LOSSES
+        there |= listed_base_offsets(self._file_system, self._path)
+        return integrity.losses(there, self._cleaned_until())
 
 
 def lost_front(

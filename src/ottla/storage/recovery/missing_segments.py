@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.storage.files.filenames import LEADER_EPOCHS
-from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.integrity import Integrity, KnownLosses
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
@@ -39,20 +39,22 @@ def name_missing_front(
     )  # fmt: skip
 
 
-def name_missing_between(segments: Segments, *, gapless_from: int) -> None:
-    """One look at each segment's end, by its index; from an offset on a gap is a loss."""
+def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> None:
+    """One look at the end of each segment before which something may be lost, by its index."""
     for before, segment in pairwise(segments.values):
-        if segment.base_offset <= gapless_from:
+        gap = max(before.base_offset + 1, recorded_start), segment.base_offset
+        if losses.within(*gap) is None:
             continue
         try:
-            end = max(before.next_offset(), gapless_from)
+            end = before.next_offset()
         except CorruptionError:
             continue  # damage, which the reader that meets it names
-        if end < segment.base_offset:
+        lost = losses.within(max(end, recorded_start), segment.base_offset)
+        if lost is not None:
             logger.error(
                 "%s begins at offset %d, and what comes before it ends at %d: offsets %d to %d are "
                 "lost; a fetch of them is given what comes after",
-                segment.log.path, segment.base_offset, end, end, segment.base_offset - 1,
+                segment.log.path, segment.base_offset, end, lost[0], lost[1] - 1,
             )  # fmt: skip
 
 

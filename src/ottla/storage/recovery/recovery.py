@@ -579,10 +579,9 @@ class _Loader:
             return
         start = self._request.log_start_offset
         name_missing_front(self._epochs, integrity, self._segments, start)
-        known = integrity.no_gaps_from(self._gaps_before)
-        if known is not None:
-            known = max(known, self._request.log_start_offset)
-            name_missing_between(self._segments, gapless_from=known)
+        files = (*self._segments.values, *self._wrong_files)
+        losses = integrity.losses((one.base_offset for one in files), self._gaps_before)
+        name_missing_between(self._segments, losses, start)
 
     def _rebuild_producers(
         self, state: ProducerState, snapshots: SnapshotFiles, until_offset: int

@@ -1,0 +1,131 @@
+"""A segment that is listed in the integrity file, and gone, is named wherever compaction was."""
+
+import pytest
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import join, remove_if_present
+from ottla.base.partitions import TopicPartition
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.compacting import COMPACTED, Roll, Write, clean, keeper_of
+from tests.support.logs import DIRECTORY, NOW_MS, open_directory
+
+KEY = TopicPartition("t", 0)
+PARTITION = join(DIRECTORY, "t-0")
+FIRST, GONE, NEXT = 0, 4, 8
+"""Base offsets: each of these segments holds four keys, of which compaction takes one."""
+
+
+def compacted(*, is_clean: bool, value_size: int = 120) -> FakeFileSystem:
+    disk = FakeFileSystem()
+    keeper = keeper_of(disk)
+    for number in range(4):
+        keys = ((b"%d-%d" % (number, one), b"x" * value_size) for one in range(3))
+        keeper.carry_out(Write((*keys, (b"each", b"%d" % number))))
+        keeper.carry_out(Roll())
+    keeper.finish()
+    keeper.log.writer.flush()
+    clean(keeper.log, disk)
+    disk = disk.crash(CrashMode.KEEP)
+    directory = open_directory(disk, COMPACTED)
+    directory.checkpoints.write()
+    if not is_clean:
+        return disk.crash(CrashMode.KEEP)
+    directory.close()
+    return disk
+
+
+@pytest.fixture(params=[True, False], ids=["stopped", "killed"])
+def disk(request: pytest.FixtureRequest) -> FakeFileSystem:
+    return compacted(is_clean=request.param)
+
+
+def lose_segment(disk: FakeFileSystem) -> None:
+    files = [one for one in disk.list(PARTITION) if one.startswith(f"{GONE:020d}.")]
+    assert files
+    for name in files:
+        disk.remove(join(PARTITION, name))
+
+
+def named(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one for one in caplog.messages if "are lost" in one]
+
+
+def offsets(disk: FakeFileSystem, from_offset: int, reported: list[Damage] | None) -> list[int]:
+    on_damage = None if reported is None else reported.append
+    log = open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
+    return [one.offset for one in log.records(from_offset)]
+
+
+def test_each_start_names_the_offsets(
+    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose_segment(disk)
+    for _ in range(2):
+        caplog.clear()
+        open_directory(disk, COMPACTED).close()
+        assert len(named(caplog)) == 1
+        assert f"offsets {GONE} to {NEXT - 1} are lost" in named(caplog)[0]
+
+
+@pytest.mark.parametrize("from_offset", [FIRST, GONE, GONE + 2])
+def test_a_reader_of_files_raises_or_reports_it(disk: FakeFileSystem, from_offset: int) -> None:
+    before = offsets(disk, from_offset, None)
+    lose_segment(disk)
+    with pytest.raises(CorruptionError, match=rf"offsets \d to {NEXT - 1} cannot be read"):
+        offsets(disk, from_offset, None)
+    reported: list[Damage] = []
+    left = offsets(disk, from_offset, reported)
+    assert left == [one for one in before if not GONE <= one < NEXT]
+    assert [(one.from_offset, one.until_offset) for one in reported] == [
+        (max(GONE, from_offset), NEXT)
+    ]
+
+
+def test_a_check_finds_it_and_a_repair_accepts_it(
+    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose_segment(disk)
+    kinds = [(one.kind, one.reason) for one in check(disk, DIRECTORY).findings]
+    assert (FindingKind.LOST_OFFSETS, f"offsets {GONE} to {NEXT - 1} before it are lost") in kinds
+    repair(disk, DIRECTORY, RepairOptions(now_ms=NOW_MS))
+    caplog.clear()
+    open_directory(disk, COMPACTED).close()
+    assert named(caplog) == []
+
+
+def test_nothing_is_named_that_is_there(
+    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_directory(disk, COMPACTED).close()
+    assert named(caplog) == []
+    assert FindingKind.LOST_OFFSETS not in {one.kind for one in check(disk, DIRECTORY).findings}
+
+
+def test_nothing_is_named_where_kafka_has_been(
+    disk: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka removes the integrity file when it loads the log, and may then have compacted it."""
+    remove_if_present(disk, join(PARTITION, INTEGRITY))
+    lose_segment(disk)
+    left = offsets(disk, FIRST, None)
+    open_directory(disk, COMPACTED).close()
+    assert named(caplog) == []
+    assert offsets(disk, FIRST, None) == left
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_segments_that_compaction_has_merged_are_no_loss(
+    is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = compacted(is_clean=is_clean, value_size=40)
+    assert offsets(disk, FIRST, None)
+    log = open_directory(disk, COMPACTED).logs[KEY]
+    assert [one.base_offset for one in log.segments.values][:2] == [FIRST, NEXT]
+    assert named(caplog) == []
+    assert FindingKind.LOST_OFFSETS not in {one.kind for one in check(disk, DIRECTORY).findings}
