@@ -66,6 +66,13 @@ def check_nothing_counts_as_lost(file_system: FileSystem, log_start_offset: int)
     assert [one for one in losses.segments if one[1] > log_start_offset] == []
 
 
+def check_no_segment_counts_as_cut(log: PartitionLog) -> None:
+    """Asserts that no start will find a segment shorter than the integrity file has it."""
+    known = log.integrity.now().segments
+    for segment in log.segments.values[:-1]:
+        assert (known[segment.base_offset].size or 0) <= segment.log.size
+
+
 def check_answers(log: PartitionLog, expected: Expected) -> None:
     """Asserts that who reads from any offset, or searches for any time, is told the truth."""
     check_offsets(log, expected)

@@ -10,7 +10,11 @@ from ottla.storage.compaction import output
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
-from tests.crash.checking import PARTITION, check_nothing_counts_as_lost
+from tests.crash.checking import (
+    PARTITION,
+    check_no_segment_counts_as_cut,
+    check_nothing_counts_as_lost,
+)
 from tests.support.compacting import (
     COMPACTED,
     End,
@@ -95,6 +99,7 @@ def test_a_pass_may_be_cut_off_anywhere(max_size: int, monkeypatch: pytest.Monke
         check_nothing_counts_as_lost(left, 0)
         log = open_log(left, COMPACTED)
         check_nothing_counts_as_lost(left, 0)
+        check_no_segment_counts_as_cut(log)
         assert visible(log, keeper.aborted) == expected, point
         found = offsets(log)
         assert found == sorted(set(found)), point

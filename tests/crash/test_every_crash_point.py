@@ -18,6 +18,7 @@ from tests.crash.checking import (
     all_files,
     check_consistency,
     check_goes_on,
+    check_no_segment_counts_as_cut,
     check_nothing_counts_as_lost,
     check_promise,
     remove_derived_files,
@@ -43,6 +44,7 @@ def check(point: CrashPoint, config: TopicConfig) -> None:
     expected = check_promise(log, promise, required)
     check_consistency(log, expected)
     check_nothing_counts_as_lost(disk, log.log_start_offset)
+    check_no_segment_counts_as_cut(log)
     found = stored_batches(log)
     if not was_clean:
         # After a clean stop the first start has more to go by than the second, which recovers: the
@@ -76,7 +78,9 @@ def kafkas_files(disk: FakeFileSystem) -> dict[str, bytes]:
 def check_goes_on_from(disk: FakeFileSystem, config: TopicConfig) -> None:
     """What is flushed after a recovery outlives the next power failure."""
     durable = check_goes_on(disk, config)
-    assert stored_batches(reopened(disk.crash(CrashMode.STRICT), config)) == durable
+    log = reopened(disk.crash(CrashMode.STRICT), config)
+    assert stored_batches(log) == durable
+    check_no_segment_counts_as_cut(log)
 
 
 def check_all(case: Case, *, seeds: int, first_seed: int = 0) -> None:

@@ -58,6 +58,23 @@ def wrong_file_findings(
         log.close()
 
 
+def cut_short_findings(
+    file_system: FileSystem, place: Place, integrity: Integrity
+) -> Iterator[Finding]:
+    """A log file that takes no more appends, and has lost its end."""
+    directory, base_offset = place
+    path = join(directory, log_file_name(base_offset))
+    size = integrity.segments.get(base_offset, NOTHING_KNOWN).size
+    status = file_system.status(path)
+    if size is not None and status is not None and status.size < size:
+        yield Finding(
+            kind=FindingKind.LOST_OFFSETS,
+            path=path,
+            position=status.size,
+            reason=f"has {status.size} bytes, and had {size}: the records at its end are lost",
+        )
+
+
 def changed_index_findings(
     file_system: FileSystem, place: Place, integrity: Integrity
 ) -> Iterator[Finding]:

@@ -20,9 +20,12 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
+    COPIED_LOG_STARTS,
+    LEADER_EPOCHS,
 )
 from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.files.named_partitions import NamedPartitions, read_named_partitions
+from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -83,6 +86,14 @@ class LogCheckpoints:
             key: self._log_starts.start_of(key, is_copy_valid=one.integrity is not None)
             for key, one in found.items()
         }
+        if self._log_starts.are_lost:
+            ours = {key: one.path for key, one in found.items() if one.integrity is not None}
+            starts |= {key: start_by_epochs(self._file_system, ours[key]) for key in ours}
+            if any(starts.values()):
+                logger.error(
+                    "%s and %s in %s are gone, or say nothing; logs start where %s says",
+                    CHECKPOINT_LOG_START, COPIED_LOG_STARTS, self.health.directory, LEADER_EPOCHS,
+                )  # fmt: skip
         self._log_starts.keep(starts)
         return starts
 

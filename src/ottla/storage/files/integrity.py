@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
-WORD_COUNTS = {"log": 7, "segment": 5, "start": 2}
-"""Words of each kind of line, without the checksum."""
+WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,)}
+"""Words of each kind of line, without the checksum; earlier versions wrote no size of a segment."""
 
 WASTE_ALLOWED = 100
 """So many lines that no longer count may be there before the file is written again."""
@@ -46,6 +46,8 @@ class SegmentFacts:
     """The checksum of the segment's first batch, as its header states it."""
     aborted: Checksum | None = None
     """How the segment's transaction index begins."""
+    size: int | None = None
+    """The log file's, which takes no more appends."""
 
 
 NOTHING_KNOWN = SegmentFacts()
@@ -142,9 +144,9 @@ class IntegrityFile:
     def of_segment(self, base_offset: int) -> SegmentFacts:
         return self._segments.get(base_offset, NOTHING_KNOWN)
 
-    def losses(self, base_offsets: Iterable[int], cleaned_until: int) -> KnownLosses:
-        known = replace(self.known, segments=self._segments)
-        return known.losses(base_offsets, cleaned_until)
+    def now(self) -> Integrity:
+        """What the file says by now."""
+        return replace(self.known, segments=self._segments)
 
     # Loading
 
@@ -169,10 +171,11 @@ class IntegrityFile:
             )
         changed = {one: facts for one, facts in segments.items() if facts != self.of_segment(one)}
         gone = [one for one in self._segments if one >= log_end_offset and one not in segments]
-        is_wrong = any(
+        is_wrong = bool(gone) or any(
             self.of_segment(one).first_checksum not in (None, facts.first_checksum)
+            or self.of_segment(one).size not in (None, facts.size)
             for one, facts in changed.items()
-        ) or bool(gone)
+        )
         for one in gone:
             self._forget(one)
         lines = [segment_line(*one) for one in sorted(changed.items())]
@@ -201,10 +204,17 @@ class IntegrityFile:
             base_offset, replace(self.of_segment(base_offset), first_checksum=first_checksum)
         )
 
-    def ended(self, base_offset: int, index_path: str) -> None:
-        """A segment's transaction index is complete, for now."""
+    def ended(self, base_offset: int, index_path: str, size: int | None = None) -> None:
+        """A segment's transaction index is complete, for now; with `size` its log file is too."""
+        facts = self.of_segment(base_offset)
         aborted = checksum_of(self._file_system, index_path)
-        self._note(base_offset, replace(self.of_segment(base_offset), aborted=aborted))
+        size = facts.size if size is None else size
+        self._note(base_offset, replace(facts, aborted=aborted, size=size))
+
+    def split(self, base_offset: int) -> None:
+        """A segment is about to be cut into several, of which the first keeps its name."""
+        if self._forget(base_offset):
+            self._write()
 
     def placed(self, base_offset: int, facts: SegmentFacts) -> None:
         """Compaction has put a segment in place."""
@@ -270,7 +280,7 @@ class IntegrityFile:
         for base_offset in [one for one in self._segments if one >= end_offset]:
             self._forget(base_offset)
         for base_offset, facts in self._segments.items():
-            self._segments[base_offset] = replace(facts, aborted=None)
+            self._segments[base_offset] = replace(facts, aborted=None, size=None)
         gapless_from = known.gapless_from
         if gapless_from is not None:
             gapless_from = min(gapless_from, end_offset)
@@ -318,7 +328,7 @@ class IntegrityFile:
         replace_file(self._file_system, path, self._text())
 
     def _text(self) -> bytes:
-        content = integrity_text(replace(self.known, segments=self._segments))
+        content = integrity_text(self.now())
         self._line_count = content.count(b"\n")
         return content
 
@@ -449,7 +459,7 @@ def _words(path: str, position: int, line: bytes) -> list[str]:
         raise CorruptionError(path, position, "the checksum does not fit")
     words = content.decode("ascii").split(" ")
     is_log = words[0] == "log"
-    if len(words) != WORD_COUNTS.get(words[0]) or (is_log and words[1] != VERSION):
+    if len(words) not in WORD_COUNTS.get(words[0], ()) or (is_log and words[1] != VERSION):
         raise CorruptionError(path, position, "its version is not known")
     return words
 
@@ -471,10 +481,11 @@ def _parse_partition(text: str) -> TopicPartition:
 
 
 def _parse_segment(words: list[str]) -> SegmentFacts:
-    _, _, first, size, checksum = words
+    _, _, first, size, checksum, *log_size = words
     return SegmentFacts(
         first_checksum=None if first == UNKNOWN else int(first, 16),
         aborted=None if size == UNKNOWN else (int(size), int(checksum, 16)),
+        size=_number(log_size[0]) if log_size else None,
     )
 
 
@@ -504,7 +515,7 @@ def segment_line(base_offset: int, facts: SegmentFacts) -> bytes:
     aborted = (UNKNOWN, UNKNOWN)
     if facts.aborted is not None:
         aborted = (str(facts.aborted[0]), f"{facts.aborted[1]:08x}")
-    return _line("segment", str(base_offset), first, *aborted)
+    return _line("segment", str(base_offset), first, *aborted, _text(facts.size))
 
 
 def _start_line(offset: int) -> bytes:

@@ -45,6 +45,11 @@ class LogStarts:
         """All logs that either file names."""
         return self.checkpointed.keys() | (self._copied or {}).keys()
 
+    @property
+    def are_lost(self) -> bool:
+        """Whether neither file says anything, though both are always there."""
+        return self._copied is None and not self.checkpointed
+
     def start_of(self, key: TopicPartition, *, is_copy_valid: bool) -> int:
         """The start of a log, which the copy holds if only Ottla has written the log since."""
         stated = self.checkpointed.get(key, 0)

@@ -12,8 +12,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla.base.files import FileSystem, read_file, replace_file
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.storage.files.checkpoints import CheckpointLines, checkpoint_text
+from ottla.storage.files.filenames import LEADER_EPOCHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +190,12 @@ def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:
     if entry.epoch < 0 or entry.start_offset < 0:
         raise lines.error("has a negative epoch or offset")
     return entry
+
+
+def start_by_epochs(file_system: FileSystem, directory: str) -> int:
+    """Where the log of a directory starts by its epochs, which are cut before the start moves."""
+    try:
+        epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
+    except CorruptionError:
+        return 0
+    return epochs.earliest_start_offset or 0

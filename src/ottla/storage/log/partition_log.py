@@ -12,6 +12,7 @@ from ottla.storage.log.maintenance import LogMaintenance
 from ottla.storage.log.reader import LogReader
 from ottla.storage.log.state import LogState, RecoveredLog
 from ottla.storage.log.writer import LogWriter
+from ottla.storage.segment.segment_facts import known_losses
 
 
 class PartitionLog(LogState):
@@ -36,5 +37,4 @@ class PartitionLog(LogState):
 
     def losses(self, cleaned_until: int) -> KnownLosses:
         """What is known to be lost of a log that compaction has looked at up to an offset."""
-        bases = (one.base_offset for one in self.segments.values)
-        return self.integrity.losses(bases, cleaned_until)
+        return known_losses(self.integrity.now(), self.segments.values, cleaned_until)

@@ -217,7 +217,7 @@ class LogWriter:
         active.become_inactive()
         # The log has the markers, but to look for them at each start would take a walk over all of
         # it; and compaction takes out what an index could be rebuilt from.
-        log.integrity.ended(active.base_offset, active.transaction_index.path)
+        log.integrity.ended(active.base_offset, active.transaction_index.path, active.log.size)
         if start > offsets.log_end_offset:
             self.sync()
             log.integrity.open_gaps(start)

@@ -1,9 +1,10 @@
 """Which gaps of a log mean that batches are lost, and whether its first segments are gone.
 
 Compaction leaves gaps, and so may a follower. A broker of ours records from which offset on there
-are none, and before it leaves one, and which segments there are (`integrity`). Its leader epochs show where a log starts:
-they are cut, durably, before retention moves the start, and that before files go. Of a log that
-Kafka has written nobody knows. Kafka has no counterpart: it continues after a gap.
+are none, and before it leaves one, and which segments there are (`integrity`). Its leader epochs
+show where a log starts: they are cut, durably, before retention moves the start, and that before
+files go. Of a log that Kafka has written nobody knows. Kafka has no counterpart: it continues after
+a gap.
 """
 
 from collections.abc import Callable

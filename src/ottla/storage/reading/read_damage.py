@@ -63,7 +63,7 @@ def known_end(
     is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
     return KnownEnd(
         was_stopped_cleanly=was_stopped_cleanly,
-        recovery_point=least,
+        recovery_point=max(least, reached) if was_stopped_cleanly else least,
         end_offset=least if is_sure and least else None,
         reached=reached,
     )
@@ -128,6 +128,8 @@ class SegmentPlace:
 
     limit: int
     recorded: KnownEnd | None
+    size: int = 0
+    """Which its log file had, and has no more; 0 where it is as it was."""
 
 
 def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
@@ -156,7 +158,8 @@ def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
 def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: int) -> LogTail:
     """Of a log whose last segment is not sound."""
     first: Damage | None = None
-    end = max(log_start_offset, place.recorded.recovery_point if place.recorded else place.limit)
+    recorded = place.recorded.recovery_point if place.recorded else place.limit
+    end = max(log_start_offset, reader.base_offset, recorded)
     for one in stretches(reader, place):
         if isinstance(one, Damage):
             first = first or one
@@ -188,12 +191,27 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
     if place.recorded is None:
         if held is not None:
             yield _damage(reader, held, size, (next_offset, place.limit))
+        elif place.size:
+            yield cut_short(reader, place, next_offset)
         return
     until = place.recorded.recovery_point
     if held is not None and (place.recorded.was_stopped_cleanly or next_offset < until):
         yield _damage(reader, held, size, (next_offset, until))
     elif next_offset < until:
         yield _shortened(reader.log.path, size, next_offset, until)
+
+
+def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Damage:
+    """Of a segment that others follow, and whose end is gone."""
+    size = reader.files.size
+    return Damage(
+        path=reader.log.path,
+        position=size,
+        end=size,
+        reason=f"the file has {size} bytes, and had {place.size}",
+        from_offset=end_offset,
+        until_offset=place.limit,
+    )
 
 
 def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Damage:

@@ -22,11 +22,12 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import check_partition
+from ottla.storage.files.integrity import check_partition, is_ours_alone
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, read_meta_properties
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.partition_files import list_partition
+from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import (
     Damage,
     KnownEnd,
@@ -138,11 +139,19 @@ class ReadOnlyLogDirectory:
         return [partition for partition in here if not self.holds(topic, partition)]
 
     def log_start(self, topic: str, partition: int) -> int:
-        """The start that was recorded, from the copy with a checksum where that counts."""
-        copied = copied_start(self.file_system, self.path, TopicPartition(topic, partition))
+        """The start that was recorded, from the copy with a checksum where that counts.
+
+        Raises `CorruptionError`.
+        """
+        key = TopicPartition(topic, partition)
+        copied = copied_start(self.file_system, self.path, key)
         if copied is not None:
             return copied
-        return self.checkpointed(CHECKPOINT_LOG_START).get(TopicPartition(topic, partition), 0)
+        stated = self.checkpointed(CHECKPOINT_LOG_START)
+        directory = join(self.path, partition_directory_name(topic, partition))
+        if not stated and is_ours_alone(self.file_system, directory):
+            return start_by_epochs(self.file_system, directory)  # both files are gone
+        return stated.get(key, 0)
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""

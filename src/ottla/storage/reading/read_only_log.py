@@ -10,6 +10,7 @@ with `on_damage`. Format pages: docs/format/README.md. Kafka has no counterpart.
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
@@ -49,6 +50,7 @@ from ottla.storage.reading.read_damage import (
     KnownEnd,
     LogTail,
     SegmentPlace,
+    cut_short,
     damaged_tail,
     place_of,
     repair_hint,
@@ -160,7 +162,24 @@ class ReadOnlyLog:
             return tail_at(max(tail.end_offset, least), known, reader.log.path, reader.log.size)
 
     def _place(self, segment: SegmentFiles) -> SegmentPlace:
-        return place_of(segment, self._segments.files, self._known)
+        place = place_of(segment, self._segments.files, self._known)
+        size = self._size_before(segment) if place.recorded is None else 0
+        return replace(place, size=size) if size else place
+
+    def _size_before(self, segment: SegmentFiles) -> int:
+        """Which a log file had that is shorter now; 0 of all others."""
+        size = 0
+        for _ in range(2):
+            known = self._integrity.segments if self._integrity else {}
+            size = known.get(segment.base_offset, NOTHING_KNOWN).size or 0
+            if segment.size >= size:
+                return 0
+            status = self._file_system.status(segment.log_path)
+            if status is None or status.size >= size:
+                return 0
+            # Compaction may have replaced the segment, and what is known of it.
+            del self._integrity
+        return size
 
     @cached_property
     def high_watermark(self) -> int:
@@ -229,6 +248,7 @@ class ReadOnlyLog:
                         return
             except CorruptionError as error:
                 raise self._located(error, reader) from error
+            self._check_size(reader, cursor.offset)
         self._check_reached(end)
 
     def _readers(self, cursor: Cursor, until_offset: int) -> Iterator[SegmentReader]:
@@ -305,8 +325,16 @@ class ReadOnlyLog:
                     raise
                 if not cursor.is_replaced:
                     raise self._located(error, reader) from error
+            if cursor.offset < until_offset and not cursor.is_replaced:
+                self._check_size(reader, cursor.offset)
         self._check_reached(until_offset)
         self._gaps.check(*self._segments.end_of_files, (cursor.offset, until_offset))
+
+    def _check_size(self, reader: SegmentReader, end_offset: int) -> None:
+        """Raises `CorruptionError` for a segment that was read to its end, and was cut there."""
+        place = self._place(reader.files)
+        if place.size and end_offset < place.limit:
+            raise cut_short(reader, place, end_offset).error()
 
     def _check_reached(self, until_offset: int) -> None:
         """Raises `CorruptionError` where the log's end cannot be read, but was to be."""

@@ -57,7 +57,11 @@ from ottla.storage.recovery.missing_segments import (
 from ottla.storage.recovery.transaction_check import check_transactions
 from ottla.storage.segment.log_order import OffsetOverflowError
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.segment_facts import check_first_batch, first_checksum
+from ottla.storage.segment.segment_facts import (
+    check_first_batch,
+    first_checksum,
+    known_losses,
+)
 from ottla.storage.segment.segments import Segments
 from ottla.storage.segment.splitting import split_segment
 
@@ -200,6 +204,7 @@ class _Loader:
                 self._recover_segments()
                 return
             except OffsetOverflowError as overflow:
+                self._integrity.split(overflow.base_offset)
                 split_segment(self._files, self._directory, overflow.log, overflow.base_offset)
                 self.abandon()
                 self._segments, self._wrong_files = Segments(), []
@@ -373,7 +378,10 @@ class _Loader:
         if aborted is None or not begins_as(self._files, index, aborted):
             is_known = self._integrity.known.aborts_are_indexed
             aborted = checksum_of(self._files, index) if is_known else None
-        return SegmentFacts(first_checksum(segment.log), aborted)
+        size = None
+        if segment is not self._segments.active:
+            size = segment.log.size if known.size is None else known.size
+        return SegmentFacts(first_checksum(segment.log), aborted, size)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Removes the last first: what a crash leaves of the log is then without a hole."""
@@ -485,8 +493,8 @@ class _Loader:
         if not request.was_clean_stop:
             return 0
         if request.high_watermark is None:
-            return request.recovery_point
-        return min(request.recovery_point, request.high_watermark)
+            return max(request.recovery_point, request.reached)
+        return max(min(request.recovery_point, request.high_watermark), request.reached)
 
     def _start_of_empty(self) -> int:
         """Where a log begins that has no file: at its start, or where it is known to have ended.
@@ -579,8 +587,10 @@ class _Loader:
             return
         start = self._request.log_start_offset
         name_missing_front(self._epochs, integrity, self._segments, start)
-        files = (*self._segments.values, *self._wrong_files)
-        losses = integrity.losses((one.base_offset for one in files), self._gaps_before)
+        files = sorted(
+            (*self._segments.values, *self._wrong_files), key=lambda one: one.base_offset
+        )
+        losses = known_losses(integrity, files, self._gaps_before)
         name_missing_between(self._segments, losses, start)
 
     def _rebuild_producers(

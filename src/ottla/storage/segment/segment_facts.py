@@ -4,11 +4,23 @@ Format page: docs/format/ottla-integrity.md. Kafka has no counterpart: a `.log` 
 which log it belongs to.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.storage import scan
-from ottla.storage.files.integrity import SegmentFacts, checksum_of
+from ottla.storage.files.integrity import (
+    NOTHING_KNOWN,
+    Integrity,
+    KnownLosses,
+    SegmentFacts,
+    checksum_of,
+)
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.segment.segment import Segment
 
 
 def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> SegmentFacts:
@@ -16,6 +28,7 @@ def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> Seg
     return SegmentFacts(
         first_checksum=first_checksum(log),
         aborted=checksum_of(file_system, index_path),
+        size=log.size,
     )
 
 
@@ -31,15 +44,33 @@ def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
     One that is not sound is damaged, and its own checksum says so.
     """
     found = first_checksum(log)
-    if facts.first_checksum is None or found is None or found == facts.first_checksum:
+    was_empty = facts.size == 0
+    is_known = was_empty or facts.first_checksum is not None
+    if not is_known or found is None or found == facts.first_checksum:
         return
     try:
         scan.sound_batch(log, 0)
     except CorruptionError:
         return
+    had = "it was empty" if was_empty else f"had {facts.first_checksum:08x}"
     raise CorruptionError(
         log.path,
         0,
-        f"its first batch has checksum {found:08x}, and had {facts.first_checksum:08x}: this is "
-        "the file of another segment; put the right one in its place",
+        f"its first batch has checksum {found:08x}, and {had}: this is the file of another "
+        "segment; put the right one in its place",
     )
+
+
+def known_losses(
+    integrity: Integrity, segments: Sequence[Segment], cleaned_until: int
+) -> KnownLosses:
+    """What is lost of a log that has some segments, each before the next one's base offset."""
+    known = integrity.losses((one.base_offset for one in segments), cleaned_until)
+    cut = []
+    for segment, following in pairwise(segments):
+        size = integrity.segments.get(segment.base_offset, NOTHING_KNOWN).size
+        if size is not None and segment.log.size < size:
+            # Otherwise damage, which the reader that meets it names.
+            with suppress(CorruptionError):
+                cut.append((segment.next_offset(), following.base_offset))
+    return replace(known, segments=(*known.segments, *cut)) if cut else known

@@ -8,7 +8,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, log_file_name
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
@@ -21,12 +21,13 @@ FIRST, GONE, NEXT = 0, 4, 8
 """Base offsets: each of these segments holds four keys, of which compaction takes one."""
 
 
-def compacted(*, is_clean: bool, value_size: int = 120) -> FakeFileSystem:
+def compacted(*, is_clean: bool, value_size: int = 100) -> FakeFileSystem:
     disk = FakeFileSystem()
     keeper = keeper_of(disk)
     for number in range(4):
         keys = ((b"%d-%d" % (number, one), b"x" * value_size) for one in range(3))
-        keeper.carry_out(Write((*keys, (b"each", b"%d" % number))))
+        keeper.carry_out(Write((next(keys), (b"each", b"%d" % number))))
+        keeper.carry_out(Write(tuple(keys)))
         keeper.carry_out(Roll())
     keeper.finish()
     keeper.log.writer.flush()
@@ -52,6 +53,17 @@ def lose_segment(disk: FakeFileSystem) -> None:
         disk.remove(join(PARTITION, name))
 
 
+def cut_segment(disk: FakeFileSystem, batch_count: int) -> None:
+    """At a batch's end, so that nothing torn is left."""
+    file = disk.open(join(PARTITION, log_file_name(GONE)), writable=True)
+    size = 0
+    for _ in range(batch_count):
+        size += 12 + int.from_bytes(file.pread(4, size + 8), "big")
+    assert size < file.size()
+    file.truncate(size)
+    file.sync()
+
+
 def named(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one for one in caplog.messages if "are lost" in one]
 
@@ -71,6 +83,28 @@ def test_each_start_names_the_offsets(
         open_directory(disk, COMPACTED).close()
         assert len(named(caplog)) == 1
         assert f"offsets {GONE} to {NEXT - 1} are lost" in named(caplog)[0]
+
+
+@pytest.mark.parametrize("batch_count", [0, 1])
+def test_a_segment_that_has_lost_its_end_is_named_and_not_read_over(
+    disk: FakeFileSystem, batch_count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = offsets(disk, FIRST, None)
+    cut_segment(disk, batch_count)
+    lost = [GONE, GONE + 2, GONE + 3][batch_count:]
+    kinds = [one.kind for one in check(disk, DIRECTORY).findings]
+    assert FindingKind.LOST_OFFSETS in kinds
+    for from_offset in (FIRST, GONE):
+        with pytest.raises(CorruptionError, match=f"to {NEXT - 1} cannot be read"):
+            offsets(disk, from_offset, None)
+    reported: list[Damage] = []
+    assert offsets(disk, FIRST, reported) == [one for one in before if one not in lost]
+    assert [one.until_offset for one in reported] == [NEXT]
+    for _ in range(2):
+        caplog.clear()
+        open_directory(disk, COMPACTED).close()
+        assert len(named(caplog)) == 1
+        assert f"to {NEXT - 1} are lost" in named(caplog)[0]
 
 
 @pytest.mark.parametrize("from_offset", [FIRST, GONE, GONE + 2])
@@ -123,7 +157,7 @@ def test_nothing_is_named_where_kafka_has_been(
 def test_segments_that_compaction_has_merged_are_no_loss(
     is_clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = compacted(is_clean=is_clean, value_size=40)
+    disk = compacted(is_clean=is_clean, value_size=10)
     assert offsets(disk, FIRST, None)
     log = open_directory(disk, COMPACTED).logs[KEY]
     assert [one.base_offset for one in log.segments.values][:2] == [FIRST, NEXT]
