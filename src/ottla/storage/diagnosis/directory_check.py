@@ -13,6 +13,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.diagnosis.integrity_checks import cut_short_findings
 from ottla.storage.diagnosis.partition_check import (
     CheckOptions,
     PartitionReport,
@@ -283,6 +284,8 @@ class _DirectoryCheck:
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             integrity = log.integrity or Integrity()
             losses = integrity.losses(log.base_offsets, cleaned_until)
+            if not self._options.is_live:
+                yield from cut_short_findings(self._files, log.path, integrity, start)
             for base_offset, first in log.gaps:
                 path = join(log.path, filenames.log_file_name(base_offset))
                 missing = f"offsets {first} to {base_offset - 1}"

@@ -4,6 +4,7 @@ Format page: docs/format/ottla-integrity.md.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file
@@ -17,6 +18,7 @@ from ottla.storage.files.integrity import (
     read_integrity,
 )
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.segment.segment_facts import check_first_batch
 
 Place = tuple[str, int]
@@ -59,14 +61,16 @@ def wrong_file_findings(
 
 
 def cut_short_findings(
-    file_system: FileSystem, place: Place, integrity: Integrity
+    file_system: FileSystem, directory: str, integrity: Integrity, log_start_offset: int
 ) -> Iterator[Finding]:
-    """A log file that takes no more appends, and has lost its end."""
-    directory, base_offset = place
-    path = join(directory, log_file_name(base_offset))
-    size = integrity.segments.get(base_offset, NOTHING_KNOWN).size
-    status = file_system.status(path)
-    if size is not None and status is not None and status.size < size:
+    """Log files that take no more appends, and have lost their ends."""
+    bases = sorted(listed_base_offsets(file_system, directory))
+    for base_offset, following in pairwise(bases):
+        path = join(directory, log_file_name(base_offset))
+        size = integrity.segments.get(base_offset, NOTHING_KNOWN).size
+        status = file_system.status(path)
+        if following <= log_start_offset or size is None or status is None or status.size >= size:
+            continue
         yield Finding(
             kind=FindingKind.LOST_OFFSETS,
             path=path,

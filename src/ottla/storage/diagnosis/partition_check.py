@@ -25,7 +25,6 @@ from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexChec
 from ottla.storage.diagnosis.index_entries import parse_index
 from ottla.storage.diagnosis.integrity_checks import (
     changed_index_findings,
-    cut_short_findings,
     read_own,
     wrong_file_findings,
 )
@@ -238,8 +237,6 @@ class _PartitionCheck:
             place = self._path, segment.base_offset
             known = {one.path for one in report.findings}
             self._add(wrong_file_findings(self._files, place, report.integrity))
-            if not segment.is_active and not self._options.is_live:
-                self._add(cut_short_findings(self._files, place, report.integrity))
             changed = changed_index_findings(self._files, place, report.integrity)
             self._add(one for one in changed if one.path not in known)
 

@@ -483,8 +483,13 @@ class _Loader:
             return
         last = self._wrong_files[-1]
         if not self._segments.values or self._segments.active.base_offset < last.base_offset:
-            end = end_behind_damage(last, self._request.recovery_point)
+            end = end_behind_damage(last, self._known_end)
             self._segments.add(self._open_segment(end, create=True))
+
+    @property
+    def _known_end(self) -> int:
+        """Up to where the log went, whichever checkpoint says so."""
+        return max(self._request.recovery_point, self._request.reached)
 
     @property
     def _least_end(self) -> int:
@@ -532,7 +537,7 @@ class _Loader:
         except CorruptionError as error:
             # Also where the end is lost: another record at an offset that was acknowledged would
             # be taken for the one that is gone.
-            end = end_behind_damage(active, self._request.recovery_point)
+            end = end_behind_damage(active, self._known_end)
             logger.error("%s; it is kept, and the log continues at offset %d", error, end)
             self._segments.add(self._open_segment(end, create=True))
             return end

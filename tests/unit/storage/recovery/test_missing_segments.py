@@ -1,19 +1,29 @@
-"""A segment that is listed in the integrity file, and gone, is named wherever compaction was."""
+"""What is gone of a log is named, also where compaction was, or where its checkpoints are gone."""
+
+from dataclasses import replace
 
 import pytest
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import join, remove_if_present
+from ottla.base.files import join, read_file, remove_if_present, replace_file
 from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
-from ottla.storage.files.filenames import INTEGRITY, log_file_name
+from ottla.storage.files.filenames import (
+    CHECKPOINT_HIGH_WATERMARK,
+    CHECKPOINT_LOG_START,
+    CHECKPOINT_RECOVERY_POINT,
+    COPIED_LOG_STARTS,
+    INTEGRITY,
+    log_file_name,
+)
+from ottla.storage.files.integrity import integrity_text, parse_integrity
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, Roll, Write, clean, keeper_of
-from tests.support.logs import DIRECTORY, NOW_MS, open_directory
+from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, fill, open_directory
 
 KEY = TopicPartition("t", 0)
 PARTITION = join(DIRECTORY, "t-0")
@@ -163,3 +173,72 @@ def test_segments_that_compaction_has_merged_are_no_loss(
     assert [one.base_offset for one in log.segments.values][:2] == [FIRST, NEXT]
     assert named(caplog) == []
     assert FindingKind.LOST_OFFSETS not in {one.kind for one in check(disk, DIRECTORY).findings}
+
+
+# Two things are gone at once
+
+
+def small_log(*, is_clean: bool = True) -> FakeFileSystem:
+    """Segments 0, 8 and 16 of eight offsets, of which DeleteRecords has taken up to 3."""
+    disk = FakeFileSystem()
+    directory = open_directory(disk)
+    log = directory.create_log(*KEY, TOPIC_ID)
+    fill(log, 12)
+    log.maintenance.delete_records_before(3)
+    directory.checkpoints.write()
+    if not is_clean:
+        return disk.crash(CrashMode.KEEP)
+    directory.close()
+    return disk
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_where_both_files_of_log_starts_are_gone_the_epochs_say_where_a_log_starts(
+    is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = small_log(is_clean=is_clean)
+    for name in (CHECKPOINT_LOG_START, COPIED_LOG_STARTS):
+        disk.remove(join(DIRECTORY, name))
+    assert open_for_reading(DIRECTORY, disk).partition("t", 0).log_start_offset == 3
+    assert open_directory(disk).logs[KEY].log_start_offset == 3
+    assert f"{CHECKPOINT_LOG_START} and {COPIED_LOG_STARTS} in data are gone" in caplog.text
+
+
+def test_where_the_recovery_points_are_gone_high_watermarks_say_what_the_last_file_held(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = small_log()
+    disk.remove(join(DIRECTORY, CHECKPOINT_RECOVERY_POINT))
+    last = max(one for one in disk.list(PARTITION) if one.endswith(".log"))
+    base_offset = int(last[:20])
+    disk.remove(join(PARTITION, last))
+    with pytest.raises(CorruptionError, match=f"offsets {base_offset} to 23 cannot be read"):
+        offsets(disk, 3, None)
+    assert open_directory(disk).logs[KEY].log_end_offset == 24
+    assert f"ends at offset {base_offset}, and at a clean stop it ended at 24" in caplog.text
+
+
+def test_a_last_file_without_a_batch_hides_none_before_it_where_all_checkpoints_are_gone() -> None:
+    disk = small_log()
+    for name in (CHECKPOINT_RECOVERY_POINT, CHECKPOINT_HIGH_WATERMARK):
+        disk.remove(join(DIRECTORY, name))
+    last = max(one for one in disk.list(PARTITION) if one.endswith(".log"))
+    replace_file(disk, join(PARTITION, last), b"no batch" * 20)
+    with pytest.raises(CorruptionError, match="whatever came after"):
+        offsets(disk, 3, None)
+    assert offsets(disk, 3, []) == list(range(3, int(last[:20])))
+
+
+def test_a_file_in_the_place_of_an_empty_one_is_named_and_not_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = compacted(is_clean=True)
+    integrity = join(PARTITION, INTEGRITY)
+    known = parse_integrity(integrity, read_file(disk, integrity))
+    empty = replace(known.segments[GONE], first_checksum=None, size=0)
+    content = integrity_text(replace(known, segments={**known.segments, GONE: empty}))
+    replace_file(disk, integrity, content)
+    with pytest.raises(CorruptionError, match="it was empty: this is the file of another"):
+        offsets(disk, FIRST, None)
+    open_directory(disk, COMPACTED)
+    assert "it was empty: this is the file of another" in caplog.text
