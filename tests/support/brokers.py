@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
@@ -9,7 +10,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
-from ottla.config.broker import broker_config
+from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.testing import FakeFileSystem
@@ -51,7 +52,14 @@ def open_broker(
     )
     values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
     values |= {name.replace("_", "."): value for name, value in settings.items()}
-    return assemble(paths or ("/d",), file_system, broker_config(values), options)
+    config = _config_of(tuple(values.items()))
+    return assemble(paths or ("/d",), file_system, config, options)
+
+
+@cache
+def _config_of(values: tuple[tuple[str, str], ...]) -> BrokerConfig:
+    """Crash tests open the same broker thousands of times."""
+    return broker_config(dict(values))
 
 
 def batch(*values: bytes, timestamp_ms: int = NOW_MS, producer_id: int = -1) -> bytearray:

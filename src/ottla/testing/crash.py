@@ -82,7 +82,7 @@ def _rebuilt(disk: Disk, entries: Entries, content: Callable[[FileNode], bytearr
     def rebuild(node: Node) -> Node:
         if isinstance(node, FileNode):
             kept = content(node)
-            return FileNode(node.number, node.modified_ms, kept, bytearray(kept))
+            return FileNode(node.number, node.modified_ms, kept, bytes(kept))
         children = {name: rebuild(child) for name, child in entries(node).items()}
         return DirectoryNode(node.number, node.modified_ms, children, dict(children))
 

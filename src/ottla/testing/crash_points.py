@@ -8,14 +8,17 @@ every point the check is the test's own: open what is left, and compare it with 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, TypeVar
 
 from ottla.base.files import FileSystem
 from ottla.testing.crash import CrashMode
-from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem, SimulatedCrash
+from ottla.testing.faults import Effect
 from ottla.testing.file_system import FakeFileSystem
-from ottla.testing.recording import IoCall, IoKind
+from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
+
+T = TypeVar("T")
 
 Workload = Callable[[FileSystem, list[Any]], None]
 
@@ -44,39 +47,85 @@ def every_crash_point(
     """Crashes before each call, in the middle of each write, and when all is done.
 
     Each time the power fails with everything unsynced lost, with `seeds` mixtures, and the process
-    alone is killed. `make_file_system` hands out the disk to start from, alike every time, and the
-    workload must make the same calls every time. Another `first_seed` gives other mixtures.
+    alone is killed. The workload runs once, on what `make_file_system` gives; what it appends to
+    its list must not change later. Another `first_seed` gives other mixtures.
+
+    A crash that leaves what an earlier one left, with the same promises and as much to be kept of
+    them, is left out: a check that is the same for the same disk would find the same.
     """
-    whole = FaultyFileSystem(make_file_system())
-    workload(whole, [])
-    for at_call, call in enumerate([*whole.calls, None]):
-        is_write = call is not None and call.kind in (IoKind.PWRITE, IoKind.PWRITEV)
-        for effect in (Effect.BEFORE, Effect.PARTIAL) if is_write else (Effect.BEFORE,):
-            disk = make_file_system()
-            plan = FaultPlan(at_call=at_call, error=SimulatedCrash(), effect=effect)
-            faulty = FaultyFileSystem(disk, plan)
-            acknowledged = _run(workload, faulty)
-            made = whole.calls[: at_call + 1]
-            assert faulty.calls == made, f"the workload made other calls than before: {made[-1:]}"
-            for mode, seed in _crashes(first_seed + at_call * seeds, seeds):
-                yield CrashPoint(
-                    at_call=at_call,
-                    effect=effect,
-                    mode=mode,
-                    seed=seed,
-                    call=call,
-                    acknowledged=list(acknowledged),
-                    file_system=disk.crash(mode, seed),
-                )
+    recording = _Snapshots(make_file_system())
+    workload(recording, recording.acknowledged)
+    recording.keep(None)
+    seen: set[bytes] = set()
+    for moment in recording.moments:
+        for mode, seed in _crashes(first_seed + moment.at_call * seeds, seeds):
+            left = moment.disk.crash(mode, seed)
+            is_kill = mode is CrashMode.KEEP
+            look = repr((is_kill, moment.promise_number, left.state())).encode()
+            digest = blake2b(look, digest_size=16).digest()
+            if digest in seen:
+                continue
+            seen.add(digest)
+            yield CrashPoint(
+                at_call=moment.at_call,
+                effect=moment.effect,
+                mode=mode,
+                seed=seed,
+                call=moment.call,
+                acknowledged=list(moment.acknowledged),
+                file_system=left,
+            )
 
 
-def _run(workload: Workload, file_system: FaultyFileSystem) -> list[Any]:
-    acknowledged: list[Any] = []
-    try:
-        workload(file_system, acknowledged)
-    except SimulatedCrash:
-        assert file_system.is_crashed
-    return acknowledged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """A disk as it was when a call began, or when it had written its first half."""
+
+    at_call: int
+    effect: Effect
+    call: IoCall | None
+    acknowledged: list[Any]
+    promise_number: int
+    """The same number, the same promises."""
+    disk: FakeFileSystem
+
+
+class _Snapshots(RecordingFileSystem):
+    """Keeps what each call begins with, and what half of each write leaves."""
+
+    def __init__(self, disk: FakeFileSystem) -> None:
+        super().__init__(disk)
+        self._disk = disk
+        self._promise_number = 0
+        self._promised: list[Any] = []
+        self.acknowledged: list[Any] = []
+        self.moments: list[_Moment] = []
+
+    def perform(
+        self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
+    ) -> T:
+        self.keep(call)
+        result = super().perform(call, deed, fall_short)
+        if call.kind in (IoKind.PWRITE, IoKind.PWRITEV) and call.size:
+            half = self._disk.snapshot()
+            half.halve_last_write()
+            self.moments.append(replace(self.moments[-1], effect=Effect.PARTIAL, disk=half))
+        return result
+
+    def keep(self, call: IoCall | None) -> None:
+        if self.acknowledged != self._promised:
+            self._promise_number += 1
+            self._promised = list(self.acknowledged)
+        self.moments.append(
+            _Moment(
+                at_call=len(self.calls),
+                effect=Effect.BEFORE,
+                call=call,
+                acknowledged=self._promised,
+                promise_number=self._promise_number,
+                disk=self._disk.snapshot(),
+            )
+        )
 
 
 def _crashes(first_seed: int, seeds: int) -> Iterator[tuple[CrashMode, int]]:

@@ -5,10 +5,9 @@ directory is the same for its entries, except that the changes of all directorie
 journal, since a rename from one directory to another is a single change of both.
 """
 
-import copy
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 
 class Standing(Enum):
@@ -19,7 +18,7 @@ class Standing(Enum):
     SYNCED = "durable, but written after a doubtful change, so that both must wait for the crash"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Write:
     position: int
     data: bytes
@@ -29,7 +28,7 @@ class Write:
         overwrite(content, self.position, self.data)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Resize:
     size: int
     standing: Standing = Standing.UNSYNCED
@@ -55,9 +54,6 @@ class Maps:
 
     def __init__(self) -> None:
         self._buffers: list[bytearray] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Maps":
-        return Maps()  # A copied disk belongs to a new process, which has mapped nothing yet.
 
     def take(self, content: bytearray, size: int) -> memoryview:
         buffer = content[:size]
@@ -99,7 +95,7 @@ class FileNode:
     number: int
     modified_ms: int
     content: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
     pending: list[ContentChange] = field(default_factory=list)
     maps: Maps = field(default_factory=Maps)
 
@@ -118,15 +114,30 @@ class FileNode:
 
     def sync(self) -> None:
         if any(change.standing is not Standing.UNSYNCED for change in self.pending):
-            self._move(self.pending, Standing.SYNCED)
+            self._move((Write, Resize), Standing.SYNCED)
             return
-        for change in self.pending:
-            change.apply(self.durable)
+        self.durable = bytes(self.content)
         self.pending.clear()
 
     def fail_sync(self) -> None:
         """The kernel reports an error once and marks the pages clean: they are never retried."""
-        self._move([one for one in self.pending if isinstance(one, Write)], Standing.DOUBTFUL)
+        self._move((Write,), Standing.DOUBTFUL)
+
+    def halve_last_write(self) -> None:
+        """Leaves of the last change, which is a write, what the first half of it does."""
+        write = self.pending.pop()
+        assert isinstance(write, Write)
+        if half := write.data[: len(write.data) // 2]:
+            self.pending.append(replace(write, data=half))
+        self.content = bytearray(self.durable)
+        for change in self.pending:
+            change.apply(self.content)
+
+    def copy(self) -> "FileNode":
+        """One that no process has mapped yet."""
+        return FileNode(
+            self.number, self.modified_ms, self.content[:], self.durable, self.pending[:]
+        )
 
     def synced_content(self) -> bytearray:
         content = bytearray(self.durable)
@@ -135,11 +146,13 @@ class FileNode:
                 change.apply(content)
         return content
 
-    @staticmethod
-    def _move(changes: list[ContentChange] | list[Write], standing: Standing) -> None:
-        for change in changes:
-            if change.standing is Standing.UNSYNCED:
-                change.standing = standing
+    def _move(self, kinds: tuple[type[ContentChange], ...], standing: Standing) -> None:
+        self.pending = [
+            replace(change, standing=standing)
+            if isinstance(change, kinds) and change.standing is Standing.UNSYNCED
+            else change
+            for change in self.pending
+        ]
 
 
 @dataclass(slots=True, eq=False)
@@ -179,13 +192,37 @@ class Disk:
         self._node_count = 0
         self.root = DirectoryNode(self.next_number(), now_ms)
         self.journal: list[EntryChange] = []
+        self.last_written: FileNode | None = None
 
     def next_number(self) -> int:
         self._node_count += 1
         return self._node_count
 
     def copy(self) -> "Disk":
-        return copy.deepcopy(self)
+        """The same disk for another process; of what was open before, it knows nothing."""
+        copied = Disk.__new__(Disk)
+        copy_of = _Copies()
+        copied._node_count = self._node_count
+        copied.root = copy_of.directory(self.root)
+        copied.journal = [
+            tuple(
+                Edit(
+                    copy_of.directory(edit.directory),
+                    edit.name,
+                    None if edit.node is None else copy_of.node(edit.node),
+                )
+                for edit in change
+            )
+            for change in self.journal
+        ]
+        copied.last_written = None
+        if self.last_written is not None:
+            copied.last_written = copy_of.file(self.last_written)
+        return copied
+
+    def state(self) -> Hashable:
+        """Equal for two disks that no process can tell apart, now or after another crash."""
+        return _Looks().of(self)
 
     def with_root(self, root: DirectoryNode) -> "Disk":
         """A disk on which everything is durable; new nodes get numbers that no old one has."""
@@ -216,3 +253,61 @@ class Disk:
             for edit in change:
                 edit.apply(edit.directory.durable)
         self.journal = waiting[::-1]
+
+
+class _Copies:
+    """One copy of each node, however often it is met."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Node] = {}
+
+    def node(self, node: Node) -> Node:
+        return self.file(node) if isinstance(node, FileNode) else self.directory(node)
+
+    def file(self, node: FileNode) -> FileNode:
+        made = self._made.get(node.number)
+        if made is None:
+            made = self._made[node.number] = node.copy()
+        assert isinstance(made, FileNode)
+        return made
+
+    def directory(self, node: DirectoryNode) -> DirectoryNode:
+        made = self._made.get(node.number)
+        if made is None:
+            made = self._made[node.number] = DirectoryNode(node.number, node.modified_ms)
+            made.entries = {name: self.node(child) for name, child in node.entries.items()}
+            made.durable = {name: self.node(child) for name, child in node.durable.items()}
+        assert isinstance(made, DirectoryNode)
+        return made
+
+
+class _Looks:
+    """A disk as a value. A node counts by when it is met: the numbers say how it came about."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, int] = {}
+
+    def of(self, disk: Disk) -> Hashable:
+        root = self._node(disk.root)
+        return root, tuple(tuple(map(self._edit, change)) for change in disk.journal)
+
+    def _node(self, node: Node) -> Hashable:
+        if node.number in self._met:
+            return self._met[node.number]
+        self._met[node.number] = len(self._met)
+        if isinstance(node, FileNode):
+            pending = tuple(map(_look, node.pending))
+            return node.modified_ms, bytes(node.content), node.durable, pending
+        entries = tuple((name, self._node(child)) for name, child in sorted(node.entries.items()))
+        durable = tuple((name, self._node(child)) for name, child in sorted(node.durable.items()))
+        return node.modified_ms, entries, durable
+
+    def _edit(self, edit: Edit) -> Hashable:
+        node = None if edit.node is None else self._node(edit.node)
+        return self._node(edit.directory), edit.name, node
+
+
+def _look(change: ContentChange) -> Hashable:
+    if isinstance(change, Resize):
+        return change.size, change.standing.name
+    return change.position, change.data, change.standing.name

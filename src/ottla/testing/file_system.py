@@ -26,7 +26,7 @@ import errno
 import io
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from ottla.base.clock import Clock
@@ -61,6 +61,21 @@ class FakeFileSystem:
         after = FakeFileSystem(self._clock)
         after._disk = crashed_disk(self._disk, mode, seed)
         return after
+
+    def snapshot(self) -> "FakeFileSystem":
+        """A file system that crashes as this one would crash now; this one stays in use."""
+        copied = FakeFileSystem(self._clock)
+        copied._disk = self._disk.copy()
+        return copied
+
+    def halve_last_write(self) -> None:
+        """Undoes the second half of the last call, which wrote something."""
+        assert self._disk.last_written is not None
+        self._disk.last_written.halve_last_write()
+
+    def state(self) -> Hashable:
+        """Equal for two file systems that no process can tell apart, now or after a crash."""
+        return self._disk.state()
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "FakeFile":
         node = self._node(path)
@@ -175,6 +190,9 @@ class FakeFileSystem:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
+    def note_write(self, node: FileNode) -> None:
+        self._disk.last_written = node
+
     def check_alive(self) -> None:
         assert not self._is_crashed, "this file system has crashed: use the one crash() returned"
 
@@ -259,6 +277,7 @@ class FakeFile:
         data = b"".join(buffers)
         if data:
             node.change(Write(position, data), self._file_system.now_ms())
+            self._file_system.note_write(node)
 
     def truncate(self, size: int) -> None:
         node = self._writable(errno.EINVAL)
