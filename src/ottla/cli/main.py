@@ -84,6 +84,58 @@ transactions_group = LazyGroup(
     help="Inspect a running broker's transactions, and abort one that hangs.",
 )
 
+topics_group = LazyGroup(
+    "topics",
+    {
+        "list": ("ottla.cli.topics.list:list_command", "List topics with sizes and rates."),
+        "describe": (
+            "ottla.cli.topics.describe:describe_command",
+            "Describe partitions, settings and producers.",
+        ),
+        "create": ("ottla.cli.topics.change:create_command", "Create topics."),
+        "alter": ("ottla.cli.topics.change:alter_command", "Change settings of topics."),
+        "grow": ("ottla.cli.topics.change:grow_command", "Add partitions to a topic."),
+        "delete": ("ottla.cli.topics.change:delete_command", "Delete topics."),
+    },
+    help="List, describe, create, change and delete topics.",
+)
+
+groups_group = LazyGroup(
+    "groups",
+    {
+        "list": ("ottla.cli.groups.show:list_command", "List groups with their lag."),
+        "describe": (
+            "ottla.cli.groups.show:describe_command",
+            "Describe members, offsets and lag.",
+        ),
+        "reset": ("ottla.cli.groups.change:reset_command", "Set where a group continues."),
+        "commit": ("ottla.cli.groups.change:commit_command", "Commit offsets for a group."),
+        "delete": ("ottla.cli.groups.change:delete_command", "Delete groups, or offsets of them."),
+    },
+    help="See how far consumer groups are behind, and set where they continue.",
+)
+
+configs_group = LazyGroup(
+    "configs",
+    {
+        "get": ("ottla.cli.configs.command:get_command", "Print settings with their origin."),
+        "set": ("ottla.cli.configs.command:set_command", "Change settings."),
+        "unset": ("ottla.cli.configs.command:unset_command", "Take settings back."),
+        "explain": ("ottla.cli.configs.command:explain_command", "Explain what settings mean."),
+    },
+    help="See and change settings of topics, brokers and groups.",
+)
+
+quotas_group = LazyGroup(
+    "quotas",
+    {
+        "list": ("ottla.cli.quotas.command:list_command", "List quotas."),
+        "set": ("ottla.cli.quotas.command:set_command", "Limit a user, a client id or an address."),
+        "remove": ("ottla.cli.quotas.command:remove_command", "Remove limits."),
+    },
+    help="Limit what users, client ids and addresses may send and fetch.",
+)
+
 context_group = LazyGroup(
     "context",
     {
@@ -112,6 +164,14 @@ log_group = LazyGroup(
 
 COMMANDS = {
     "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
+    "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
+    "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
+    "configs": ("ottla.cli.main:configs_group", "See and change settings."),
+    "quotas": ("ottla.cli.main:quotas_group", "Limit users, client ids and addresses."),
+    "delete-records": (
+        "ottla.cli.topics.delete_records:delete_records_command",
+        "Delete a topic's records before an offset or a time.",
+    ),
     "records": ("ottla.cli.topic.records:records_command", "Print the records of a topic."),
     "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
     "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),

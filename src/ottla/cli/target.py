@@ -33,6 +33,7 @@ from ottla.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from ottla.client.admin import Admin
     from ottla.client.cluster import Cluster
 
 TARGET_VARIABLE = "OTTLA_TARGET"
@@ -77,6 +78,14 @@ class Target:
         A directory that is not there is an error, unless the command `may_create` it.
         """
         return _opened(self, may_create=may_create)
+
+    @contextmanager
+    def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":
+        """The same with what asks a cluster."""
+        from ottla.client.admin import Admin
+
+        with self.open(may_create=may_create) as cluster:
+            yield Admin(cluster)
 
     def check_directories(self) -> None:
         """Raises `UserError` for a directory that is not there."""

@@ -233,6 +233,20 @@ quiet_option = click.option(
 )
 
 
+yes_option = click.option(
+    "--yes", "-y", "is_confirmed", is_flag=True, help="Do it without a question."
+)
+
+
+def confirm(question: str, *, is_confirmed: bool) -> None:
+    """Asks a person at a terminal, and nobody else; a no ends the command with 1."""
+    if is_confirmed or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not click.confirm(question, err=True):
+        click.echo("nothing was changed", err=True)
+        sys.exit(1)
+
+
 # Signals
 
 

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from ottla.base.addresses import parse_address
+from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
-from ottla.client.administration.groups import GroupAdmin
-from ottla.client.administration.log_directories import LogDirectoryAdmin
 from ottla.client.administration.quotas import QuotaAdmin
-from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.security import parse_security
 
@@ -20,7 +18,7 @@ MAX_TIMESTAMP = -3
 """In the place of a time: the record with the largest timestamp."""
 
 
-class Admin(TransactionAdmin, GroupAdmin, ConfigAdmin, QuotaAdmin, LogDirectoryAdmin):
+class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
     """An admin client; use it in a `with` statement.
 
     `target` is `HOST:PORT[,HOST:PORT]`, or a `Cluster`, which stays open. `settings` are a

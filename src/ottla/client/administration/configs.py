@@ -193,17 +193,31 @@ class ConfigAdmin(Asking):
 def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:
     origins = {origin.value: origin for origin in ConfigOrigin}
     origin = origins.get(one.config_source, ConfigOrigin.UNKNOWN)
-    own = (ConfigOrigin.OF_THE_RESOURCE.value, ConfigOrigin.OF_THE_GROUP.value)
-    beneath = [each.value for each in one.synonyms if each.source not in own]
-    row = settings_of(TopicConfig).get(one.name) if origin.value == own[0] else None
-    # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
-    default = beneath[0] if beneath else None if row is None else row.format(row.default)
     return ConfigEntry(
         name=one.name,
         value=None if one.is_sensitive else one.value,
         origin=origin,
-        default=default if beneath or origin.value in own else one.value,
+        default=_default(one, origin),
         is_read_only=one.read_only,
         is_sensitive=one.is_sensitive,
         documentation=one.documentation,
     )
+
+
+def _default(one: DescribeConfigsResourceResult, origin: ConfigOrigin) -> str | None:
+    """What would hold without the value that a topic, a group or a broker was given itself."""
+    if origin is ConfigOrigin.DEFAULT:
+        return one.value
+    own = (
+        ConfigOrigin.OF_THE_RESOURCE,
+        ConfigOrigin.OF_THE_GROUP,
+        ConfigOrigin.OF_THE_BROKER,
+        origin,
+    )
+    beneath = [each for each in one.synonyms if each.source not in [kind.value for kind in own]]
+    if beneath:
+        return beneath[0].value
+    # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
+    rows = (settings_of(TopicConfig).get(one.name), broker_settings().get(one.name))
+    row = next((row for row in rows if row is not None), None)
+    return None if row is None else row.format(row.default)

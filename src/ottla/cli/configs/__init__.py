@@ -1,0 +1,1 @@
+"""`ottla configs`: settings of topics, brokers and groups, with their origin."""

@@ -1,0 +1,303 @@
+"""`ottla configs get`, `set`, `unset` and `explain`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.settings_files import parse_setting
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    ExampleCommand,
+    json_option,
+    print_json,
+    print_rows,
+    quiet_option,
+    with_options,
+)
+from ottla.cli.texts import setting_value, value_text
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.administration.configs import ConfigEntry, ResourceKind
+    from ottla.config.setting import Setting
+
+ORIGINS = {
+    "OF_THE_RESOURCE": "its own",
+    "OF_THE_GROUP": "its own",
+    "OF_THE_BROKER": "this broker",
+    "OF_ALL_BROKERS": "all brokers",
+    "OF_THE_FILE": "server.properties",
+    "DEFAULT": "default",
+}
+
+resource_options = with_options(
+    click.option("--broker", metavar="ID", help="Settings of a broker, instead of a topic's."),
+    click.option("--brokers", is_flag=True, help="Settings that are the default of all brokers."),
+    click.option("--group", metavar="GROUP", help="Settings of a group, instead of a topic's."),
+)
+
+
+@click.command(
+    "get",
+    cls=TargetCommand,
+    examples=(
+        "ottla configs get localhost:9092 orders",
+        "ottla configs get localhost:9092 --broker 1 log.retention.ms",
+    ),
+)
+@target_argument()
+@click.argument("words", metavar="[TOPIC] [KEY]...", nargs=-1)
+@resource_options
+@click.option("--all", "show_all", is_flag=True, help="Also show what has its default.")
+@json_option
+def get_command(
+    target: Target,
+    words: tuple[str, ...],
+    show_all: bool,
+    as_json: bool,
+    **resource: Any,
+) -> None:
+    """Print settings with where each value comes from, and its default.
+
+    Of a topic unless --broker, --brokers or --group says otherwise. Without KEY those are shown
+    whose value is not the default.
+    """
+    kind, name, keys = _resource(words, **resource)
+    with target.admin() as admin:
+        entries = admin.describe_configs(kind, [name])[name]
+    _check_known(keys, entries)
+    shown = [
+        one
+        for one in sorted(entries.values(), key=lambda one: one.name)
+        if (one.name in keys if keys else show_all or one.origin.name != "DEFAULT")
+    ]
+    if as_json:
+        for one in shown:
+            print_json(_fields(one))
+        return
+    if not shown:
+        click.echo("all settings have their defaults; --all shows them", err=True)
+        return
+    rows = [
+        (one.name, _value(one), _origin(one), value_text(one.name, one.default)) for one in shown
+    ]
+    print_rows(("setting", "value", "from", "default"), rows)
+
+
+@click.command(
+    "set",
+    cls=TargetCommand,
+    examples=(
+        "ottla configs set localhost:9092 orders retention.ms=7d cleanup.policy=compact,delete",
+        "ottla configs set localhost:9092 --brokers log.cleaner.threads=2",
+    ),
+)
+@target_argument()
+@click.argument("words", metavar="[TOPIC] KEY=VALUE...", nargs=-1, required=True)
+@resource_options
+@click.option("--dry-run", is_flag=True, help="Check the values, and change nothing.")
+@quiet_option
+def set_command(
+    target: Target,
+    words: tuple[str, ...],
+    dry_run: bool,
+    is_quiet: bool,
+    **resource: Any,
+) -> None:
+    """Change settings of a topic, a broker or a group; the others stay as they are.
+
+    Times and sizes may be written as 7d and 1Gi.
+    """
+    kind, name, settings = _resource(words, **resource)
+    pairs = [parse_setting(one, "retention.ms=7d", option="setting") for one in settings]
+    changes = {key: setting_value(key, value) for key, value in pairs}
+    if not changes:
+        raise UserError("name a setting: KEY=VALUE, such as retention.ms=7d")
+    _change(target, kind, name, changes, dry_run=dry_run, is_quiet=is_quiet)
+
+
+@click.command(
+    "unset",
+    cls=TargetCommand,
+    examples=("ottla configs unset localhost:9092 orders retention.ms",),
+)
+@target_argument()
+@click.argument("words", metavar="[TOPIC] KEY...", nargs=-1, required=True)
+@resource_options
+@quiet_option
+def unset_command(
+    target: Target,
+    words: tuple[str, ...],
+    is_quiet: bool,
+    **resource: Any,
+) -> None:
+    """Take settings back: what is the default holds again."""
+    kind, name, keys = _resource(words, **resource)
+    if not keys:
+        raise UserError("name a setting to take back, such as retention.ms")
+    _change(target, kind, name, dict.fromkeys(keys), dry_run=False, is_quiet=is_quiet)
+
+
+@click.command("explain", cls=ExampleCommand, examples=("ottla configs explain retention.ms",))
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@json_option
+def explain_command(keys: tuple[str, ...], as_json: bool) -> None:
+    """Explain settings: what each means, its type, default and bounds. No broker is asked."""
+    rows = _rows()
+    _check_known(keys, rows)
+    for number, key in enumerate(keys):
+        owners = rows[key]
+        if as_json:
+            for owner, row in owners:
+                print_json(_row_fields(owner, row))
+            continue
+        if number:
+            click.echo()
+        for owner, row in owners:
+            _explain(owner, row)
+
+
+def _resource(
+    words: tuple[str, ...], broker: str | None, brokers: bool, group: str | None
+) -> "tuple[ResourceKind, str, tuple[str, ...]]":
+    """What has the settings, its name, and the words that are left."""
+    from ottla.client.administration.configs import ALL_BROKERS, ResourceKind
+
+    if sum((broker is not None, brokers, group is not None)) > 1:
+        raise UserError("--broker, --brokers and --group exclude each other")
+    if broker is not None:
+        return ResourceKind.BROKER, broker, words
+    if brokers:
+        return ResourceKind.BROKER, ALL_BROKERS, words
+    if group is not None:
+        return ResourceKind.GROUP, group, words
+    if not words:
+        raise UserError("name a topic, or --broker ID, --brokers or --group GROUP")
+    return ResourceKind.TOPIC, words[0], words[1:]
+
+
+def _change(
+    target: Target,
+    kind: "ResourceKind",
+    name: str,
+    changes: Mapping[str, str | None],
+    *,
+    dry_run: bool,
+    is_quiet: bool,
+) -> None:
+    with target.admin() as admin:
+        before = _known_entries(admin, kind, name)
+        _check_known(changes, before)
+        _check_values(kind, changes)
+        admin.alter_configs(kind, name, changes, validate_only=dry_run)
+        after = before if dry_run else admin.describe_configs(kind, [name])[name]
+    if is_quiet:
+        return
+    for key, value in changes.items():
+        was = _value(before[key]) if key in before else ""
+        now = value_text(key, value) if dry_run or key not in after else _value(after[key])
+        would = "would be " if dry_run else ""
+        click.echo(f"{key}: {would}{now} (was {was or 'not set'})")
+
+
+def _known_entries(admin: "Admin", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
+    """All settings that there are; of all brokers together only those are listed that are set."""
+    if name:
+        return admin.describe_configs(kind, [name])[name]
+    first = str(min(admin.describe_cluster().brokers))
+    return admin.describe_configs(kind, [first])[first]
+
+
+def _check_known(keys: Any, known: Mapping[str, object]) -> None:
+    for key in keys:
+        if key not in known:
+            raise UnknownNameError("setting", key, known)
+
+
+def _check_values(kind: "ResourceKind", changes: Mapping[str, str | None]) -> None:
+    """Raises `SettingError`, which names the allowed values."""
+    for key, value in changes.items():
+        for owner, row in _rows().get(key, ()):
+            if owner == kind.name.lower() and value is not None:
+                row.parse(value)
+
+
+def _rows() -> "dict[str, list[tuple[str, Setting]]]":
+    """Every setting by name, with what has it."""
+    from ottla.config.broker import broker_settings
+    from ottla.config.group import GroupConfig
+    from ottla.config.setting import settings_of
+    from ottla.config.topic import TopicConfig
+
+    found: dict[str, list[tuple[str, Setting]]] = {}
+    for owner, rows in (
+        ("topic", settings_of(TopicConfig)),
+        ("broker", broker_settings()),
+        ("group", settings_of(GroupConfig)),
+    ):
+        for name, row in rows.items():
+            found.setdefault(name, []).append((owner, row))
+    return found
+
+
+def _explain(owner: str, row: "Setting") -> None:
+    click.echo(f"{row.name} ({owner}): {row.doc}")
+    click.echo(f"  type {row.kind}, default {row.format(row.default) or 'none'}")
+    bounds = _bounds(row)
+    if bounds:
+        click.echo(f"  allowed: {bounds}")
+    if row.broker_name:
+        click.echo(f"  its default is the broker's {row.broker_name}")
+    if owner == "broker":
+        click.echo(
+            "  may be changed while the broker runs"
+            if row.is_dynamic
+            else "  is read at the start only: server.properties, or ottla serve -o"
+        )
+
+
+def _bounds(row: "Setting") -> str:
+    if row.one_of is not None:
+        return ", ".join(one or "empty" for one in row.one_of)
+    parts = []
+    if row.at_least is not None:
+        parts.append(f"at least {row.at_least}")
+    if row.at_most is not None:
+        parts.append(f"at most {row.at_most}")
+    return ", ".join(parts)
+
+
+def _row_fields(owner: str, row: "Setting") -> dict[str, object]:
+    return {
+        "name": row.name,
+        "of": owner,
+        "type": row.kind,
+        "default": row.format(row.default),
+        "one_of": row.one_of,
+        "at_least": row.at_least,
+        "at_most": row.at_most,
+        "broker_name": row.broker_name,
+        "is_dynamic": row.is_dynamic,
+        "doc": row.doc,
+    }
+
+
+def _fields(one: "ConfigEntry") -> dict[str, object]:
+    return {
+        "name": one.name,
+        "value": one.value,
+        "origin": one.origin.name.lower(),
+        "default": one.default,
+        "is_read_only": one.is_read_only,
+        "is_sensitive": one.is_sensitive,
+    }
+
+
+def _value(one: "ConfigEntry") -> str:
+    return "(hidden)" if one.is_sensitive else value_text(one.name, one.value)
+
+
+def _origin(one: "ConfigEntry") -> str:
+    return ORIGINS.get(one.origin.name, "unknown")

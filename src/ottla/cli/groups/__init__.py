@@ -1,0 +1,1 @@
+"""`ottla groups`: how far consumer groups are, and where they continue."""

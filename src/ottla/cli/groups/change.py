@@ -1,0 +1,312 @@
+"""`ottla groups reset`, `commit` and `delete`: where groups continue, and their end."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import RefusalError, UnknownNameError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    confirm,
+    counted,
+    json_option,
+    print_json,
+    print_rows,
+    quiet_option,
+    with_options,
+    yes_option,
+)
+from ottla.cli.texts import matching, parse_places
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.diagnosis.offset_reset import PlannedOffset, Reset
+
+output_options = with_options(
+    click.option("--csv", "as_csv", is_flag=True, help="Print lines of TOPIC,PARTITION,OFFSET."),
+    json_option,
+    quiet_option,
+)
+
+
+@click.command(
+    "reset",
+    cls=TargetCommand,
+    examples=(
+        "ottla groups reset localhost:9092 billing --to earliest --yes",
+        "ottla groups reset localhost:9092 billing orders:0,1 --to @2026-01-31T12:00",
+        "ottla groups reset localhost:9092 billing --to 2h --csv > plan.csv",
+    ),
+)
+@target_argument()
+@click.argument("group", metavar="GROUP")
+@click.argument("topics", metavar="[TOPIC[:PARTITION,...]]...", nargs=-1)
+@click.option(
+    "--to",
+    "place",
+    metavar="PLACE",
+    help="earliest, latest, current, an offset, @TIME such as @2026-01-31T12:00, or an age: 2h.",
+)
+@click.option("--shift", type=int, metavar="N", help="Records to go on by, or back: -100.")
+@click.option(
+    "--from-csv",
+    "csv_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Offsets from lines of TOPIC,PARTITION,OFFSET.",
+)
+@click.option("--yes", "-y", "--execute", "is_executed", is_flag=True, help="Commit the offsets.")
+@output_options
+def reset_command(
+    target: Target,
+    group: str,
+    topics: tuple[str, ...],
+    csv_path: Path | None,
+    is_executed: bool,
+    **options: Any,
+) -> None:
+    """Set where GROUP continues to read: in all that it has committed, or in the topics named.
+
+    Prints what would change, and changes it only with --yes. Nobody may read in the group
+    meanwhile. A place that the log does not hold is moved to the log's nearest end.
+    """
+    reset = _reset(options.pop("place"), options.pop("shift"), csv_path)
+    with target.admin() as admin:
+        known = {one.group for one in admin.list_groups()}
+        if group not in known and not topics and csv_path is None:
+            raise UnknownNameError("group", group, known)
+        committed = {}
+        if group in known:
+            committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
+        if csv_path is not None:
+            planned = _planned_by_file(admin, csv_path, committed)
+        else:
+            assert reset is not None
+            planned = _planned(admin, reset, _places(admin, group, topics, committed), committed)
+        if is_executed:
+            _check_nobody_reads(admin, group, known)
+            admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+    _show(group, planned, is_executed=is_executed, **options)
+
+
+@click.command(
+    "commit",
+    cls=TargetCommand,
+    examples=("ottla groups commit localhost:9092 billing orders:0=1500 orders:1=1320",),
+)
+@target_argument()
+@click.argument("group", metavar="GROUP")
+@click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
+@quiet_option
+def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quiet: bool) -> None:
+    """Commit offsets for GROUP, which is made if it is not there. Nobody may read in it."""
+    wanted = dict(_commit(one) for one in offsets)
+    with target.admin() as admin:
+        _check_there(admin, list(wanted))
+        _check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
+        admin.alter_group_offsets(group, wanted)
+    if not is_quiet:
+        click.echo(f"{group}: committed {counted(len(wanted), 'offset')}")
+
+
+@click.command(
+    "delete",
+    cls=TargetCommand,
+    examples=(
+        "ottla groups delete localhost:9092 billing",
+        "ottla groups delete localhost:9092 billing --topic orders",
+    ),
+)
+@target_argument()
+@click.argument("patterns", metavar="GROUP...", nargs=-1, required=True)
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    help="Forget only the offsets of this topic; repeatable.",
+)
+@yes_option
+@quiet_option
+def delete_command(
+    target: Target,
+    patterns: tuple[str, ...],
+    topics: tuple[str, ...],
+    is_confirmed: bool,
+    is_quiet: bool,
+) -> None:
+    """Delete groups with their offsets, or their offsets of some topics.
+
+    Nobody may read in the group. At a terminal the command asks first.
+    """
+    with target.admin() as admin:
+        names = matching("group", patterns, [one.group for one in admin.list_groups()])
+        what = ", ".join(names)
+        of = f" for {', '.join(topics)}" if topics else ""
+        offsets = "the offsets of " if topics else ""
+        confirm(
+            f"Delete {offsets}{counted(len(names), 'group')} ({what}){of}?",
+            is_confirmed=is_confirmed,
+        )
+        if not topics:
+            admin.delete_groups(names)
+        for name in names if topics else ():
+            committed = {key: one.offset for key, one in admin.group_offsets(name).items()}
+            admin.delete_group_offsets(name, _places(admin, name, topics, committed))
+    if not is_quiet:
+        click.echo(f"deleted {offsets}{what}{of}")
+
+
+def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Reset | None":
+    from ottla.diagnosis.offset_reset import PLACES, Reset, ResetKind, parse_place
+
+    if sum(one is not None for one in (place, shift, csv_path)) != 1:
+        raise UserError(
+            f"name one of --to PLACE, --shift N and --from-csv FILE; a place is {PLACES}"
+        )
+    if shift is not None:
+        return Reset(kind=ResetKind.SHIFT, number=shift)
+    return None if place is None else parse_place("--to", place, SystemClock().now_ms())
+
+
+def _places(
+    admin: "Admin",
+    group: str,
+    topics: tuple[str, ...],
+    committed: dict[TopicPartition, int],
+) -> list[TopicPartition]:
+    """The partitions that are meant: those named, or all that the group has committed."""
+    if not topics:
+        places = admin.existing(committed)
+        if not places:
+            raise RefusalError(f"group {group} has committed nothing; name a topic")
+        return places
+    found = []
+    for text in topics:
+        topic, numbers = parse_places(text)
+        there = admin.places([topic])
+        wanted = there if numbers is None else [TopicPartition(topic, one) for one in numbers]
+        found += wanted
+    _check_there(admin, found)
+    return found
+
+
+def _check_there(admin: "Admin", places: list[TopicPartition]) -> None:
+    there = set(admin.places({one.topic for one in places}))
+    for place in places:
+        if place not in there:
+            numbers = [str(one.partition) for one in sorted(there) if one.topic == place.topic]
+            raise UnknownNameError("partition", str(place.partition), numbers, place.topic)
+
+
+def _planned(
+    admin: "Admin",
+    reset: "Reset",
+    places: list[TopicPartition],
+    committed: dict[TopicPartition, int],
+) -> "list[PlannedOffset]":
+    from ottla.diagnosis.offset_reset import ResetKind, plan_reset
+
+    at_time = {}
+    if reset.kind is ResetKind.TIME:
+        listed = admin.list_offsets(places, reset.number)
+        at_time = {place: one.offset for place, one in listed.items()}
+    return plan_reset(reset, committed, admin.bounds(places), at_time)
+
+
+def _planned_by_file(
+    admin: "Admin", path: Path, committed: dict[TopicPartition, int]
+) -> "list[PlannedOffset]":
+    from ottla.diagnosis.offset_reset import Reset, ResetKind, plan_reset, read_csv
+
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text"
+        raise UserError(f"{path}: {reason}; name a file of TOPIC,PARTITION,OFFSET") from error
+    wanted = read_csv(str(path), text)
+    _check_there(admin, list(wanted))
+    bounds = admin.bounds(wanted)
+    return [
+        one
+        for place, offset in sorted(wanted.items())
+        for one in plan_reset(
+            Reset(kind=ResetKind.OFFSET, number=offset), committed, {place: bounds[place]}, {}
+        )
+    ]
+
+
+def _check_nobody_reads(admin: "Admin", group: str, known: set[str]) -> None:
+    """Raises `RefusalError` naming who reads: their next commit would undo this one."""
+    if group not in known:
+        return
+    (described,) = admin.describe_groups([group])
+    if not described.is_empty:
+        members = ", ".join(sorted({one.client_id for one in described.members})[:3])
+        raise RefusalError(
+            f"group {group} is {described.state} with {counted(len(described.members), 'member')} "
+            f"({members}); stop them first"
+        )
+
+
+def _commit(text: str) -> tuple[TopicPartition, int]:
+    place, equals, offset = text.rpartition("=")
+    topic, numbers = parse_places(place)
+    if not equals or not offset.isdigit() or numbers is None or len(numbers) != 1:
+        raise UserError(f"{text}: an offset is TOPIC:PARTITION=OFFSET, such as orders:0=1500")
+    return TopicPartition(topic, numbers[0]), int(offset)
+
+
+def _show(
+    group: str,
+    planned: "list[PlannedOffset]",
+    *,
+    is_executed: bool,
+    as_csv: bool,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    from ottla.diagnosis.offset_reset import csv_of
+
+    if as_csv:
+        click.echo(csv_of(planned), nl=False)
+    elif as_json:
+        for one in planned:
+            print_json(
+                {
+                    "group": group,
+                    "topic": one.place.topic,
+                    "partition": one.place.partition,
+                    "before": one.before,
+                    "after": one.after,
+                    "lag": one.end_offset - one.after,
+                    "is_clamped": one.is_clamped,
+                    "is_done": is_executed,
+                }
+            )
+    elif not is_quiet:
+        columns = ("topic", "#partition", "#committed", "#then", "#change", "#lag then", "")
+        print_rows(columns, [_row(one) for one in planned])
+    if not is_quiet:
+        changed = counted(sum(one.is_changed for one in planned), "offset")
+        done = f"{changed} changed" if is_executed else f"{changed} would change; --yes does it"
+        click.echo(f"{group}: {done}", err=True)
+
+
+def _row(one: "PlannedOffset") -> tuple[object, ...]:
+    change = "" if one.before is None or not one.is_changed else f"{one.after - one.before:+,}"
+    return (
+        one.place.topic,
+        one.place.partition,
+        "–" if one.before is None else one.before,
+        one.after,
+        change,
+        f"{one.end_offset - one.after:,}",
+        "the log's end" if one.is_clamped and one.after == one.end_offset
+        else "the log's start" if one.is_clamped else "",
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""`ottla quotas`: limits of users, client ids and addresses."""

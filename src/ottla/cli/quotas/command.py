@@ -1,0 +1,162 @@
+"""`ottla quotas list`, `set` and `remove`."""
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.settings_files import parse_setting
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    json_option,
+    print_json,
+    print_rows,
+    quiet_option,
+    with_options,
+)
+from ottla.cli.texts import setting_value
+
+if TYPE_CHECKING:
+    from ottla.client.administration.quotas import Quota
+
+LIMITS = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+    "connection_creation_rate",
+)
+DEFAULT = "(default)"
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+entity_options = with_options(
+    click.option("--user", metavar="NAME", help=f"User; {DEFAULT} is every other one."),
+    click.option("--client-id", metavar="ID", help=f"Client id; {DEFAULT} is every other one."),
+    click.option("--ip", metavar="ADDRESS", help=f"Address; {DEFAULT} is every other one."),
+)
+
+
+@click.command("list", cls=TargetCommand, examples=("ottla quotas list localhost:9092",))
+@target_argument()
+@entity_options
+@json_option
+def list_command(
+    target: Target, user: str | None, client_id: str | None, ip: str | None, as_json: bool
+) -> None:
+    """List quotas: all of them, or those of one user, client id or address."""
+    entity = _entity(user, client_id, ip)
+    with target.admin() as admin:
+        found = admin.describe_quotas(entity)
+    if as_json:
+        for one in found:
+            print_json({"entity": dict(one.entity), "limits": dict(one.limits)})
+        return
+    if not found:
+        click.echo("there are no quotas", err=True)
+        return
+    rows = [
+        (*(_name(one, kind) for kind in ("user", "client-id", "ip")), limit, f"{value:,.10g}")
+        for one in sorted(found, key=lambda one: sorted(map(str, one.entity.items())))
+        for limit, value in sorted(one.limits.items())
+    ]
+    print_rows(("user", "client id", "address", "limit", "#value"), rows)
+
+
+@click.command(
+    "set",
+    cls=TargetCommand,
+    examples=("ottla quotas set localhost:9092 --client-id loader producer_byte_rate=10M",),
+)
+@target_argument()
+@click.argument("limits", metavar="LIMIT=NUMBER...", nargs=-1, required=True)
+@entity_options
+@quiet_option
+def set_command(
+    target: Target,
+    limits: tuple[str, ...],
+    user: str | None,
+    client_id: str | None,
+    ip: str | None,
+    is_quiet: bool,
+) -> None:
+    """Set limits of a user, a client id or an address; bytes may be written as 10M."""
+    from ottla.client.administration.quotas import entity_text
+
+    entity = _required(user, client_id, ip)
+    pairs = [parse_setting(one, "producer_byte_rate=10M", option="limit") for one in limits]
+    values = {name: _number(name, text) for name, text in pairs}
+    with target.admin() as admin:
+        admin.alter_quotas(entity, values)
+    if not is_quiet:
+        texts = ", ".join(f"{name}={value:.10g}" for name, value in values.items())
+        click.echo(f"{entity_text(entity)}: {texts}")
+
+
+@click.command(
+    "remove",
+    cls=TargetCommand,
+    examples=("ottla quotas remove localhost:9092 --client-id loader",),
+)
+@target_argument()
+@click.argument("limits", metavar="[LIMIT]...", nargs=-1)
+@entity_options
+@quiet_option
+def remove_command(
+    target: Target,
+    limits: tuple[str, ...],
+    user: str | None,
+    client_id: str | None,
+    ip: str | None,
+    is_quiet: bool,
+) -> None:
+    """Remove limits of a user, a client id or an address: those named, or all."""
+    from ottla.client.administration.quotas import entity_text
+
+    entity = _required(user, client_id, ip)
+    for name in limits:
+        _check_limit(name)
+    with target.admin() as admin:
+        found = [one for one in admin.describe_quotas(entity) if dict(one.entity) == dict(entity)]
+        there = [name for one in found for name in one.limits]
+        if not found or any(name not in there for name in limits):
+            raise UnknownNameError("quota", limits[0] if limits else "", there, entity_text(entity))
+        admin.alter_quotas(entity, dict.fromkeys(limits or there))
+    if not is_quiet:
+        click.echo(f"{entity_text(entity)}: removed {', '.join(limits or there)}")
+
+
+def _entity(user: str | None, client_id: str | None, ip: str | None) -> dict[str, str | None]:
+    given = {"user": user, "client-id": client_id, "ip": ip}
+    if ip is not None and (user is not None or client_id is not None):
+        raise UserError("--ip stands alone: addresses have limits of their own")
+    return {
+        kind: None if name == DEFAULT else name for kind, name in given.items() if name is not None
+    }
+
+
+def _required(user: str | None, client_id: str | None, ip: str | None) -> dict[str, str | None]:
+    entity = _entity(user, client_id, ip)
+    if not entity:
+        raise UserError("name what is limited: --user NAME, --client-id ID or --ip ADDRESS")
+    return entity
+
+
+def _check_limit(name: str) -> None:
+    if name not in LIMITS:
+        raise UnknownNameError("limit", name, LIMITS)
+
+
+def _number(name: str, text: str) -> float:
+    _check_limit(name)
+    plain = setting_value(".bytes" if name.endswith("byte_rate") else name, text)
+    if not _NUMBER.fullmatch(plain):
+        example = "10M" if name.endswith("byte_rate") else "50"
+        raise UserError(f"{name}={text}: a limit is a number, such as {example}")
+    return float(plain)
+
+
+def _name(one: "Quota", kind: str) -> str:
+    if kind not in one.entity:
+        return ""
+    return one.entity[kind] or DEFAULT

@@ -1,0 +1,111 @@
+"""Sizes, durations, rates and settings as people read and write them."""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+
+from ottla.base.errors import UnknownNameError, UserError
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKMGT]i?)B?")
+_SIZE_UNITS = {"k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_BINARY_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+FOREVER_MS = 1 << 62
+_WILDCARDS = frozenset("*?[")
+
+
+def size_text(size: int | None) -> str:
+    """As in 640 B, 3.2 MiB; a dash for what is not known."""
+    if size is None:
+        return "–"
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024:
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def duration_text(ms: int | None) -> str:
+    """As in 250 ms, 12 s, 3 m 20 s, 4 h 5 m, 7 d; a dash for what is not known."""
+    if ms is None:
+        return "–"
+    if ms < 1000:
+        return f"{ms} ms"
+    seconds = ms // 1000
+    for unit, size, below, below_size in (
+        ("d", 86_400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)
+    ):  # fmt: skip
+        if seconds >= size:
+            rest = seconds % size // below_size
+            return f"{seconds // size} {unit}" + (f" {rest} {below}" if rest else "")
+    return f"{seconds} s"
+
+
+def limit_text(ms_or_size: int, *, is_size: bool) -> str:
+    """A retention limit; -1 is none."""
+    if ms_or_size < 0:
+        return "no limit"
+    return size_text(ms_or_size) if is_size else duration_text(ms_or_size)
+
+
+def rate_text(count: int, seconds: float) -> str:
+    """Records a second, with as many digits as say something."""
+    rate = count / seconds
+    if not count:
+        return "0"
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.3f}"
+
+
+def value_text(name: str, value: str | None) -> str:
+    """A setting's value, with what milliseconds and bytes come to: `604800000 (7 d)`."""
+    number = int(value) if value and value.isdigit() else 0
+    if name.endswith(".ms") and number >= 1000:
+        return f"{value} ({'for ever' if number >= FOREVER_MS else duration_text(number)})"
+    if name.endswith(".bytes") and number >= 1 << 10:
+        return f"{value} ({'no limit' if number >= FOREVER_MS else size_text(number)})"
+    return value or ""
+
+
+def setting_value(name: str, text: str) -> str:
+    """A setting's value, in which `7d` and `1Gi` stand for milliseconds and bytes."""
+    if name.endswith(".ms") and (found := _DURATION.fullmatch(text)):
+        return str(round(float(found[1]) * _UNITS_MS[found[2]]))
+    if name.endswith(".bytes") and (found := _SIZE.fullmatch(text)):
+        unit = found[2].lower()
+        units = _BINARY_UNITS if unit.endswith("i") else _SIZE_UNITS
+        return str(round(float(found[1]) * units[unit[0]]))
+    return text
+
+
+def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:
+    """The names that patterns match, in order; all of them without patterns.
+
+    A pattern with `*`, `?` or `[` is a shell's. Raises `UnknownNameError` for one that matches
+    nothing.
+    """
+    names = sorted(known)
+    if not patterns:
+        return names
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+            continue
+        matched = fnmatch.filter(names, pattern) if _WILDCARDS & {*pattern} else []
+        if not matched:
+            raise UnknownNameError(noun, pattern, names)
+        found.update(matched)
+    return sorted(found)
+
+
+def parse_places(text: str) -> tuple[str, list[int] | None]:
+    """TOPIC, or TOPIC:PARTITION,...; raises `UserError`."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(one) for one in numbers.split(",")]
+    except ValueError:
+        raise UserError(f"{text}: partitions are TOPIC:0, or TOPIC:0,2") from None

@@ -1,0 +1,1 @@
+"""`ottla topics` and `delete-records`: what topics hold, and changes to them."""

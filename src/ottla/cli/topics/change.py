@@ -1,0 +1,187 @@
+"""`ottla topics create`, `alter`, `grow` and `delete`."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.settings_files import parse_setting
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import confirm, counted, quiet_option, yes_option
+from ottla.cli.texts import matching, setting_value
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+
+EXAMPLE = "retention.ms=7d"
+
+settings_option = click.option(
+    "-o",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the topic, such as retention.ms=7d; repeatable.",
+)
+
+
+@click.command(
+    "create",
+    cls=TargetCommand,
+    examples=(
+        "ottla topics create localhost:9092 orders -p 6 -o retention.ms=7d",
+        "ottla topics create data/ orders",
+    ),
+)
+@target_argument()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--partitions", "-p", type=click.IntRange(1), metavar="N", help="Partitions.")
+@click.option("--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each.")
+@settings_option
+@click.option("--if-missing", is_flag=True, help="Leave topics alone that are there.")
+@click.option("--dry-run", is_flag=True, help="Check what would be made, and make nothing.")
+@quiet_option
+def create_command(
+    target: Target,
+    names: tuple[str, ...],
+    partitions: int | None,
+    settings: tuple[str, ...],
+    is_quiet: bool,
+    **how: Any,
+) -> None:
+    """Create topics NAME. What is not given is the broker's default.
+
+    A data directory is made if it is missing. Times and sizes may be written as 7d and 1Gi.
+    """
+    from ottla.config.topic import TopicConfig
+
+    configs = topic_changes(settings)
+    check_settings(configs, TopicConfig())
+    with target.admin(may_create=True) as admin:
+        there = set(admin.list_topics(internal=True)) if how["if_missing"] else set()
+        for name in names:
+            if name in there:
+                continue
+            admin.create_topic(
+                name,
+                partitions=partitions or -1,
+                replication_factor=how["replicas"] or -1,
+                configs=configs,
+                validate_only=how["dry_run"],
+            )
+            if not is_quiet:
+                count = "" if partitions is None else f" with {counted(partitions, 'partition')}"
+                verb = "would create" if how["dry_run"] else "created"
+                click.echo(f"{verb} {name}{count}")
+
+
+@click.command(
+    "alter",
+    cls=TargetCommand,
+    examples=(
+        "ottla topics alter localhost:9092 orders -o retention.ms=1d",
+        "ottla topics alter localhost:9092 'test-*' --unset retention.ms",
+    ),
+)
+@target_argument()
+@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@settings_option
+@click.option("--unset", multiple=True, metavar="KEY", help="Setting to take back; repeatable.")
+@quiet_option
+def alter_command(
+    target: Target,
+    patterns: tuple[str, ...],
+    settings: tuple[str, ...],
+    unset: tuple[str, ...],
+    is_quiet: bool,
+) -> None:
+    """Change settings of topics; the others stay as they are."""
+    from ottla.client.administration.configs import ResourceKind
+    from ottla.config.topic import TopicConfig
+
+    given = topic_changes(settings)
+    check_settings({**given, **dict.fromkeys(unset, "")}, TopicConfig(), unset)
+    changes: dict[str, str | None] = {**given, **dict.fromkeys(unset)}
+    if not changes:
+        raise UserError(f"name a change: -o {EXAMPLE}, or --unset KEY")
+    with target.admin() as admin:
+        for name in matching("topic", patterns, admin.list_topics(internal=True)):
+            admin.alter_configs(ResourceKind.TOPIC, name, changes)
+            if not is_quiet:
+                texts = [f"{key} unset" if value is None else f"{key}={value}"
+                         for key, value in changes.items()]  # fmt: skip
+                click.echo(f"{name}: {', '.join(texts)}")
+
+
+@click.command("grow", cls=TargetCommand, examples=("ottla topics grow localhost:9092 orders 12",))
+@target_argument()
+@click.argument("name", metavar="NAME")
+@click.argument("count", metavar="PARTITIONS", type=click.IntRange(1))
+@click.option("--dry-run", is_flag=True, help="Check whether it can be, and change nothing.")
+@quiet_option
+def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet: bool) -> None:
+    """Grow the topic NAME to PARTITIONS partitions in all.
+
+    Records with a key then go to other partitions than before, so that the order of a key's records
+    holds within its old partition, and within its new one.
+    """
+    with target.admin() as admin:
+        before = len(admin.partitions([name])[name])
+        admin.create_partitions(name, count, validate_only=dry_run)
+    if not is_quiet:
+        verb = "would grow" if dry_run else "grew"
+        click.echo(f"{name} {verb} from {counted(before, 'partition')} to {count}")
+
+
+@click.command("delete", cls=TargetCommand, examples=("ottla topics delete localhost:9092 orders",))
+@target_argument()
+@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@click.option("--if-there", is_flag=True, help="Do not mind names that match nothing.")
+@yes_option
+@quiet_option
+def delete_command(
+    target: Target,
+    patterns: tuple[str, ...],
+    if_there: bool,
+    is_confirmed: bool,
+    is_quiet: bool,
+) -> None:
+    """Delete topics with all their records. At a terminal the command asks first.
+
+    A NAME may be a pattern such as 'test-*', which leaves internal topics alone.
+    """
+    with target.admin() as admin:
+        names = _chosen(admin, patterns, if_there)
+        if not names:
+            return
+        what = ", ".join(names)
+        confirm(f"Delete {counted(len(names), 'topic')} ({what})?", is_confirmed=is_confirmed)
+        admin.delete_topics(names)
+    if not is_quiet:
+        click.echo(f"deleted {what}")
+
+
+def _chosen(admin: "Admin", patterns: tuple[str, ...], if_there: bool) -> list[str]:
+    known = {one.name: one for one in admin.describe_topics(internal=True)}
+    offered = [name for name, one in known.items() if not one.is_internal or name in patterns]
+    if if_there:
+        patterns = tuple(one for one in patterns if one in known or {*"*?["} & {*one})
+    return matching("topic", patterns, offered) if patterns else []
+
+
+def topic_changes(settings: tuple[str, ...]) -> dict[str, str]:
+    """The settings of `-o`, in which times and sizes are as people write them."""
+    pairs = [parse_setting(one, EXAMPLE) for one in settings]
+    return {name: setting_value(name, value) for name, value in pairs}
+
+
+def check_settings(
+    values: dict[str, str], config: object, only_names: tuple[str, ...] = ()
+) -> None:
+    """Raises `SettingError` for a name or value that is wrong, with the right one."""
+    from ottla.config.setting import settings_of, unknown_setting, with_values
+
+    rows = settings_of(type(config))
+    for name in only_names:
+        if name not in rows:
+            raise unknown_setting(name, list(rows))
+    with_values(config, {name: text for name, text in values.items() if name not in only_names})

@@ -1,0 +1,113 @@
+"""`ottla delete-records`: a topic's records before a place are deleted."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UnknownNameError
+from ottla.base.partitions import TopicPartition
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    confirm,
+    json_option,
+    print_json,
+    print_rows,
+    quiet_option,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.diagnosis.offset_reset import PlannedOffset, Reset
+
+
+@click.command(
+    "delete-records",
+    cls=TargetCommand,
+    examples=(
+        "ottla delete-records localhost:9092 orders --before 30d",
+        "ottla delete-records data/ orders -p 0 --before 1500",
+    ),
+)
+@target_argument()
+@click.argument("topic", metavar="TOPIC")
+@click.option(
+    "--before",
+    "place",
+    required=True,
+    metavar="PLACE",
+    help="latest (all of them), an offset, @TIME such as @2026-01-31T12:00, or an age such as 30d.",
+)
+@click.option(
+    "--partition", "-p", "partitions", type=int, multiple=True, help="Partition; all by default."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
+@yes_option
+@json_option
+@quiet_option
+def delete_records_command(
+    target: Target,
+    topic: str,
+    place: str,
+    partitions: tuple[int, ...],
+    dry_run: bool,
+    **how: bool,
+) -> None:
+    """Delete the records of TOPIC before PLACE. At a terminal the command asks first.
+
+    Consumers that have not read them find the first record that is left.
+    """
+    from ottla.diagnosis.offset_reset import parse_place
+
+    reset = parse_place("--before", place, SystemClock().now_ms())
+    with target.admin() as admin:
+        planned = _planned(admin, topic, partitions, reset)
+        count = sum(map(_count, planned))
+        if planned and not dry_run:
+            question = f"Delete {count:,} records of {topic}?"
+            confirm(question, is_confirmed=how["is_confirmed"])
+            admin.delete_records({one.place: one.after for one in planned})
+    if how["as_json"]:
+        for one in planned:
+            print_json(
+                {
+                    "topic": topic,
+                    "partition": one.place.partition,
+                    "first_offset_before": one.before,
+                    "first_offset": one.after,
+                    "records": _count(one),
+                    "is_done": not dry_run,
+                }
+            )
+    elif not how["is_quiet"]:
+        if planned:
+            rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}")
+                    for one in planned]  # fmt: skip
+            print_rows(("#partition", "#first offset", "#then", "#records"), rows)
+        click.echo(f"{count:,} records of {topic} {'would be' if dry_run else 'are'} deleted")
+
+
+def _planned(
+    admin: "Admin", topic: str, partitions: tuple[int, ...], reset: "Reset"
+) -> "list[PlannedOffset]":
+    """Where partitions are to begin, those that change nothing left out."""
+    from ottla.diagnosis.offset_reset import ResetKind, plan_reset
+
+    there = admin.partitions([topic])[topic]
+    for index in partitions:
+        if index not in there:
+            raise UnknownNameError("partition", f"{topic}-{index}", map(str, there))
+    places = [TopicPartition(topic, index) for index in partitions or there]
+    bounds = admin.bounds(places)
+    at_time = {}
+    if reset.kind is ResetKind.TIME:
+        listed = admin.list_offsets(places, reset.number)
+        at_time = {place: one.offset for place, one in listed.items()}
+    starts = {place: start for place, (start, _) in bounds.items()}
+    return [one for one in plan_reset(reset, starts, bounds, at_time) if one.is_changed]
+
+
+def _count(one: "PlannedOffset") -> int:
+    assert one.before is not None
+    return one.after - one.before

@@ -1,0 +1,147 @@
+"""`ottla topics describe`: partitions, settings that are a topic's own, and who produces."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import counted, json_option, print_json, print_rows
+from ottla.cli.texts import duration_text, matching, rate_text, size_text
+from ottla.cli.topics.list import fields_of, retention_text
+
+if TYPE_CHECKING:
+    from ottla.base.partitions import TopicPartition
+    from ottla.client.admin import Admin
+    from ottla.client.administration.activity import TopicActivity
+    from ottla.client.administration.transactions import ActiveProducer
+
+WINDOW_S = 300.0
+
+
+@click.command(
+    "describe",
+    cls=TargetCommand,
+    examples=("ottla topics describe localhost:9092 orders",),
+)
+@target_argument()
+@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@json_option
+def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
+    """Describe topics: partitions, offsets, sizes, settings, and who produces to them.
+
+    Of producers those are known that write with a producer id, as idempotent ones do.
+    """
+    now_ms = SystemClock().now_ms()
+    with target.admin() as admin:
+        known = {one.name: one for one in admin.describe_topics(internal=True)}
+        names = matching("topic", patterns, known)
+        since_ms = now_ms - round(WINDOW_S * 1000)
+        for number, one in enumerate(
+            admin.topic_activity([known[name] for name in names], since_ms)
+        ):
+            if as_json:
+                _print_json(admin, one)
+                continue
+            if number:
+                click.echo()
+            _show(admin, one, now_ms)
+
+
+def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
+    name = one.topic.name
+    settings = admin.topic_settings(name)
+    internal = ", internal" if one.topic.is_internal else ""
+    click.echo(
+        f"{name}: {counted(len(one.partitions), 'partition')}{internal}, {one.count:,} records, "
+        f"{size_text(one.size)}, {rate_text(one.recent_count, WINDOW_S)} records/s, "
+        f"retention {retention_text(settings)}"
+    )
+    for key, value in sorted(admin.topic_overrides([name])[name].items()):
+        click.echo(f"  {key}={value}")
+    click.echo()
+    leaders = {each.partition: each for each in one.topic.partitions}
+    rows = []
+    for each in one.partitions:
+        led = leaders[each.place.partition]
+        rows.append(
+            (
+                each.place.partition,
+                led.leader if led.leader >= 0 else "none",
+                ",".join(map(str, led.replicas)),
+                ",".join(map(str, led.in_sync)),
+                each.start_offset,
+                each.end_offset,
+                size_text(each.size),
+            )
+        )
+    columns = ("#partition", "leader", "replicas", "in sync", "#first offset", "#next offset",
+               "#size")  # fmt: skip
+    print_rows(columns, rows)
+    producers = _producers(admin, one)
+    if producers:
+        click.echo()
+        print_rows(
+            ("#producer id", "#epoch", "partitions", "last wrote", "transaction"),
+            [
+                (
+                    producer_id,
+                    epoch,
+                    ",".join(str(place.partition) for place, _ in places),
+                    _age(max(each.last_timestamp_ms for _, each in places), now_ms),
+                    _transaction(places),
+                )
+                for (producer_id, epoch), places in sorted(producers.items())
+            ],
+        )
+
+
+def _producers(
+    admin: "Admin", one: "TopicActivity"
+) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
+    found: dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]] = {}
+    for place, producers in admin.producers_of(one.topic).items():
+        for each in producers:
+            found.setdefault((each.producer_id, each.producer_epoch), []).append((place, each))
+    return found
+
+
+def _age(timestamp_ms: int, now_ms: int) -> str:
+    return f"{duration_text(max(0, now_ms - timestamp_ms))} ago" if timestamp_ms >= 0 else "–"
+
+
+def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
+    is_open = any(each.transaction_start_offset is not None for _, each in places)
+    return "open" if is_open else ""
+
+
+def _print_json(admin: "Admin", one: "TopicActivity") -> None:
+    name = one.topic.name
+    leaders = {each.partition: each for each in one.topic.partitions}
+    print_json(
+        {
+            **fields_of(one, admin.topic_settings(name), WINDOW_S),
+            "settings": admin.topic_overrides([name])[name],
+            "by_partition": [
+                {
+                    "partition": each.place.partition,
+                    "leader": leaders[each.place.partition].leader,
+                    "replicas": leaders[each.place.partition].replicas,
+                    "in_sync": leaders[each.place.partition].in_sync,
+                    "first_offset": each.start_offset,
+                    "next_offset": each.end_offset,
+                    "size": each.size,
+                }
+                for each in one.partitions
+            ],
+            "producers": [
+                {
+                    "producer_id": producer_id,
+                    "producer_epoch": epoch,
+                    "partitions": [place.partition for place, _ in places],
+                    "last_timestamp_ms": max(each.last_timestamp_ms for _, each in places),
+                }
+                for (producer_id, epoch), places in sorted(_producers(admin, one).items())
+            ],
+        }
+    )

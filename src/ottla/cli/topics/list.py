@@ -1,0 +1,125 @@
+"""`ottla topics list`: every topic with its size, its rate, and how long records stay."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.ids import uuid_text
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    json_option,
+    parse_seconds,
+    print_json,
+    print_rows,
+    quiet_option,
+)
+from ottla.cli.texts import limit_text, matching, rate_text, size_text
+
+if TYPE_CHECKING:
+    from ottla.client.administration.activity import TopicActivity
+
+COLUMNS = ("topic", "#partitions", "#records", "#size", "#records/s", "retention")
+NO_TOPICS = "there are no topics; ottla topics create {target} NAME makes one"
+
+
+@click.command(
+    "list",
+    cls=TargetCommand,
+    examples=("ottla topics list localhost:9092", "ottla topics list data/ 'orders-*'"),
+)
+@target_argument()
+@click.argument("patterns", metavar="[NAME]...", nargs=-1)
+@click.option("--internal", is_flag=True, help="Also list internal topics.")
+@click.option(
+    "--rate-over",
+    "window",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    help="Time over which records/s is the mean.",
+)
+@json_option
+@quiet_option
+def list_command(
+    target: Target,
+    patterns: tuple[str, ...],
+    internal: bool,
+    window: str,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """List topics, all of them or those named; a NAME may be a pattern such as 'orders-*'.
+
+    Size is that of one replica. With -q only the names are printed.
+    """
+    window_s = parse_seconds("--rate-over", window)
+    with target.admin() as admin:
+        known = {one.name: one for one in admin.describe_topics(internal=True)}
+        offered = [
+            name
+            for name, one in known.items()
+            if internal or name in patterns or not one.is_internal
+        ]
+        names = matching("topic", patterns, offered)
+        if is_quiet:
+            for name in names:
+                click.echo(name)
+            return
+        since_ms = SystemClock().now_ms() - round(window_s * 1000)
+        found = admin.topic_activity([known[name] for name in names], since_ms)
+        settings = {name: admin.topic_settings(name) for name in names}
+    if as_json:
+        for one in found:
+            print_json(fields_of(one, settings[one.topic.name], window_s))
+    elif found:
+        print_rows(COLUMNS, [_row(one, settings[one.topic.name], window_s) for one in found])
+    else:
+        click.echo(NO_TOPICS.format(target=target.pasted), err=True)
+
+
+def _row(one: "TopicActivity", settings: dict[str, str], window_s: float) -> tuple[object, ...]:
+    return (
+        one.topic.name,
+        len(one.partitions),
+        f"{one.count:,}",
+        size_text(one.size),
+        rate_text(one.recent_count, window_s),
+        retention_text(settings),
+    )
+
+
+def fields_of(one: "TopicActivity", settings: dict[str, str], window_s: float) -> dict[str, object]:
+    """One object of `--json`."""
+    return {
+        "topic": one.topic.name,
+        "topic_id": None if one.topic.topic_id is None else uuid_text(one.topic.topic_id),
+        "is_internal": one.topic.is_internal,
+        "partitions": len(one.partitions),
+        "replicas": max((len(each.replicas) for each in one.topic.partitions), default=0),
+        "records": one.count,
+        "size": one.size,
+        "records_per_second": one.recent_count / window_s,
+        "cleanup_policy": settings.get("cleanup.policy"),
+        "retention_ms": _number(settings, "retention.ms"),
+        "retention_bytes": _number(settings, "retention.bytes"),
+    }
+
+
+def retention_text(settings: dict[str, str]) -> str:
+    """As in `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact`, `compact, 7 d`."""
+    policy = settings.get("cleanup.policy", "delete")
+    parts = ["compact"] if "compact" in policy else []
+    if "delete" in policy:
+        limits = []
+        retention_ms, size = _number(settings, "retention.ms"), _number(settings, "retention.bytes")
+        if retention_ms is not None and retention_ms >= 0:
+            limits.append(limit_text(retention_ms, is_size=False))
+        if size is not None and size >= 0:
+            limits.append(limit_text(size, is_size=True))
+        parts.append(" or ".join(limits) or "no limit")
+    return ", ".join(parts)
+
+
+def _number(settings: dict[str, str], name: str) -> int | None:
+    return int(settings[name]) if name in settings else None

@@ -1,0 +1,218 @@
+"""Sizes and rates of topics, who produces to them, and how far groups are behind."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.client.administration.groups import GroupAdmin, GroupDescription
+from ottla.client.administration.log_directories import LogDirectoryAdmin
+from ottla.client.administration.topics import TopicDescription
+from ottla.client.administration.transactions import ActiveProducer, TransactionAdmin
+from ottla.client.connection import Connection
+from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
+from ottla.record.batch import iter_batches
+from ottla.record.record import read_records
+
+ONE_BATCH = 1
+"""A fetch of one byte brings the first batch whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionActivity:
+    """A partition's bounds and size; `recent_count` is records since the time asked about.
+
+    The size is `None` where no broker reports it.
+    """
+
+    place: TopicPartition
+    start_offset: int
+    end_offset: int
+    recent_count: int
+    size: int | None
+
+    @property
+    def count(self) -> int:
+        """Offsets that are left, of which compaction and transactions may have taken some."""
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicActivity:
+    """A topic, with the activity of its partitions."""
+
+    topic: TopicDescription
+    partitions: tuple[PartitionActivity, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(one.count for one in self.partitions)
+
+    @property
+    def recent_count(self) -> int:
+        return sum(one.recent_count for one in self.partitions)
+
+    @property
+    def size(self) -> int | None:
+        """Of one replica; `None` where a partition's is not known."""
+        sizes = [one.size for one in self.partitions]
+        return None if None in sizes else sum(one for one in sizes if one is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How far a group is behind in a partition.
+
+    `late_ms` is the age of the first record that it has not read; `None` when there is none, or
+    when it was not asked for.
+    """
+
+    place: TopicPartition
+    committed: int | None
+    start_offset: int
+    end_offset: int
+    late_ms: int | None = None
+    member: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records to read, those that were deleted unread left out."""
+        if self.committed is None:
+            return None
+        return max(0, self.end_offset - max(self.committed, self.start_offset))
+
+    @property
+    def lost_count(self) -> int:
+        """Records that were deleted before the group had read them."""
+        return 0 if self.committed is None else max(0, self.start_offset - self.committed)
+
+
+class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
+    """Questions that several answers answer."""
+
+    def topic_activity(
+        self, topics: Iterable[TopicDescription], since_ms: int
+    ) -> list[TopicActivity]:
+        """What is in topics, and what came after `since_ms`. Raises `RefusedError`."""
+        wanted = list(topics)
+        places = [
+            TopicPartition(topic.name, one.partition)
+            for topic in wanted
+            for one in topic.partitions
+        ]
+        bounds = self.bounds(places)
+        recent = self.list_offsets(places, since_ms)
+        sizes: dict[TopicPartition, int] = {}
+        for directory in self.log_directories():
+            for place, size in directory.sizes.items():
+                # Each replica has the log; the one that has most is nearest to the leader.
+                sizes[place] = max(size, sizes.get(place, 0))
+        found = {
+            place: PartitionActivity(
+                place=place,
+                start_offset=bounds[place][0],
+                end_offset=bounds[place][1],
+                recent_count=_count_from(recent[place].offset, *bounds[place]),
+                size=sizes.get(place),
+            )
+            for place in places
+        }
+        return [
+            TopicActivity(
+                topic=topic,
+                partitions=tuple(
+                    found[TopicPartition(topic.name, one.partition)] for one in topic.partitions
+                ),
+            )
+            for topic in wanted
+        ]
+
+    def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
+        """Who writes to a topic with a producer id, as idempotent producers do."""
+        return self.describe_producers(
+            TopicPartition(topic.name, one.partition) for one in topic.partitions
+        )
+
+    def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset of each partition, and the one after the last."""
+        starts, ends = self.list_offsets(places, EARLIEST), self.list_offsets(places, LATEST)
+        return {one: (starts[one].offset, ends[one].offset) for one in places}
+
+    def group_lag(
+        self, group: GroupDescription, *, now_ms: int | None = None
+    ) -> list[PartitionLag]:
+        """How far a group is behind, by partition: what it has committed or is assigned.
+
+        With `now_ms` also in time, for which one batch of each partition is read. Raises
+        `RefusedError`. Partitions of topics that are gone are left out.
+        """
+        committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
+        members = {place: one.client_id for one in group.members for place in one.assigned}
+        there = self.existing({*committed, *members})
+        bounds = self.bounds(there)
+        found = []
+        for place in there:
+            offset = committed.get(place)
+            start, end = bounds[place]
+            late_ms = None
+            if now_ms is not None and offset is not None and max(offset, start) < end:
+                timestamp_ms = self.timestamp_at(place, max(offset, start))
+                late_ms = None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
+            found.append(
+                PartitionLag(
+                    place=place,
+                    committed=offset,
+                    start_offset=start,
+                    end_offset=end,
+                    late_ms=late_ms,
+                    member=members.get(place),
+                )
+            )
+        return found
+
+    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those that are there, in order."""
+        known = self._cluster.look_up({one.topic for one in places})
+        return sorted(
+            one
+            for one in places
+            if one.topic in known and one.partition in known[one.topic].leaders
+        )
+
+    def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
+        """The time of the first record from an offset on; `None` where it has none."""
+        wanted = FetchFrom(
+            topic=place.topic,
+            partition=place.partition,
+            offset=offset,
+            max_size=ONE_BATCH,
+            max_wait_ms=0,
+        )
+
+        def ask(broker: Connection) -> int | None:
+            found = fetch(broker, wanted)
+            for batch in iter_batches(found.records, allow_torn_tail=True):
+                for record in read_records(batch):
+                    if record.offset >= offset and record.timestamp_ms >= 0:
+                        return record.timestamp_ms
+                return batch.max_timestamp_ms if batch.max_timestamp_ms >= 0 else None
+            return None
+
+        try:
+            return self._cluster.ask_leader(place.topic, place.partition, ask)
+        except ApiError:
+            return None  # Retention took the offset meanwhile.
+
+
+def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
+    """Of a whole group: records to read, and how late the latest partition is."""
+    known = list(lags)
+    late = [one.late_ms for one in known if one.late_ms is not None]
+    return {
+        "lag": sum(one.lag or 0 for one in known),
+        "late_ms": max(late) if late else None,
+    }
+
+
+def _count_from(offset: int, start: int, end: int) -> int:
+    return 0 if offset < 0 else max(0, end - max(offset, start))

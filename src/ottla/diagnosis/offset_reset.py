@@ -1,0 +1,156 @@
+"""Where a group is to continue: a person's words, and the offsets that they come to.
+
+Kafka's counterpart: `kafka-consumer-groups --reset-offsets`.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+
+_OFFSET = re.compile(r"\d+")
+_AGE = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+PLACES = (
+    "earliest, latest, current, an offset, @TIME such as @2026-01-31T12:00, or an age such as 2h"
+)
+
+
+class ResetKind(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    CURRENT = "current"
+    OFFSET = "offset"
+    TIME = "time"
+    SHIFT = "shift"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Where to go; `number` is an offset, a time in milliseconds, or what to shift by."""
+
+    kind: ResetKind
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOffset:
+    """A partition's offset now and after the reset.
+
+    `is_clamped` says that the log does not hold what was asked for, and its nearest end is taken.
+    """
+
+    place: TopicPartition
+    before: int | None
+    after: int
+    end_offset: int
+    is_clamped: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        return self.before != self.after
+
+
+def parse_place(option: str, text: str, now_ms: int) -> Reset:
+    """A place in a log as people write it; raises `UserError`."""
+    text = text.strip()
+    if text in ("earliest", "latest", "current"):
+        return Reset(kind=ResetKind(text))
+    if _OFFSET.fullmatch(text):
+        return Reset(kind=ResetKind.OFFSET, number=int(text))
+    if text.startswith("@"):
+        return Reset(kind=ResetKind.TIME, number=parse_time(option, text[1:]))
+    if age := _AGE.fullmatch(text):
+        return Reset(kind=ResetKind.TIME, number=round(now_ms - float(age[1]) * _UNITS_MS[age[2]]))
+    raise UserError(f"{option} {text}: a place is {PLACES}")
+
+
+def parse_time(option: str, text: str) -> int:
+    """Milliseconds, of a date (UTC where it names no zone) or of digits; raises `UserError`."""
+    if _OFFSET.fullmatch(text):
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(
+            f"{option} {text}: a time is 2026-01-31T12:00:00, or milliseconds"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def plan_reset(
+    reset: Reset,
+    committed: Mapping[TopicPartition, int],
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    at_time: Mapping[TopicPartition, int],
+) -> list[PlannedOffset]:
+    """The offset of each partition in `bounds`; `at_time` are offsets by time, -1 for the end.
+
+    A partition without a commit is left out where the place depends on one.
+    """
+    planned = []
+    for place in sorted(bounds):
+        wanted = _wanted(reset, committed.get(place), bounds[place], at_time.get(place, -1))
+        if wanted is None:
+            continue
+        start, end = bounds[place]
+        after = min(max(wanted, start), end)
+        planned.append(
+            PlannedOffset(
+                place=place,
+                before=committed.get(place),
+                after=after,
+                end_offset=end,
+                is_clamped=after != wanted,
+            )
+        )
+    return planned
+
+
+def _wanted(reset: Reset, before: int | None, bounds: tuple[int, int], at_time: int) -> int | None:
+    match reset.kind:
+        case ResetKind.EARLIEST:
+            return bounds[0]
+        case ResetKind.LATEST:
+            return bounds[1]
+        case ResetKind.OFFSET:
+            return reset.number
+        case ResetKind.TIME:
+            return bounds[1] if at_time < 0 else at_time
+        case ResetKind.CURRENT:
+            return before
+        case ResetKind.SHIFT:
+            return None if before is None else before + reset.number
+
+
+def csv_of(planned: list[PlannedOffset]) -> str:
+    """Lines of topic, partition and offset, as Kafka's own tool writes them."""
+    text = io.StringIO()
+    rows = [(one.place.topic, one.place.partition, one.after) for one in planned]
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def read_csv(name: str, text: str) -> dict[TopicPartition, int]:
+    """The inverse of `csv_of`; raises `UserError` naming the line."""
+    found = {}
+    for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not row:
+            continue
+        try:
+            topic, partition, offset = row
+            found[TopicPartition(topic.strip(), int(partition))] = int(offset)
+        except ValueError:
+            raise UserError(
+                f"{name}, line {number}: a line is TOPIC,PARTITION,OFFSET, not {','.join(row)}"
+            ) from None
+    if not found:
+        raise UserError(f"{name}: there is no line; a line is TOPIC,PARTITION,OFFSET")
+    return found

@@ -1,0 +1,117 @@
+"""`ottla topics` and `delete-records`, as a person or a script uses them."""
+
+import pytest
+
+from tests.unit.cli.administered import Administered
+
+
+def test_topics_are_listed_with_what_they_hold(broker: Administered) -> None:
+    heading, _, books, orders = broker.lines("topics", "list", "TARGET")
+    assert heading.split() == ["topic", "partitions", "records", "size", "records/s", "retention"]
+    assert books.split() == ["books", "1", "0", "0", "B", "0", "compact"]
+    assert orders.split()[:3] == ["orders", "2", "100"]
+    assert orders.endswith("7 d")
+    assert broker.lines("topics", "list", "TARGET", "-q") == ["books", "orders"]
+    assert broker.lines("topics", "list", "TARGET", "o*", "-q") == ["orders"]
+    assert "__consumer_offsets" in broker.lines("topics", "list", "TARGET", "-q", "--internal")
+
+
+def test_a_topic_is_listed_as_json_with_numbers(broker: Administered) -> None:
+    (orders,) = broker.json("topics", "list", "TARGET", "orders")
+    assert (orders["partitions"], orders["records"], orders["replicas"]) == (2, 100, 1)
+    assert orders["size"] > 0
+    assert orders["retention_ms"] == 604_800_000
+
+
+def test_a_topic_is_described_with_partitions_and_settings(broker: Administered) -> None:
+    (books,) = broker.json("topics", "describe", "TARGET", "books")
+    assert books["settings"] == {"cleanup.policy": "compact"}
+    (orders,) = broker.json("topics", "describe", "TARGET", "orders")
+    assert [one["next_offset"] for one in orders["by_partition"]] == [100, 0]
+    first, *rest = broker.lines("topics", "describe", "TARGET", "orders")
+    assert first.startswith("orders: 2 partitions, 100 records, ")
+    assert rest[-1].split()[:2] == ["1", "1"]
+
+
+def test_topics_are_created_changed_grown_and_deleted(broker: Administered) -> None:
+    made = broker.lines("topics", "create", "TARGET", "a", "b", "-p", "2", "-o", "retention.ms=2d")
+    assert made == ["created a with 2 partitions", "created b with 2 partitions"]
+    (a,) = broker.json("topics", "list", "TARGET", "a")
+    assert (a["partitions"], a["retention_ms"]) == (2, 172_800_000)
+    broker.lines("topics", "alter", "TARGET", "?", "-o", "retention.bytes=1Ki", "--unset",
+                 "retention.ms")  # fmt: skip
+    (b,) = broker.json("topics", "list", "TARGET", "b")
+    assert (b["retention_bytes"], b["retention_ms"]) == (1024, 604_800_000)
+    assert broker.lines("topics", "grow", "TARGET", "a", "3") == ["a grew from 2 partitions to 3"]
+    assert broker.lines("topics", "delete", "TARGET", "a", "b") == ["deleted a, b"]
+    assert broker.lines("topics", "list", "TARGET", "-q") == ["books", "orders"]
+
+
+def test_what_is_there_or_gone_already_can_be_left_alone(broker: Administered) -> None:
+    assert broker.lines("topics", "create", "TARGET", "orders", "--if-missing") == []
+    assert broker.lines("topics", "delete", "TARGET", "nothing", "--if-there") == []
+
+
+def test_a_dry_run_changes_nothing(broker: Administered) -> None:
+    assert broker.lines("topics", "create", "TARGET", "a", "--dry-run") == ["would create a"]
+    broker.lines("topics", "grow", "TARGET", "orders", "9", "--dry-run")
+    broker.lines("delete-records", "TARGET", "orders", "--before", "latest", "--dry-run")
+    (orders,) = broker.json("topics", "list", "TARGET")[1:]
+    assert (orders["partitions"], orders["records"]) == (2, 100)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ("topics describe TARGET ordrs", 1, "there is no topic ordrs; did you mean orders?"),
+        ("topics list TARGET x*", 1, "there is no topic x*; there are books, orders"),
+        ("topics delete TARGET order", 1, "there is no topic order; did you mean orders?"),
+        (
+            "topics create TARGET orders",
+            1,
+            "topic orders: TOPIC_ALREADY_EXISTS: Topic 'orders' already exists.",
+        ),
+        (
+            "topics create TARGET a -o retention.m=1",
+            2,
+            "retention.m: there is no such setting; did you mean retention.ms?",
+        ),
+        (
+            "topics create TARGET a -o cleanup.policy=compat",
+            2,
+            "cleanup.policy=compat: one of compact, delete",
+        ),
+        ("topics alter TARGET orders", 2, "name a change: -o retention.ms=7d, or --unset KEY"),
+        (
+            "topics alter TARGET orders --unset retention.m",
+            2,
+            "retention.m: there is no such setting; did you mean retention.ms?",
+        ),
+        (
+            "delete-records TARGET orders -p 7 --before latest",
+            1,
+            "there is no partition orders-7; there are 0, 1",
+        ),
+        (
+            "delete-records TARGET orders --before yesterday",
+            2,
+            "--before yesterday: a place is earliest, latest, current, an offset, @TIME such as "
+            "@2026-01-31T12:00, or an age such as 2h",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_helps(
+    words: str, code: int, text: str, same_broker: Administered
+) -> None:
+    assert same_broker.end(*words.split()) == (code, f"ottla: {text}")
+
+
+def test_records_before_an_offset_or_a_time_are_deleted(broker: Administered) -> None:
+    (done,) = broker.json("delete-records", "TARGET", "orders", "-p", "0", "--before", "10")
+    assert (done["first_offset"], done["records"]) == (10, 10)
+    time = "@2023-11-14T22:13:20.050"
+    lines = broker.lines("delete-records", "TARGET", "orders", "--before", time)
+    assert lines[-1] == "40 records of orders are deleted"
+    assert broker.json("topics", "list", "TARGET", "orders")[0]["records"] == 50
+    (left,) = broker.json("delete-records", "TARGET", "orders", "--before", "latest")
+    assert left["records"] == 50
