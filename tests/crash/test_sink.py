@@ -121,10 +121,10 @@ def test_a_broker_that_is_killed_at_any_step_is_gone_on_with(
 
 
 def create_topic(address: str) -> None:
-    from ottla.client.connection import Connection
+    from ottla.client.connection import SocketConnection
     from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-    with Connection(*parse_address(address)) as connection:
+    with SocketConnection(*parse_address(address)) as connection:
         topic = CreatableTopic(name="t", num_partitions=3, replication_factor=1)
         answer = connection.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
         assert not answer.topics[0].error_code

@@ -10,7 +10,7 @@ import ottla
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.client.connection import Connection
+from ottla.client.connection import SocketConnection
 from ottla.client.groups import committed_by
 from ottla.loading.auditing.audit import audit
 from ottla.record.builder import RecordBatchBuilder
@@ -234,7 +234,7 @@ def test_both_clients_commit_for_a_group(tmp_path: Path, client: Client) -> None
             TopicPartition("orders", 1): Position(offset=4),
         }
         open_client(parse_options({**given, **client})).commit("spark", reached)
-        with Connection(*parse_address(given["kafka.bootstrap.servers"])) as connection:
+        with SocketConnection(*parse_address(given["kafka.bootstrap.servers"])) as connection:
             found = {one.partition: one.offset for one in committed_by(connection, "spark")}
         assert found == {0: 3, 1: 4}
 

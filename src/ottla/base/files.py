@@ -68,6 +68,9 @@ class File(Protocol):
     def fileno(self) -> int:
         """The descriptor that `os.sendfile` takes."""
 
+    def duplicate(self) -> "File":
+        """The same file opened once more, for a reader whom no `close` of this one concerns."""
+
     def size(self) -> int: ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -195,6 +198,10 @@ class FileSlice:
 
     def read(self) -> bytes:
         return self.file.pread(self.size, self.position)
+
+    def duplicate(self) -> "FileSlice":
+        """The same bytes, readable also when the file has been closed or removed since."""
+        return FileSlice(self.file.duplicate(), self.position, self.size)
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes:
@@ -537,6 +544,9 @@ class OsFile:
 
     def fileno(self) -> int:
         return self._descriptor
+
+    def duplicate(self) -> "OsFile":
+        return OsFile(self._path, os.dup(self._descriptor))
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

@@ -412,11 +412,16 @@ class Broker:
     @property
     def next_deadline_ms(self) -> float | None:
         """When `take_answered` or `run_due_jobs` has work, on the monotonic clock."""
+        deadlines = [self.next_answer_ms, self.next_job_ms]
+        return min((one for one in deadlines if one is not None), default=None)
+
+    @property
+    def next_answer_ms(self) -> float | None:
+        """When `advance` or `take_answered` has work, on the monotonic clock."""
         deadlines = [
             self._waiting.next_deadline_ms,
             self.groups.next_deadline_ms,
             self.transactions.next_deadline_ms,
-            self.next_job_ms,
             self.throttled_clients.next_deadline_ms,
         ]
         return min((one for one in deadlines if one is not None), default=None)
@@ -449,13 +454,17 @@ class Broker:
             due += [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
         return due
 
-    def run_due_jobs(self, at: Timestamps) -> None:
-        """Ends the sessions of members and transactions that take too long, removes the files of
-        deleted topics and segments, runs the jobs that are due, and moves partitions on."""
-        if self.open_files.is_over:
-            self.open_files.give_back()
+    def advance(self, at: Timestamps) -> None:
+        """Ends the sessions of members, and transactions that take too long."""
         self.groups.advance(at)
         self.transactions.advance(at)
+
+    def run_due_jobs(self, at: Timestamps) -> None:
+        """As `advance`, removes the files of deleted topics and segments, runs the jobs that are
+        due, and moves partitions on."""
+        if self.open_files.is_over:
+            self.open_files.give_back()
+        self.advance(at)
         monotonic_ms = at.monotonic_ms
         if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self._removal_delay_ms)

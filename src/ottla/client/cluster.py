@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
+from ottla.client.connection import CLIENT_ID, Connection, SocketConnection, UnreachableError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.config.listeners import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -75,6 +75,35 @@ class ClientSettings:
             pause_s = min(2 * pause_s, self.last_pause_s)
 
 
+class Transport(Protocol):
+    """How brokers are reached: over sockets, or in this process."""
+
+    def connect(self, address: Address) -> Connection:
+        """Raises `UnreachableError`, and `AuthenticationError` when a login is refused."""
+
+    def close(self) -> None:
+        """Gives back what all connections share."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketTransport:
+    """TCP, with TLS and a login where the settings ask for them."""
+
+    settings: ClientSettings
+
+    def connect(self, address: Address) -> Connection:
+        settings = self.settings
+        return SocketConnection(
+            *address,
+            timeout_s=settings.request_timeout_s,
+            client_id=settings.client_id,
+            security=settings.security,
+        )
+
+    def close(self) -> None:
+        """Connections share nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTopic:
     """A topic as the cluster reports it; `leaders` are broker ids by partition, -1 without one."""
@@ -96,6 +125,7 @@ class Cluster:
         sleep: Callable[[float], None],
         topics: Iterable[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        transport: Transport | None = None,
     ) -> None:
         """Asks one broker for the others; raises `UnreachableError`. `sleep` takes seconds.
 
@@ -104,6 +134,7 @@ class Cluster:
         """
         self.settings = settings
         self._bootstrap = tuple(bootstrap)
+        self._transport = transport or SocketTransport(settings)
         self.sleep = sleep
         self._clock = clock
         self._wanted = None if topics is None else set(topics)
@@ -128,6 +159,10 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        self._disconnect()
+        self._transport.close()
+
+    def _disconnect(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -283,7 +318,7 @@ class Cluster:
                     raise
                 is_stale = error.code != ErrorCode.CONCURRENT_TRANSACTIONS
             except UnreachableError:
-                self.close()
+                self._disconnect()
                 is_stale = True
             if self._clock() >= until:
                 break
@@ -323,13 +358,7 @@ class Cluster:
         return self._connection(min(self._places))
 
     def _connect(self, address: Address) -> Connection:
-        settings = self.settings
-        return Connection(
-            *address,
-            timeout_s=settings.request_timeout_s,
-            client_id=settings.client_id,
-            security=settings.security,
-        )
+        return self._transport.connect(address)
 
     def _drop(self, node_id: int) -> None:
         connection = self._connections.pop(node_id, None)

@@ -1,13 +1,15 @@
-"""One connection to a broker: requests and their responses, in the newest version both know.
+"""A connection to a broker: requests and their responses, in the newest version both know.
 
-Kafka's counterpart: `NetworkClient`, of which few questions at a time need little.
+`Connection` is what client code holds. Behind it is a socket, or an open log of the same process
+(`embedded/connection.py`), whose handlers get the request object itself.
+Kafka's counterpart: `NetworkClient`, of which few requests at a time need little.
 """
 
 import socket
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import ApiError, ProtocolError, UserError
@@ -18,6 +20,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import request_class, response_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.produce import ProduceRequest
 
 CLIENT_ID = "ottla"
 MAX_FRAME_SIZE = 100 << 20
@@ -27,8 +30,42 @@ class UnreachableError(UserError):
     """No broker answers at the address, or none any more; a later try may help."""
 
 
-class Connection:
-    """Use it in a `with` statement. Whatever goes wrong on the way is an `UnreachableError`."""
+class Connection(Protocol):
+    """One broker, asked. Use it in a `with` statement, and from one thread at a time."""
+
+    @property
+    def address(self) -> str:
+        """The broker, as errors name it."""
+
+    def answers(self, api_key: ApiKey) -> bool:
+        """Whether the broker says that it answers an API, in whichever version."""
+
+    def version_of(self, api_key: int, *, newest: int | None = None) -> int:
+        """The newest version of an API that both know, `newest` at the most; raises `UserError`."""
+
+    def ask(self, request: Message, *, newest: int | None = None) -> Any:
+        """The response to a request, in version `newest` at the most; raises `UserError`.
+
+        `None` for what is never answered: a produce request with acks=0.
+        """
+
+    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
+        """The same in two steps: what is returned waits for the answer, with others in between."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class SocketConnection:
+    """A `Connection` over a socket. What goes wrong on the way is an `UnreachableError`."""
 
     def __init__(
         self,
@@ -68,7 +105,7 @@ class Connection:
             self.close()
             raise
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -83,21 +120,20 @@ class Connection:
         self._socket.close()
 
     def answers(self, api_key: ApiKey) -> bool:
-        """Whether the broker says that it answers an API, in whichever version."""
         return api_key in self._versions
 
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
-        """The response to a request, in version `newest` at the most; raises `UserError`."""
         return self.send(request, newest=newest)()
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
-        """The same in two steps: what is returned waits for the answer, with others in between."""
         assert request.API_KEY is not None
         header = self._send(request, self.version_of(request.API_KEY, newest=newest))
+        if isinstance(request, ProduceRequest) and request.acks == 0:
+            self._unanswered.pop()
+            return lambda: None
         return lambda: self._receive(header)
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
-        """The newest version of an API that both know, `newest` at the most; raises `UserError`."""
         known = request_class(api_key).VERSIONS
         oldest, last = self._versions.get(api_key, (0, -1))
         version = min(last, known.last, known.last if newest is None else newest)

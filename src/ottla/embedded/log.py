@@ -5,11 +5,12 @@ that has returned: it survives the death of the process; `flush` makes it surviv
 """
 
 import functools
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -21,12 +22,15 @@ from ottla.base.errors import StorageError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.open_files import max_open_files
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic
+from ottla.broker.waiting import Waiting
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.embedded.pending import PendingAnswers
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Record
@@ -43,6 +47,8 @@ from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, checked_records
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
+logger = logging.getLogger(__name__)
+
 CLOSED = "this log is closed; open it again"
 FORKED = (
     "this log was opened by the process that this one was forked from, and belongs to it; "
@@ -56,6 +62,8 @@ OUT_OF_ROOM = (MemoryError, RecursionError)
 
 READ_SIZE = 1024 * 1024
 PAUSE_S = 0.001
+MAX_WAIT_S = 1.0
+"""After which a waiting thread looks whether a server still sees to the broker's deadlines."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -169,6 +177,7 @@ class Log:
         self._reopen = reopen
         self._lock = threading.RLock()
         self._listening: Listening | None = None
+        self.pending = PendingAnswers()
         self._refusal: str | None = None
         """Why no call is carried out any more."""
         self._is_given_back = False
@@ -181,7 +190,9 @@ class Log:
         self._start()
 
     def _start(self) -> None:
-        self._ticker = Ticker(self.broker, clock=self._clock, lock=self._lock)
+        self._ticker = Ticker(
+            self.broker, clock=self._clock, lock=self._lock, settle=self._settle_tick
+        )
         self._ticker.start()
         self._flusher = Flusher(self.broker, OsFileSystem(), clock=self._clock, lock=self._lock)
         self._flusher.start()
@@ -220,8 +231,80 @@ class Log:
                 self._listening = self._serve(parse_address(address))
 
     def _abandon_broker(self) -> None:
+        self.pending.end_all()
         for directory in self.broker.directories:
             directory.abandon()
+
+    # One change at a time, for the connections of this process
+
+    @_done_whole
+    def hold(self, deed: Callable[[Broker, Timestamps], Any]) -> Any:
+        """Carries out one change of the broker, and returns what `deed` returns.
+
+        By then what was appended is written out, and who waited for it has an answer.
+        """
+        at = read_clock(self._clock)
+        result = deed(self.broker, at)
+        self.broker.write_out()
+        if self._is_served:
+            assert self._listening is not None
+            self._listening.wake()
+        else:
+            self.pending.end_answered(self.broker, at)
+        return result
+
+    def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
+        """Returns when a broker has handed a pending id back, whoever took it.
+
+        Where no server does, the calling thread has the broker see to deadlines that come. Raises
+        `UserError` when the log is closed meanwhile, or recovered.
+        """
+        event = self.pending.event_of(pending_id)
+        try:
+            while event is not None and not event.wait(self.hold(self._advance)):
+                pass
+        except BaseException:
+            self.pending.leave(pending_id)
+            with self._lock:
+                broker.cancel(pending_id)
+            raise
+        self._check_same(broker)
+
+    def _advance(self, broker: Broker, at: Timestamps) -> float:
+        """Seconds until there is more to do."""
+        if not self._is_served:
+            broker.advance(at)
+        deadline_ms = broker.next_answer_ms
+        if deadline_ms is None or self._is_served:
+            return MAX_WAIT_S
+        return min(max((deadline_ms - at.monotonic_ms) / 1000, PAUSE_S), MAX_WAIT_S)
+
+    @contextmanager
+    def let_others_in(self, broker: Broker) -> Iterator[None]:
+        """In the middle of a long `deed`, where others may see what it has done: frees the lock."""
+        broker.write_out()
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+        self._check_same(broker)
+
+    def _check_same(self, broker: Broker) -> None:
+        self._check_open()
+        if self.broker is not broker:
+            raise UserError(TORN)
+
+    @property
+    def _is_served(self) -> bool:
+        """Whether a server's loop takes the broker's answers and sees to its deadlines."""
+        return self._listening is not None and self._listening.is_open
+
+    def _settle_tick(self) -> None:
+        try:
+            self.hold(lambda broker, at: None)
+        except (StorageError, UserError) as error:
+            logger.error("what came due could not be written: %s", error)
 
     def __enter__(self) -> "Log":
         return self
@@ -319,8 +402,12 @@ class Log:
         except LongPreparationError as long:
             info = self.broker.append(found, long.prepare(), now_ms=now_ms)
         self.broker.write_out()
-        if self._listening is not None:
-            self._listening.wake()
+        if self.broker.has_answers:
+            if self._is_served:
+                assert self._listening is not None
+                self._listening.wake()
+            else:
+                self.pending.end_answered(self.broker, read_clock(self._clock))
         return info.first_offset
 
     def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
@@ -466,7 +553,13 @@ class Log:
         self.broker.open_files.limit = max_open_files()
         advertised = client_listeners(self.broker.config)[0].advertised
         listener = Listener(name="PLAINTEXT", address=address, advertised=advertised)
-        server = Server(self.broker, [listener], clock=self._clock, lock=self._lock)
+        server = Server(
+            self.broker,
+            [listener],
+            clock=self._clock,
+            lock=self._lock,
+            on_answered=self.pending.end,
+        )
         server.start()
         return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))
 
@@ -475,6 +568,7 @@ class Log:
         if self._is_given_back:
             return
         self._refusal = CLOSED
+        self.pending.end_all()
         self._stop()
         with HeldInterrupts(), self._lock:
             if self._is_torn:

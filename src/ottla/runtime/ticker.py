@@ -1,6 +1,7 @@
 """A thread for the jobs of a broker that come due by time, where no server's loop runs them."""
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from ottla.base.clock import Clock, read_clock
@@ -11,11 +12,20 @@ PAUSE_S = 0.001
 
 
 class Ticker:
-    """Runs from `start` to `stop`, each round under the broker's lock."""
+    """Runs from `start` to `stop`, each round under the broker's lock.
+
+    `settle` is called at the end of a round: what the jobs have decided is written out.
+    """
 
     def __init__(
-        self, broker: Broker, *, clock: Clock, lock: AbstractContextManager[object]
+        self,
+        broker: Broker,
+        *,
+        clock: Clock,
+        lock: AbstractContextManager[object],
+        settle: Callable[[], None],
     ) -> None:
+        self._settle = settle
         self._broker = broker
         self._clock = clock
         self._lock = lock
@@ -36,6 +46,7 @@ class Ticker:
             with self._lock:
                 at = read_clock(self._clock)
                 self._broker.run_due_jobs(at)
+                self._settle()
                 due_ms = self._broker.next_job_ms
             # A job that did a part of its work continues once others had the lock.
             is_due = due_ms is not None and due_ms <= at.monotonic_ms

@@ -13,7 +13,7 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from threading import RLock
@@ -77,8 +77,12 @@ class Server:
         clock: Clock,
         lock: AbstractContextManager[object] | None = None,
         needs_disk: bool = False,
+        on_answered: Callable[[object], None] = lambda pending_id: None,
     ) -> None:
+        """`on_answered` is given the pending ids that no connection here waits for: threads of
+        this process may, which use the broker under the same lock."""
         self._broker = broker
+        self._on_answered = on_answered
         self._clock = clock
         self._needs_disk = needs_disk
         self._lock = lock if lock is not None else RLock()
@@ -383,7 +387,10 @@ class Server:
 
     def _answer(self, pending_id: object) -> None:
         connection = self._holding.pop(pending_id, None)
-        if connection is None or connection.later is None:
+        if connection is None:
+            self._on_answered(pending_id)
+            return
+        if connection.later is None:
             return
         over, connection.later = connection.later, None
         connection.is_muted = False

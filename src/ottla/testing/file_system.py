@@ -257,6 +257,11 @@ class FakeFile:
     def fileno(self) -> int:
         raise io.UnsupportedOperation(f"{self._path} is in memory, not backed by a descriptor")
 
+    def duplicate(self) -> "FakeFile":
+        return FakeFile(
+            self._file_system, self._readable(), self._path, is_writable=self._is_writable
+        )
+
     def size(self) -> int:
         return len(self._readable().content)
 

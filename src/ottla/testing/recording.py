@@ -147,6 +147,9 @@ class RecordingFile:
     def fileno(self) -> int:
         return self._alive().fileno()
 
+    def duplicate(self) -> "RecordingFile":
+        return RecordingFile(self._system, self._alive().duplicate())
+
     def size(self) -> int:
         return self._alive().size()
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.addresses import parse_address
 from ottla.cli.main import explain_group, main, transactions_group
-from ottla.client.connection import Connection
+from ottla.client.connection import SocketConnection
 from ottla.embedded.log import Log
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
@@ -58,7 +58,7 @@ def write(log: Log, producer_id: int, epoch: int = 0, partition: int = 0) -> Non
 
 def open_transaction(log: Log, address: str, name: str, *partitions: int) -> int:
     """As a producer begins one; its producer id."""
-    with Connection(*parse_address(address)) as connection:
+    with SocketConnection(*parse_address(address)) as connection:
         init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
         given = connection.ask(init)
         assert given.error_code == 0

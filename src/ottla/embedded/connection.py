@@ -1,0 +1,201 @@
+"""A connection to an open log of the same process: its handlers get the request object itself.
+
+Nothing is encoded for the wire. A handler runs under the log's lock, and what it appended is
+written out before its answer is returned. An answer that comes later is waited for in the calling
+thread. A long request lets other threads have the lock in between, at the places where the server
+would suspend it (`base/turns.py`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter, sleep
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.base.errors import UserError
+from ottla.base.files import FileSlice
+from ottla.base.timestamps import Timestamps
+from ottla.base.turns import CURRENT, Turn
+from ottla.broker.broker import Broker
+from ottla.codec.schema import Message
+from ottla.embedded.log import Log
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages import request_class
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.server.apis import APIS
+from ottla.server.dispatch import handler_of
+from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
+from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
+
+HOST = "in-process"
+CLIENT = ClientAddress((HOST, 0), HOST)
+YIELD_S = 50e-6
+"""Long enough for a thread that waits for the lock to get it."""
+
+
+class InProcessConnection:
+    """A `client.connection.Connection` to a log. Any thread may use it; `close` leaves the log."""
+
+    def __init__(self, log: Log, *, client_id: str = "ottla") -> None:
+        self._log = log
+        self._client_id = client_id
+        self._handlers: dict[int, Handler] = {}
+        self._is_closed = False
+
+    @property
+    def address(self) -> str:
+        """The data directory."""
+        return self._log.broker.directories[0].path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def answers(self, api_key: ApiKey) -> bool:
+        return api_key in APIS and APIS[api_key].is_listed
+
+    def version_of(self, api_key: int, *, newest: int | None = None) -> int:
+        api, known = APIS.get(api_key), request_class(api_key).VERSIONS
+        if api is None:
+            raise UserError(f"{ApiKey(api_key).name} is not supported by this log")
+        return min(api.newest, known.last, known.last if newest is None else newest)
+
+    def ask(self, request: Message, *, newest: int | None = None) -> Any:
+        return self.send(request, newest=newest)()
+
+    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
+        """The handler runs now; what is returned waits for an answer that comes later."""
+        if self._is_closed:
+            raise UserError(f"the connection to {self.address} is closed; make another")
+        assert request.API_KEY is not None
+        version = self.version_of(request.API_KEY, newest=newest)
+        header = RequestHeader(request.API_KEY, version, 0, self._client_id)
+        handle = self._handlers.get(request.API_KEY)
+        if handle is None:
+            handle = self._handlers[request.API_KEY] = handler_of(ApiKey(request.API_KEY))
+        if isinstance(request, ProduceRequest):
+            request = _patchable(request)
+        asked = _Request(self._log, request, header, handle)
+        self._log.hold(asked.begin)
+        return asked.answer
+
+
+class _Request:
+    """One request from its handler to its answer, which may be waited for in between."""
+
+    __slots__ = ("_broker", "_handle", "_header", "_log", "_result")
+
+    def __init__(self, log: Log, request: Message, header: RequestHeader, handle: Handler) -> None:
+        self._log = log
+        self._header = header
+        self._handle: Callable[[RequestContext], Any] = partial(handle, request)
+        self._result: Message | PendingResponse | None = None
+        self._broker: Broker | None = None
+
+    def begin(self, broker: Broker, at: Timestamps) -> None:
+        """Under the log's lock."""
+        self._broker = broker
+        context = RequestContext(broker, at, self._header, CLIENT, False)
+        self._take(self._in_turns(lambda: self._handle(context)))
+
+    def answer(self) -> Any:
+        while isinstance(self._result, PendingResponse):
+            later = self._result
+            assert self._broker is not None
+            self._log.wait_for(later.pending_id, self._broker)
+            self._log.hold(partial(self._finish, later))
+        if isinstance(self._result, FetchResponse):
+            _read_records(self._result)
+        return self._result
+
+    def _finish(self, later: PendingResponse, broker: Broker, at: Timestamps) -> None:
+        if later.takes_long:
+            self._take(self._in_turns(lambda: later.finish(at)))
+        else:
+            self._take(later.finish(at))
+
+    def _take(self, result: Message | PendingResponse | None) -> None:
+        self._result = result
+        if isinstance(result, PendingResponse):
+            self._log.pending.enter(result.pending_id)
+        elif isinstance(result, FetchResponse):
+            _keep_records(result)
+
+    def _in_turns(
+        self, deed: Callable[[], Message | PendingResponse | None]
+    ) -> Message | PendingResponse | None:
+        turn: Turn
+        turn = Turn(
+            lambda: self._give_way(turn),
+            perf_counter,
+            max_elements=MAX_ELEMENTS,
+            max_size=MAX_RESPONSE_SIZE,
+        )
+        turn.until_s = perf_counter() + SLICE_S
+        token = CURRENT.set(turn)
+        try:
+            return deed()
+        finally:
+            CURRENT.reset(token)
+            turn.end()
+
+    def _give_way(self, turn: Turn) -> None:
+        assert self._broker is not None
+        with self._log.let_others_in(self._broker):
+            sleep(YIELD_S)
+        turn.until_s = perf_counter() + SLICE_S
+
+
+def _patchable(request: ProduceRequest) -> ProduceRequest:
+    """A copy: the log writes base offsets and epochs into the batches that it is given, and the
+    client may have to send its own once more."""
+    return ProduceRequest(
+        transactional_id=request.transactional_id,
+        acks=request.acks,
+        timeout_ms=request.timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_data=[
+                    PartitionProduceData(
+                        index=one.index,
+                        records=None if one.records is None else bytearray(one.records),
+                    )
+                    for one in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ],
+    )
+
+
+def _keep_records(response: FetchResponse) -> None:
+    """Keeps the files open that are read after the lock is free."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if isinstance(partition.records, FileSlice):
+                partition.records = partition.records.duplicate()
+
+
+def _read_records(response: FetchResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if isinstance(partition.records, FileSlice):
+                partition.records = memoryview(partition.records.read())
