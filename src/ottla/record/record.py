@@ -81,7 +81,7 @@ def _read_v2(batch: RecordBatch, limit: int) -> Iterator[Record]:
             value, position = _read_bytes(data, position)
             headers: Headers = ()
             if data[position]:
-                headers, position = _read_headers(data, position)
+                headers, position = read_headers(data, position)
             else:
                 position += 1
             # A size that is wrong, or reaches beyond the data, has led to another place.
@@ -133,7 +133,7 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[start:end], end
 
 
-def _read_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
     count, position = read_varint(data, position)
     if count < 0:
         raise InvalidBatchError(f"a record says that it has {count} headers")

@@ -19,6 +19,7 @@ from ottla.codec.compression import Compression
 from ottla.codec.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 from ottla.record import walk
 from ottla.record.batch import InvalidBatchError, RecordBatch
+from ottla.record.field_lists import REASONS
 from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import unpacked_payload
 
@@ -30,12 +31,6 @@ MIN_RECORD_SIZE: Final = 7
 
 MAX_SCAN_SIZE: Final = 2**31 - 1
 """Arrow's binary columns count bytes with 32 bits."""
-
-REASONS: Final = {
-    walk.CUT_SHORT: "a record is cut short",
-    walk.DISAGREES: "a batch's size and the size of its records disagree",
-    walk.TOO_LONG: "a varint is too long",
-}
 
 MIN_LOCK_STEP_WIDTH: Final = 100
 """Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
