@@ -90,7 +90,7 @@ def _found(batches: list[RecordBatch]) -> FieldLists:
     if reason:
         raise InvalidBatchError(REASONS[reason])
     total = sum(counts)
-    columns: list[int] = memoryview(found).tolist()  # type: ignore[arg-type]
+    columns: list[int] = memoryview(found).tolist()
     places = [columns[at : at + total] for at in range(0, walk.COLUMN_COUNT * total, total)]
     timestamps, offsets, kinds, epochs = _headed(batches, places)
     rest = zip(places[walk.VALUE_END], places[walk.END], strict=True)

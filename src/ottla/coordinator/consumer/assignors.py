@@ -10,33 +10,37 @@ Kafka's counterparts: `RangeAssignor`, `UniformAssignor`.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from ottla.base.ids import Uuid
-from ottla.coordinator.consumer.partitions import NOTHING, Assignment, TopicIdPartition
+
+Topic = TypeVar("Topic", Uuid, str)
+"""How a topic is named: by its id here, by its name among the members of a classic group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class Subscriber(Generic[Topic]):
     """A member as an assignor sees it: the topics it reads, and what it was to have so far."""
 
     instance_id: str | None = None
-    topics: frozenset[Uuid]
-    target: Assignment = NOTHING
+    topics: frozenset[Topic]
+    target: frozenset[tuple[Topic, int]] = frozenset()
 
 
-Subscribers = Mapping[str, Subscriber]
-Assignor = Callable[[Subscribers, Mapping[Uuid, int]], dict[str, Assignment]]
+Assignment = dict[str, frozenset[tuple[Topic, int]]]
+Assignor = Callable[[Mapping[str, Subscriber[Uuid]], Mapping[Uuid, int]], Assignment[Uuid]]
 """`assign(subscribers by member id, partition counts by topic)`: an assignment for each member.
 
 Every topic that a member subscribes to has a count.
 """
 
 
-def assign_range(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
+def assign_range(
+    subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
+) -> Assignment[Topic]:
     """Ranges of every topic in turn; static members come first, so that they keep theirs."""
     order = sorted(subscribers, key=lambda one: _range_order(one, subscribers[one]))
-    assigned: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in order}
+    assigned: dict[str, set[tuple[Topic, int]]] = {member_id: set() for member_id in order}
     for topic_id in {topic for one in subscribers.values() for topic in one.topics}:
         readers = [one for one in order if topic_id in subscribers[one].topics]
         least, odd = divmod(counts[topic_id], len(readers))
@@ -48,12 +52,14 @@ def assign_range(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict[s
     return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
 
 
-def _range_order(member_id: str, subscriber: Subscriber) -> tuple[bool, str]:
+def _range_order(member_id: str, subscriber: Subscriber[Topic]) -> tuple[bool, str]:
     instance_id = subscriber.instance_id
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
-def assign_uniform(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict[str, Assignment]:
+def assign_uniform(
+    subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
+) -> Assignment[Topic]:
     """As many partitions for one as for another, as far as they read the same topics."""
     topics = {one.topics for one in subscribers.values()}
     if len(topics) <= 1:
@@ -66,15 +72,17 @@ def assign_uniform(subscribers: Subscribers, counts: Mapping[Uuid, int]) -> dict
 
 
 def _all_partitions(
-    topics: Iterable[Uuid], counts: Mapping[Uuid, int]
-) -> dict[TopicIdPartition, None]:
+    topics: Iterable[Topic], counts: Mapping[Topic, int]
+) -> dict[tuple[Topic, int], None]:
     """The partitions in order, as the keys of a dictionary."""
     return {(topic, index): None for topic in sorted(topics) for index in range(counts[topic])}
 
 
-def _deal(subscribers: Subscribers, free: dict[TopicIdPartition, None]) -> dict[str, Assignment]:
+def _deal(
+    subscribers: Mapping[str, Subscriber[Topic]], free: dict[tuple[Topic, int], None]
+) -> Assignment[Topic]:
     """All read the same topics: members above their share give up the rest, others get it."""
-    kept: dict[str, list[TopicIdPartition]] = {}
+    kept: dict[str, list[tuple[Topic, int]]] = {}
     for member_id in sorted(subscribers):
         target = sorted(subscribers[member_id].target)
         kept[member_id] = [one for one in target if one in free]
@@ -94,35 +102,37 @@ def _deal(subscribers: Subscribers, free: dict[TopicIdPartition, None]) -> dict[
     return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
 
 
-class _Balance:
+class _Balance(Generic[Topic]):
     """Members that read different topics: filled from the least loaded, then evened out."""
 
-    def __init__(self, subscribers: Subscribers, counts: Mapping[Uuid, int]) -> None:
-        self._subscribers = subscribers
-        self._readers: dict[Uuid, list[str]] = {}
+    def __init__(
+        self, subscribers: Mapping[str, Subscriber[Topic]], counts: Mapping[Topic, int]
+    ) -> None:
+        self._subscribers: Mapping[str, Subscriber[Topic]] = subscribers
+        self._readers: dict[Topic, list[str]] = {}
         for member_id in sorted(subscribers):
             for topic in subscribers[member_id].topics:
                 self._readers.setdefault(topic, []).append(member_id)
-        self._partitions = sorted(
+        self._partitions: list[tuple[Topic, int]] = sorted(
             _all_partitions(self._readers, counts),
             key=lambda one: self._order(one, counts[one[0]]),
         )
-        self._owners: dict[TopicIdPartition, str] = {}
+        self._owners: dict[tuple[Topic, int], str] = {}
         self._loads = dict.fromkeys(sorted(subscribers), 0)
 
-    def _order(self, partition: TopicIdPartition, count: int) -> tuple[float, int, int, Uuid]:
+    def _order(self, partition: tuple[Topic, int], count: int) -> tuple[float, int, int, Topic]:
         """Topics with many partitions for each reader first, since they are hardest to place."""
         readers = len(self._readers[partition[0]])
         return (-count / readers, readers, partition[1], partition[0])
 
-    def _give(self, partition: TopicIdPartition, member_id: str) -> None:
+    def _give(self, partition: tuple[Topic, int], member_id: str) -> None:
         owner = self._owners.get(partition)
         if owner is not None:
             self._loads[owner] -= 1
         self._owners[partition] = member_id
         self._loads[member_id] += 1
 
-    def _least_loaded(self, topic: Uuid) -> str:
+    def _least_loaded(self, topic: Topic) -> str:
         return min(self._readers[topic], key=lambda one: (self._loads[one], one))
 
     def keep(self) -> None:
@@ -154,8 +164,8 @@ class _Balance:
                     self._give(one, least)
                     has_moved = True
 
-    def assignment(self) -> dict[str, Assignment]:
-        found: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in self._loads}
+    def assignment(self) -> Assignment[Topic]:
+        found: dict[str, set[tuple[Topic, int]]] = {member_id: set() for member_id in self._loads}
         for one, owner in self._owners.items():
             found[owner].add(one)
         return {member_id: frozenset(partitions) for member_id, partitions in found.items()}
