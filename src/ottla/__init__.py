@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
+    from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.consumer.records import ConsumerRecord
+    from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
@@ -20,12 +24,17 @@ __version__ = "0.1.0"
 __all__ = [
     "Admin",
     "ApiError",
+    "Consumer",
+    "ConsumerRecord",
+    "FetchPosition",
     "Log",
     "OttlaError",
     "Record",
     "RecordBatchBuilder",
     "RecordMetadata",
+    "SimpleConsumer",
     "StorageError",
+    "TopicPartition",
     "UserError",
     "open",
     "open_for_reading",
@@ -34,12 +43,17 @@ __all__ = [
 _HOME = {
     "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
+    "Consumer": "ottla.client.consumer.consumer",
+    "ConsumerRecord": "ottla.client.consumer.records",
+    "FetchPosition": "ottla.client.consumer.simple",
     "Log": "ottla.embedded.log",
     "OttlaError": "ottla.base.errors",
     "Record": "ottla.record.record",
     "RecordBatchBuilder": "ottla.record.builder",
     "RecordMetadata": "ottla.embedded.log",
+    "SimpleConsumer": "ottla.client.consumer.simple",
     "StorageError": "ottla.base.errors",
+    "TopicPartition": "ottla.base.partitions",
     "UserError": "ottla.base.errors",
     "open": "ottla.embedded.log",
     "open_for_reading": "ottla.storage.reading.read_only_directory",

@@ -1,7 +1,12 @@
-"""Timestamps as people read them."""
+"""Timestamps and durations as people read and write them."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -17,3 +22,12 @@ def time_text(timestamp_ms: int) -> str:
 def second_text(timestamp_ms: int) -> str:
     """UTC to the second."""
     return time_text(timestamp_ms).partition(".")[0]
+
+
+def duration_ms(text: str) -> int:
+    """Of ISO 8601, such as `P1D` or `PT1H30M`, as Java writes it; raises `ValueError`."""
+    found = _DURATION.fullmatch(text.upper())
+    if found is None or not any(found.groupdict().values()):
+        raise ValueError("a duration is written like PT1H30M or P1D")
+    parts = {name: float(value) for name, value in found.groupdict().items() if value}
+    return int(timedelta(**parts) / timedelta(milliseconds=1))

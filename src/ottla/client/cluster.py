@@ -262,6 +262,33 @@ class Cluster:
         """The connection to a partition's leader; raises `ApiError`, and `UnreachableError`."""
         return self._connection(self._leader(topic, partition))
 
+    def connect_to(self, node_id: int) -> Connection:
+        """One more connection to a broker, for another thread, which closes it."""
+        if node_id not in self._places:
+            raise UnreachableError(f"broker {node_id} is not known any more")
+        return self._connect(self._places[node_id])
+
+    def leader_ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The brokers that lead partitions now; those without a leader are left out."""
+        topics = self.look_up({topic for topic, _ in partitions})
+        found: dict[TopicPartition, int] = {}
+        for place in partitions:
+            known = topics.get(place.topic)
+            leader = -1 if known is None else known.leaders.get(place.partition, -1)
+            if leader in self._places:
+                found[place] = leader
+        return found
+
+    def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:
+        """The broker that coordinates now, asked anew; raises as `ask_coordinator` does."""
+
+        def ask() -> int:
+            self._coordinators.pop((kind, key), None)
+            self._coordinator(kind, key)
+            return self._coordinators[kind, key]
+
+        return self.again(ask)
+
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> list[tuple[Connection, list[TopicPartition]]]:

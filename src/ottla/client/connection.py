@@ -8,6 +8,7 @@ Kafka's counterpart: `NetworkClient`, of which few requests at a time need littl
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -117,6 +118,9 @@ class SocketConnection:
         self.close()
 
     def close(self) -> None:
+        # A thread that waits for an answer would otherwise wait on.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def answers(self, api_key: ApiKey) -> bool:

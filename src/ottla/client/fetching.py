@@ -41,7 +41,7 @@ def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[
         found = _answer(cluster, asked, on_its_way)
         if found.throttle_ms:
             cluster.sleep(found.throttle_ms / 1000)
-        records, last = _whole(found.records, asked)
+        records, last = whole_batches(found.records, asked)
         if last is not None:
             _check_goes_on(cluster, asked, epoch, batch_at(records).partition_leader_epoch)
             epoch = last.partition_leader_epoch
@@ -102,7 +102,7 @@ def _send_ahead(cluster: Cluster, wanted: FetchFrom) -> Answer | None:
         return None
 
 
-def _whole(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Batch | None]:
+def whole_batches(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Batch | None]:
     """Without a last batch that is cut short, as brokers send it; and the last one that is not."""
     position, last = 0, -1
     while position + LENGTH_END <= len(records):

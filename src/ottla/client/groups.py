@@ -1,6 +1,6 @@
 """What groups have committed, asked of the brokers that coordinate them, and written there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,7 +14,12 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 
 LAST_VERSION_WITH_NAMES = 9
 FIRST_VERSION_OF_MANY = 8
@@ -41,14 +46,53 @@ def committed_here(connection: Connection) -> Iterator[Committed]:
         yield from committed_by(connection, group)
 
 
-def committed_by(connection: Connection, group: str) -> Iterator[Committed]:
-    """All that a group has committed, asked of its coordinator. Raises `ApiError`."""
-    many = OffsetFetchRequestGroup(group_id=group, topics=None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberId:
+    """Who asks or commits as a member: a generation, or the member's epoch (KIP-848)."""
+
+    member_id: str = ""
+    epoch: int = NO_GENERATION
+    instance_id: str | None = None
+
+
+OUTSIDER = GroupMemberId()
+
+
+def committed_by(
+    connection: Connection,
+    group: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    member: GroupMemberId = OUTSIDER,
+    require_stable: bool = False,
+) -> Iterator[Committed]:
+    """All that a group has committed, or that of some partitions, asked of its coordinator.
+
+    With `require_stable` offsets of open transactions are refused. Raises `ApiError`.
+    """
+    asked = None if partitions is None else _by_topic(partitions)
     version = connection.version_of(ApiKey.OFFSET_FETCH, newest=LAST_VERSION_WITH_NAMES)
     if version >= FIRST_VERSION_OF_MANY:
-        request = OffsetFetchRequest(groups=[many])
+        many = OffsetFetchRequestGroup(
+            group_id=group,
+            member_id=member.member_id or None,
+            member_epoch=member.epoch,
+            topics=None
+            if asked is None
+            else [
+                OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                for name, numbers in asked.items()
+            ],
+        )
+        request = OffsetFetchRequest(groups=[many], require_stable=require_stable)
     else:
-        request = OffsetFetchRequest(group_id=group, topics=None)
+        topics = None
+        if asked is not None:
+            topics = [
+                OffsetFetchRequestTopic(name=name, partition_indexes=numbers)
+                for name, numbers in asked.items()
+            ]
+        request = OffsetFetchRequest(group_id=group, topics=topics)
     answer = connection.ask(request, newest=LAST_VERSION_WITH_NAMES)
     answered = answer.groups[0] if version >= FIRST_VERSION_OF_MANY else answer
     check(answered.error_code)
@@ -71,9 +115,19 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
 
     To be asked of the group's coordinator.
     """
+    commit_offsets(connection, offsets, OUTSIDER)
+
+
+def commit_offsets(
+    connection: Connection, offsets: Sequence[Committed], member: GroupMemberId
+) -> None:
+    """The same as a member of the group."""
+    by_topic = groupby(sorted(offsets, key=_place), lambda one: one.topic)
     request = OffsetCommitRequest(
         group_id=offsets[0].group,
-        generation_id_or_member_epoch=NO_GENERATION,
+        generation_id_or_member_epoch=member.epoch,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
         topics=[
             OffsetCommitRequestTopic(
                 name=topic,
@@ -87,12 +141,19 @@ def commit_from_outside(connection: Connection, offsets: Sequence[Committed]) ->
                     for one in several
                 ],
             )
-            for topic, several in groupby(sorted(offsets, key=_place), lambda one: one.topic)
+            for topic, several in by_topic
         ],
     )
     for topic in connection.ask(request, newest=LAST_VERSION_WITH_NAMES).topics:
         for one in topic.partitions:
             check(one.error_code)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def _place(one: Committed) -> TopicPartition:

@@ -3,13 +3,13 @@
 Kafka's counterparts: `OffsetFetcher`, `Fetcher`. Nothing is decompressed or checked here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.errors import ApiError, ProtocolError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
@@ -85,44 +85,84 @@ def fetch(connection: Connection, wanted: FetchFrom) -> Fetched:
 
 def send_fetch(connection: Connection, wanted: FetchFrom) -> Callable[[], Fetched]:
     """The same in two steps: what is returned waits for the answer."""
-    partition = FetchPartition(
-        partition=wanted.partition,
-        fetch_offset=wanted.offset,
-        partition_max_bytes=wanted.max_size,
-    )
-    request = FetchRequest(
-        max_wait_ms=wanted.max_wait_ms,
-        min_bytes=wanted.min_size,
-        max_bytes=wanted.max_size,
-        isolation_level=wanted.isolation_level,
-        topics=[FetchTopic(topic=wanted.topic, partitions=[partition])],
-    )
-    answer = connection.send(request, newest=LAST_VERSION_WITH_NAMES)
-    return lambda: _fetched(answer())
+    answer = send_fetches(connection, [wanted], wanted.max_size)
+    return lambda: _fetched(answer(), wanted)
 
 
-def _fetched(answer: Any) -> Fetched:
-    check(answer.error_code)
-    for topic in answer.responses:
-        for data in topic.partitions:
-            check(data.error_code)
-            return Fetched(
-                records=memoryview(data.records or b""),
-                high_watermark=data.high_watermark,
-                last_stable_offset=data.last_stable_offset,
-                log_start_offset=data.log_start_offset,
-                aborted=tuple(
-                    (one.producer_id, one.first_offset) for one in data.aborted_transactions or ()
-                ),
-                throttle_ms=answer.throttle_time_ms,
-            )
-    return Fetched(
+def _fetched(answer: "FetchedPartitions", wanted: FetchFrom) -> Fetched:
+    found = answer.partitions.get(TopicPartition(wanted.topic, wanted.partition))
+    if isinstance(found, ApiError):
+        raise found
+    return found or Fetched(
         records=memoryview(b""),
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        throttle_ms=answer.throttle_time_ms,
+        throttle_ms=answer.throttle_ms,
         is_answered=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPartitions:
+    """What one answer holds; a partition that was refused has its error."""
+
+    partitions: Mapping[TopicPartition, Fetched | ApiError]
+    throttle_ms: int = 0
+
+
+def send_fetches(
+    connection: Connection, wanted: Sequence[FetchFrom], max_size: int, rack: str = ""
+) -> Callable[[], FetchedPartitions]:
+    """One fetch of partitions that a broker leads; what is returned waits for the answer.
+
+    How long the broker may wait, and for how much, the first of them says for all. The answer
+    raises `ApiError` when the broker refuses the whole request.
+    """
+    topics: dict[str, list[FetchPartition]] = {}
+    for one in wanted:
+        partition = FetchPartition(
+            partition=one.partition, fetch_offset=one.offset, partition_max_bytes=one.max_size
+        )
+        topics.setdefault(one.topic, []).append(partition)
+    request = FetchRequest(
+        max_wait_ms=wanted[0].max_wait_ms,
+        min_bytes=wanted[0].min_size,
+        max_bytes=max_size,
+        isolation_level=wanted[0].isolation_level,
+        topics=[FetchTopic(topic=name, partitions=several) for name, several in topics.items()],
+        rack_id=rack,
+    )
+    answer = connection.send(request, newest=LAST_VERSION_WITH_NAMES)
+    return lambda: _fetched_partitions(answer())
+
+
+def _fetched_partitions(answer: Any) -> FetchedPartitions:
+    check(answer.error_code)
+    return FetchedPartitions(
+        partitions={
+            TopicPartition(topic.topic, data.partition_index): _fetched_one(
+                data, answer.throttle_time_ms
+            )
+            for topic in answer.responses
+            for data in topic.partitions
+        },
+        throttle_ms=answer.throttle_time_ms,
+    )
+
+
+def _fetched_one(data: Any, throttle_ms: int) -> Fetched | ApiError:
+    if data.error_code != ErrorCode.NONE:
+        return ApiError(ErrorCode(data.error_code))
+    return Fetched(
+        records=memoryview(data.records or b""),
+        high_watermark=data.high_watermark,
+        last_stable_offset=data.last_stable_offset,
+        log_start_offset=data.log_start_offset,
+        aborted=tuple(
+            (one.producer_id, one.first_offset) for one in data.aborted_transactions or ()
+        ),
+        throttle_ms=throttle_ms,
     )
 
 
@@ -173,6 +213,27 @@ def list_offsets(
     if found.keys() != wanted.keys():
         raise ProtocolError("an answer to another question than was asked")
     return found
+
+
+def segment_offsets(
+    connection: Connection, place: TopicPartition, timestamp: int, max_count: int
+) -> list[int] | None:
+    """Where segments begin that were written before a time, the latest first; raises `ApiError`.
+
+    `None` from brokers that no longer answer version 0 of ListOffsets.
+    """
+    try:
+        version = connection.version_of(ApiKey.LIST_OFFSETS, newest=0)
+    except UserError:
+        return None
+    asked = ListOffsetsPartition(
+        partition_index=place.partition, timestamp=timestamp, max_num_offsets=max_count
+    )
+    topic = ListOffsetsTopic(name=place.topic, partitions=[asked])
+    answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), newest=version)
+    (found,) = answer.topics[0].partitions
+    _check_partition(found.error_code, *place)
+    return [int(one) for one in found.old_style_offsets]
 
 
 def epoch_end_offset(connection: Connection, topic: str, partition: int, epoch: int) -> int | None:

@@ -47,6 +47,7 @@ class InProcessConnection:
         self._client_id = client_id
         self._handlers: dict[int, Handler] = {}
         self._is_closed = False
+        self._waiting: set[_Request] = set()
 
     @property
     def address(self) -> str:
@@ -65,7 +66,10 @@ class InProcessConnection:
         self.close()
 
     def close(self) -> None:
+        """Also of what another thread waits for, as where a socket is shut down."""
         self._is_closed = True
+        for one in list(self._waiting):
+            one.cancel()
 
     def answers(self, api_key: ApiKey) -> bool:
         return api_key in APIS and APIS[api_key].is_listed
@@ -93,13 +97,22 @@ class InProcessConnection:
             request = _patchable(request)
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
-        return asked.answer
+        return partial(self._answer_to, asked) if asked.is_waiting else asked.answer
+
+    def _answer_to(self, asked: "_Request") -> Any:
+        self._waiting.add(asked)
+        try:
+            if self._is_closed:
+                asked.cancel()
+            return asked.answer()
+        finally:
+            self._waiting.discard(asked)
 
 
 class _Request:
     """One request from its handler to its answer, which may be waited for in between."""
 
-    __slots__ = ("_broker", "_handle", "_header", "_log", "_result")
+    __slots__ = ("_broker", "_handle", "_header", "_is_cancelled", "_log", "_result")
 
     def __init__(self, log: Log, request: Message, header: RequestHeader, handle: Handler) -> None:
         self._log = log
@@ -107,6 +120,17 @@ class _Request:
         self._handle: Callable[[RequestContext], Any] = partial(handle, request)
         self._result: Message | PendingResponse | None = None
         self._broker: Broker | None = None
+        self._is_cancelled = False
+
+    @property
+    def is_waiting(self) -> bool:
+        return isinstance(self._result, PendingResponse)
+
+    def cancel(self) -> None:
+        """Nobody wants the answer any more; whoever waits for it gets a `UserError`."""
+        self._is_cancelled = True
+        if isinstance(self._result, PendingResponse) and self._broker is not None:
+            self._log.stop_waiting(self._result.pending_id, self._broker)
 
     def begin(self, broker: Broker, at: Timestamps) -> None:
         """Under the log's lock."""
@@ -119,6 +143,8 @@ class _Request:
             later = self._result
             assert self._broker is not None
             self._log.wait_for(later.pending_id, self._broker)
+            if self._is_cancelled:
+                raise UserError("the connection was closed before the answer came")
             self._log.hold(partial(self._finish, later))
         if isinstance(self._result, FetchResponse):
             _read_records(self._result)

@@ -270,6 +270,12 @@ class Log:
             raise
         self._check_same(broker)
 
+    def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
+        """Has the thread that waits for an answer continue without one."""
+        with self._lock:
+            broker.cancel(pending_id)
+            self.pending.end(pending_id)
+
     def _advance(self, broker: Broker, at: Timestamps) -> float:
         """Seconds until there is more to do."""
         if not self._is_served:

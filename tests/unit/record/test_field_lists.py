@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.random_batches import regions
 
 from ottla.codec.compression import Compression
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.field_lists import FieldLists, field_lists
 from ottla.record.record import Record, read_records
+from tests.support.random_batches import regions
 
 
 def as_records(lists: FieldLists) -> list[Record]:

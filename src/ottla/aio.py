@@ -1,0 +1,12 @@
+"""Ottla for an event loop: the classes of `ottla` with the same names, whose waiting methods are
+coroutines.
+
+    async with ottla.aio.Consumer("127.0.0.1:9092", group="billing") as consumer:
+        consumer.subscribe("orders")
+        async for record in consumer:
+            print(record.offset, record.value)
+"""
+
+from ottla.client.consumer.aio_consumer import Consumer
+
+__all__ = ["Consumer"]

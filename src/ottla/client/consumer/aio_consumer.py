@@ -1,0 +1,220 @@
+"""`ottla.aio.Consumer`: the same consumer for an event loop.
+
+What asks brokers is done in threads of the loop's executor; records that have come are handed out
+in the loop itself.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.arguments import Offsets, map_places, offsets_to_commit
+from ottla.client.consumer.base import ConsumerBase
+from ottla.client.consumer.membership import Event, EventKind
+from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.reading import EARLIEST, LATEST
+
+
+class Consumer(ConsumerBase):
+    """Records of topics, alone or shared with the other members of a group.
+
+    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in an `async
+    with` statement. Listeners of `subscribe` may be coroutines. What is wrong raises `UserError`,
+    and a later call may succeed.
+    """
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _woken: asyncio.Event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The record that the application failed at is read again.
+        await self._close(commits=kind is None)
+
+    async def close(self) -> None:
+        """Commits what was handed out, where that is automatic, and leaves the group."""
+        await self._close(commits=True)
+
+    async def _close(self, *, commits: bool) -> None:
+        core = self._core
+        if core.is_closed:
+            return
+        if commits and (farewell := core.farewell()) is not None:
+            await asyncio.to_thread(core.before, farewell)
+            await self._tell(farewell)
+        await asyncio.to_thread(lambda: core.close(commits=commits))
+
+    # Records
+
+    async def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
+        """The next record, or `None` when none has come in so many seconds."""
+        if not self._core.attention:
+            for record in self._records:
+                return record
+        return next(self._records) if await self._fill(timeout) else None
+
+    async def consume(
+        self, num_messages: int = 1, timeout: float | None = None
+    ) -> list[ConsumerRecord]:
+        """Up to so many records: fewer when no more have come in so many seconds."""
+        found: list[ConsumerRecord] = []
+        until_s = None if timeout is None else time.monotonic() + timeout
+        while len(found) < num_messages:
+            for record in () if self._core.attention else self._records:
+                found.append(record)
+                if len(found) == num_messages:
+                    return found
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            if not await self._fill(left_s):
+                break
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Endless: it waits for what comes, until the consumer is closed."""
+        core = self._core
+        while not core.is_closed:
+            for record in self._records:
+                yield record
+                if core.attention:
+                    break
+            if core.is_closed:
+                return
+            await self._fill(None)
+
+    async def _fill(self, timeout: float | None) -> bool:
+        """Whether there is a record to be handed out; `_records` has it then."""
+        core = self._core
+        core.check_open()
+        self._listen()
+        until_s = None if timeout is None else time.monotonic() + timeout
+        while not core.is_closed:
+            core.auto_commit()
+            while (event := core.next_event()) is not None:
+                await self._rebalance(event)
+            if core.has_work():
+                await asyncio.to_thread(core.work)
+            self._woken.clear()
+            if (records := core.next_records()) is not None:
+                self._records = records
+                await asyncio.sleep(0)  # Others have their turn, however much there is to read.
+                return True
+            left_s = None if until_s is None else until_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return False
+            if not core.has_something():
+                await self._wait(core.patience_s(left_s))
+        return False
+
+    async def _wait(self, seconds: float | None) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _listen(self) -> None:
+        """Changes in the consumer's threads wake this loop from now on."""
+        if self._loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+            woken = self._woken = asyncio.Event()
+
+            def wake() -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(woken.set)
+
+            self._core.wakers.append(wake)
+
+    async def _rebalance(self, event: Event) -> None:
+        core = self._core
+        await asyncio.to_thread(core.before, event)
+        if event.kind is EventKind.ASSIGNED:
+            core.apply(event)
+        try:
+            await self._tell(event)
+        finally:
+            if event.kind is not EventKind.ASSIGNED:
+                core.apply(event)
+            core.handled(event)
+
+    async def _tell(self, event: Event) -> None:
+        if (listener := self._listeners.get(event.kind)) is not None:
+            answer = listener(sorted(event.partitions))
+            if inspect.isawaitable(answer):
+                await answer
+
+    # Positions
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Of all assigned partitions where none is named."""
+        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), EARLIEST)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Of all assigned partitions where none is named."""
+        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), LATEST)
+
+    async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Continues at the first records of a time or later; at the end where there are none."""
+        await asyncio.to_thread(self._core.seek_to_time, map_places(partitions), timestamp_ms)
+
+    # What brokers know
+
+    async def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(await asyncio.to_thread(self._core.topics))
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """Raises `UserError`, with the topic that was perhaps meant."""
+        return set(range(await asyncio.to_thread(self._core.partition_count, topic)))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return await self._list_offsets(dict.fromkeys(map_places(partitions), EARLIEST))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets after the last records; of those of ended transactions with
+        read_committed."""
+        return await self._list_offsets(dict.fromkeys(map_places(partitions), LATEST))
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset at a time or later; `None` without one."""
+        wanted = {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
+        found = await self._list_offsets(wanted)
+        return {place: None if offset < 0 else offset for place, offset in found.items()}
+
+    async def _list_offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        return await asyncio.to_thread(self._core.list_offsets, wanted)
+
+    # Commits
+
+    async def commit(
+        self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
+    ) -> None:
+        """Commits that a record has been processed, or offsets, or all that was handed out.
+
+        An offset is that of the next record to read. Raises `CommitFailedError` when the
+        partition is another member's by now.
+        """
+        await asyncio.wrap_future(self._core.commit_later(offsets_to_commit(record, offsets)))
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        """What the group has committed; `None` where nothing."""
+        wanted = map_places(partitions)
+        found = await asyncio.to_thread(self._core.committed, wanted)
+        return {one: found[one].offset if one in found else None for one in wanted}

@@ -1,0 +1,105 @@
+"""What both kinds of consumers are made of: their arguments, in one place."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import ClientSettings
+from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.consumer.core import ConsumerCore
+from ottla.client.consumer.group import Subscription
+from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.security import parse_security
+from ottla.client.target import Target, open_target
+from ottla.config.consumer import ConsumerConfig, consumer_config
+
+Topics = str | re.Pattern[str] | Iterable[str]
+Offsets = Mapping[TopicPartition, int]
+Placed = Iterable[TopicPartition] | Mapping[TopicPartition, int | None]
+Listener = Callable[[list[TopicPartition]], Any]
+
+MILLISECONDS = 1000
+
+
+def make_core(
+    target: Target,
+    group: str | None,
+    settings: Mapping[str, Any] | None,
+    decoding: Decoding,
+    assignors: Sequence[PartitionAssignor],
+) -> ConsumerCore:
+    """Of what an application hands in; raises `UserError`."""
+    config, client = client_settings(settings)
+    decoding = Decoding(key=decoding.key, value=decoding.value, check_crcs=config.check_crcs)
+    cluster = open_target(target, client)
+    try:
+        return ConsumerCore(cluster, group, config, decoding, assignors)
+    except BaseException:
+        cluster.close()
+        raise
+
+
+def client_settings(
+    settings: Mapping[str, Any] | None,
+) -> tuple[ConsumerConfig, ClientSettings]:
+    """Of settings by Kafka's names, those of security by librdkafka's; raises `UserError`."""
+    given = dict(settings or {})
+    if "group.id" in given:
+        raise UserError("group.id: name the group as group=NAME")
+    security = {name: str(given.pop(name)) for name in list(given) if _is_of_security(name)}
+    config = consumer_config(given)
+    return config, ClientSettings(
+        client_id=config.client_id,
+        request_timeout_s=config.request_timeout_ms / MILLISECONDS,
+        first_pause_s=config.retry_backoff_ms / MILLISECONDS,
+        security=parse_security(security),
+    )
+
+
+def _is_of_security(name: str) -> bool:
+    return name.startswith(("security.", "ssl.", "sasl.", "enable.ssl."))
+
+
+def subscription_of(topics: Topics, *, by_broker: bool) -> Subscription:
+    """Of a name, several, a compiled expression, or a text that begins with `^`.
+
+    Such a text goes to the broker, where the group's protocol has the broker look for topics.
+    """
+    if isinstance(topics, re.Pattern):
+        return Subscription(pattern=topics)
+    names = [topics] if isinstance(topics, str) else list(topics)
+    expressions = [one for one in names if one.startswith("^")]
+    plain = frozenset(names) - set(expressions)
+    if not expressions:
+        return Subscription(topics=plain)
+    text = "|".join(f"(?:{one})" for one in expressions)
+    if by_broker:
+        return Subscription(topics=plain, regex=text.replace("(?:^", "(?:"))
+    try:
+        return Subscription(topics=plain, pattern=re.compile(text))
+    except re.error as error:
+        raise UserError(f"{text}: not a regular expression: {error}") from error
+
+
+def positions_of(partitions: Placed) -> dict[TopicPartition, int | None]:
+    if isinstance(partitions, Mapping):
+        return {TopicPartition(*place): offset for place, offset in partitions.items()}
+    return {TopicPartition(*place): None for place in partitions}
+
+
+def offsets_to_commit(
+    record: ConsumerRecord | None, offsets: Offsets | None
+) -> dict[TopicPartition, int] | None:
+    """`None` for the positions of all partitions."""
+    if record is not None and offsets is not None:
+        raise UserError("commit either a record or offsets, not both")
+    if record is not None:
+        return {record.topic_partition: record.offset + 1}
+    return None if offsets is None else dict(offsets)
+
+
+def map_places(partitions: Iterable[tuple[str, int]]) -> list[TopicPartition]:
+    """Also of plain tuples."""
+    return [TopicPartition(*one) for one in partitions]

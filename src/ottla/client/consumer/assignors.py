@@ -1,0 +1,258 @@
+"""Who reads what in a classic group: the leader's decision, from values alone.
+
+*range* is the algorithm of Kafka 0.7: partitions of each topic and members are sorted, and each
+member gets neighbouring partitions, as many as the next. *roundrobin* deals all partitions out one
+by one. *sticky* balances, and moves as few partitions as that allows; *cooperative-sticky* does
+the same without taking anything from a member before it has given it up (KIP-429).
+
+Kafka's counterparts: `RangeAssignor`, `RoundRobinAssignor`, `StickyAssignor`,
+`CooperativeStickyAssignor`. Who gets the odd partitions may differ from them, since it is the
+leader alone who decides; how many each member gets does not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Final, Protocol
+
+from ottla.base.errors import ProtocolError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.codec.fields import array, int32
+from ottla.codec.primitives import Output
+from ottla.codec.schema import Message, reader, writer
+from ottla.coordinator.classic.consumer_protocol import TopicPartition as TopicPartitions
+from ottla.coordinator.consumer.assignors import Subscriber, assign_range, assign_uniform
+
+NO_GENERATION: Final = -1
+
+Partitions = frozenset[TopicPartition]
+NONE: Final[Partitions] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member as the group's leader sees it; `owned` is what it had before the rebalance."""
+
+    topics: frozenset[str]
+    instance_id: str | None = None
+    owned: Partitions = NONE
+    generation: int = NO_GENERATION
+    user_data: bytes = b""
+    rack: str | None = None
+
+
+class PartitionAssignor(Protocol):
+    """How a group shares its partitions. All members must name one that they have in common."""
+
+    @property
+    def name(self) -> str:
+        """What the members agree on; Kafka's own are `range`, `roundrobin`, `sticky`."""
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether members keep their partitions in a rebalance until they must give them up."""
+
+    def user_data(self, owned: Partitions, generation: int) -> bytes:
+        """What the leader shall know of this member; it comes to `assign`."""
+
+    def assign(
+        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+    ) -> Mapping[str, Iterable[TopicPartition]]:
+        """The partitions of each member by its id; `counts` are the partitions of each topic.
+
+        A topic that does not exist has no count.
+        """
+
+
+class RangeAssignor:
+    """Neighbouring partitions of each topic, and the same ones of topics of one size."""
+
+    name = "range"
+    is_cooperative = False
+
+    def user_data(self, owned: Partitions, generation: int) -> bytes:
+        return b""
+
+    def assign(
+        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+    ) -> dict[str, Partitions]:
+        return _named(assign_range(_subscribers(members, counts, {}), counts))
+
+
+class RoundRobinAssignor:
+    """All partitions in order, dealt out to the members in order, static ones first."""
+
+    name = "roundrobin"
+    is_cooperative = False
+
+    def user_data(self, owned: Partitions, generation: int) -> bytes:
+        return b""
+
+    def assign(
+        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+    ) -> dict[str, Partitions]:
+        wanted = {topic for one in members.values() for topic in one.topics}
+        found: dict[str, set[TopicPartition]] = {member_id: set() for member_id in members}
+        readers = cycle(sorted(members, key=lambda one: _member_order(one, members[one])))
+        for topic in sorted(wanted & counts.keys()):
+            for partition in range(counts[topic]):
+                reader = next(one for one in readers if topic in members[one].topics)
+                found[reader].add(TopicPartition(topic, partition))
+        return {member_id: frozenset(partitions) for member_id, partitions in found.items()}
+
+
+def _member_order(member_id: str, member: GroupMember) -> tuple[bool, str]:
+    return (False, member.instance_id) if member.instance_id else (True, member_id)
+
+
+class StickyAssignor:
+    """Balanced, with as few moves as that allows; everything is given up before a rebalance."""
+
+    name = "sticky"
+    is_cooperative = False
+
+    def user_data(self, owned: Partitions, generation: int) -> bytes:
+        return encode_sticky_user_data(owned, generation)
+
+    def assign(
+        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+    ) -> dict[str, Partitions]:
+        # Members have given up what they owned, which their user data remembers.
+        claims = {one: decode_sticky_user_data(members[one].user_data) for one in members}
+        return _named(assign_uniform(_subscribers(members, counts, _valid(claims)), counts))
+
+
+class CooperativeStickyAssignor:
+    """As `StickyAssignor`; members continue to read what they keep while the group rebalances."""
+
+    name = "cooperative-sticky"
+    is_cooperative = True
+
+    def user_data(self, owned: Partitions, generation: int) -> bytes:
+        # librdkafka and older Java consumers have the generation here, later ones in the
+        # subscription itself.
+        return generation.to_bytes(4, "big", signed=True)
+
+    def assign(
+        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+    ) -> dict[str, Partitions]:
+        claims = {one: (members[one].owned, _generation(members[one])) for one in members}
+        kept = _valid(claims)
+        target = _named(assign_uniform(_subscribers(members, counts, kept), counts))
+        # What moves is given to nobody until its owner has given it up and all join again.
+        held = {one: member_id for member_id in kept for one in kept[member_id]}
+        return {
+            member_id: frozenset(one for one in partitions if held.get(one, member_id) == member_id)
+            for member_id, partitions in target.items()
+        }
+
+
+def _generation(member: GroupMember) -> int:
+    if member.generation != NO_GENERATION or len(member.user_data) != 4:
+        return member.generation
+    return int.from_bytes(member.user_data, "big", signed=True)
+
+
+def _valid(claims: Mapping[str, tuple[Partitions, int]]) -> dict[str, Partitions]:
+    """What each member owned; of two that claim a partition, the one of the later generation.
+
+    Of two that claim it from the same generation neither is believed, as in Kafka.
+    """
+    latest: dict[TopicPartition, int] = {}
+    claimed: dict[TopicPartition, list[str]] = {}
+    for member_id, (partitions, generation) in claims.items():
+        for one in partitions:
+            if one not in latest or generation > latest[one]:
+                latest[one], claimed[one] = generation, [member_id]
+            elif generation == latest[one]:
+                claimed[one].append(member_id)
+    return {
+        member_id: frozenset(one for one in partitions if claimed[one] == [member_id])
+        for member_id, (partitions, _) in claims.items()
+    }
+
+
+def _subscribers(
+    members: Mapping[str, GroupMember],
+    counts: Mapping[str, int],
+    owned: Mapping[str, Partitions],
+) -> dict[str, Subscriber[str]]:
+    return {
+        member_id: Subscriber(
+            instance_id=one.instance_id,
+            topics=one.topics & counts.keys(),
+            target=frozenset((topic, number) for topic, number in owned.get(member_id, NONE)),
+        )
+        for member_id, one in members.items()
+    }
+
+
+def _named(assigned: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, Partitions]:
+    return {
+        member_id: frozenset(TopicPartition(*one) for one in partitions)
+        for member_id, partitions in assigned.items()
+    }
+
+
+class StickyUserData(Message, versions="0-1"):
+    """What a member of a sticky group owned; version 1 adds the generation it owned that from."""
+
+    previous_assignment: list[TopicPartitions] = array(TopicPartitions, "0+")
+    generation: int = int32("1+", default=NO_GENERATION, ignorable=True)
+
+
+def encode_sticky_user_data(owned: Partitions, generation: int) -> bytes:
+    output = Output()
+    data = StickyUserData(previous_assignment=listed(owned), generation=generation)
+    writer(StickyUserData, 1)(data, output)
+    return output.read_all()
+
+
+def decode_sticky_user_data(data: bytes) -> tuple[Partitions, int]:
+    """What a member owned, and since when; nothing where the bytes say nothing."""
+    for version in (1, 0):
+        try:
+            found, _ = reader(StickyUserData, version)(data, 0)
+        except ProtocolError:
+            continue
+        return unlisted(found.previous_assignment), found.generation
+    return NONE, NO_GENERATION
+
+
+def listed(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    """Partitions by topic, as the members of a group send them."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return [TopicPartitions(topic=name, partitions=found) for name, found in by_topic.items()]
+
+
+def unlisted(topics: Iterable[TopicPartitions]) -> Partitions:
+    return frozenset(
+        TopicPartition(one.topic, number) for one in topics for number in one.partitions
+    )
+
+
+ASSIGNORS: Final[Mapping[str, PartitionAssignor]] = {
+    one.name: one
+    for one in (
+        RangeAssignor(),
+        RoundRobinAssignor(),
+        StickyAssignor(),
+        CooperativeStickyAssignor(),
+    )
+}
+
+
+def assignors_of(
+    names: Sequence[str], own: Sequence[PartitionAssignor] = ()
+) -> tuple[PartitionAssignor, ...]:
+    """The assignors by their names, of which the user's own come first; raises `UserError`."""
+    unknown = [name for name in names if name not in ASSIGNORS]
+    if unknown:
+        known = ", ".join(ASSIGNORS)
+        raise UserError(
+            f"partition.assignment.strategy={unknown[0]}: one of {known}; "
+            "hand in an assignor of your own as assignors=[...]"
+        )
+    return (*own, *(ASSIGNORS[name] for name in names))

@@ -1,0 +1,141 @@
+"""What both kinds of consumers say at once: nothing here asks a broker."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.arguments import (
+    Listener,
+    Offsets,
+    Placed,
+    Topics,
+    make_core,
+    map_places,
+    offsets_to_commit,
+    positions_of,
+    subscription_of,
+)
+from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.consumer.group import Subscription
+from ottla.client.consumer.membership import EventKind
+from ottla.client.consumer.records import ConsumerRecord, Decoding, Deserializer
+from ottla.client.target import Target
+
+
+class ConsumerBase:
+    """Subscriptions, positions and pauses of a consumer."""
+
+    def __init__(
+        self,
+        target: Target,
+        group: str | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        assignors: Sequence[PartitionAssignor] = (),
+    ) -> None:
+        """`settings` are a consumer's by Kafka's names; `assignors` are your own, the best first.
+
+        A deserializer takes bytes, and is not called for null.
+        """
+        decoding = Decoding(key=key_deserializer, value=value_deserializer)
+        self._made_with = (target, group, settings, decoding, assignors)
+        self._core = make_core(*self._made_with)
+        self._records: Iterator[ConsumerRecord] = iter(())
+        self._listeners: Mapping[EventKind, Listener] = {}
+
+    def subscribe(
+        self,
+        topics: Topics = (),
+        *,
+        pattern: str | None = None,
+        on_assign: Listener | None = None,
+        on_revoke: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Reads topics from now on: names, or a regular expression.
+
+        An expression is a compiled one, a text that begins with `^`, or `pattern`. With a group
+        its members share the partitions, and the listeners hear, within a call that asks for
+        records, what this consumer gets and gives up (`on_lost`: what may be another member's
+        already, `on_revoke` where that is not given). Each gets a list of `TopicPartition`s.
+        Without a group all partitions are read.
+        """
+        wanted = re.compile(pattern) if pattern is not None else topics
+        by_broker = self._core.config.group_protocol == "consumer"
+        self._listeners = listeners_of(on_assign, on_revoke, on_lost)
+        self._core.subscribe(subscription_of(wanted, by_broker=by_broker))
+
+    def unsubscribe(self) -> None:
+        """Reads nothing any more, until it is subscribed or assigned again."""
+        self._core.subscribe(Subscription())
+        self._core.unassign()
+
+    def assign(self, partitions: Placed) -> None:
+        """Reads these partitions from now on, whatever a group's other members read.
+
+        With a mapping each begins at its offset; `None`, or no mapping, is the group's committed
+        offset, or what auto.offset.reset says.
+        """
+        self._core.assign(positions_of(partitions))
+
+    def assignment(self) -> set[TopicPartition]:
+        return self._core.assignment()
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record; `None` while it is not known."""
+        return self._core.position(TopicPartition(*partition))
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continues at an offset; also within `on_assign`."""
+        self._core.seek(TopicPartition(*partition), offset)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hands out no records of partitions until `resume`; the group is not concerned."""
+        self._core.pause(map_places(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._core.resume(map_places(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        return self._core.paused()
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Records up to the end as the last fetch found it; `None` before the first."""
+        return self._core.lag(TopicPartition(*partition))
+
+    def commit_async(
+        self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
+    ) -> "Future[None]":
+        """The same without waiting; the future has the error, if there is one."""
+        return self._core.commit_later(offsets_to_commit(record, offsets))
+
+    def _stream_arguments(self, number: int) -> dict[str, Any]:
+        """Of one more consumer that is a member of the same group."""
+        target, group, settings, decoding, assignors = self._made_with
+        own = dict(settings or {})
+        if self._core.config.group_instance_id:
+            own["group.instance.id"] = f"{self._core.config.group_instance_id}-{number}"
+        return {
+            "target": target,
+            "group": group,
+            "settings": own,
+            "key_deserializer": decoding.key,
+            "value_deserializer": decoding.value,
+            "assignors": assignors,
+        }
+
+
+def listeners_of(
+    on_assign: Any | None, on_revoke: Any | None, on_lost: Any | None
+) -> dict[EventKind, Any]:
+    """By kind of event; what is lost is revoked where nothing else is said."""
+    given = {
+        EventKind.ASSIGNED: on_assign,
+        EventKind.REVOKED: on_revoke,
+        EventKind.LOST: on_lost or on_revoke,
+    }
+    return {kind: listener for kind, listener in given.items() if listener is not None}

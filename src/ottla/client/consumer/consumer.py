@@ -1,0 +1,207 @@
+"""`ottla.Consumer`, for applications that wait in a thread; `ottla.aio.Consumer` has its names.
+
+with ottla.Consumer("127.0.0.1:9092", group="billing") as consumer:
+    consumer.subscribe("orders")
+    for record in consumer:
+        print(record.offset, record.value)
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.arguments import Offsets, map_places, offsets_to_commit
+from ottla.client.consumer.base import ConsumerBase
+from ottla.client.consumer.membership import Event, EventKind
+from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.loops import check_may_block
+from ottla.client.reading import EARLIEST, LATEST
+
+
+class Consumer(ConsumerBase):
+    """Records of topics, alone or shared with the other members of a group.
+
+    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Use it in a `with`
+    statement and from one thread; `streams` gives one consumer for each of several threads. What
+    is wrong raises `UserError`, and a later call may succeed.
+    """
+
+    _streams: "tuple[Consumer, ...]" = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The record that the application failed at is read again.
+        self._close(commits=kind is None)
+
+    def close(self) -> None:
+        """Commits what was handed out, where that is automatic, and leaves the group."""
+        self._close(commits=True)
+
+    def _close(self, *, commits: bool) -> None:
+        for one in self._streams:
+            one._close(commits=commits)
+        if self._core.is_closed:
+            return
+        if commits and (farewell := self._core.farewell()) is not None:
+            self._core.before(farewell)
+            self._tell(farewell)
+        self._core.close(commits=commits)
+
+    def streams(self, count: int) -> "list[Consumer]":
+        """Consumers of the same group for so many threads, each to be subscribed by its own.
+
+        They share the partitions as the threads of Kafka 0.7 do, and are closed with this one.
+        """
+        self._core.check_group()
+        added = [Consumer(**self._stream_arguments(number)) for number in range(count)]
+        self._streams += tuple(added)
+        return added
+
+    # Records
+
+    def poll(self, timeout: float | None = None) -> ConsumerRecord | None:
+        """The next record, or `None` when none has come in so many seconds."""
+        if not self._core.attention:
+            for record in self._records:
+                return record
+        return next(self._records) if self._fill(timeout) else None
+
+    def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
+        """Up to so many records: fewer when no more have come in so many seconds."""
+        found: list[ConsumerRecord] = []
+        until_s = None if timeout is None else time.monotonic() + timeout
+        while len(found) < num_messages:
+            for record in () if self._core.attention else self._records:
+                found.append(record)
+                if len(found) == num_messages:
+                    return found
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            if not self._fill(left_s):
+                break
+        return found
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Endless: it waits for what comes, until the consumer is closed."""
+        core = self._core
+        while True:
+            for record in self._records:
+                yield record
+                if core.attention:
+                    break
+            if core.is_closed:
+                return
+            self._fill(None)
+
+    def _fill(self, timeout: float | None) -> bool:
+        """Whether there is a record to be handed out; `_records` has it then."""
+        core = self._core
+        core.check_open()
+        until_s = None if timeout is None else time.monotonic() + timeout
+        while not core.is_closed:
+            core.auto_commit()
+            while (event := core.next_event()) is not None:
+                self._rebalance(event)
+            if core.has_work():
+                check_may_block("poll()", "ottla.aio.Consumer.poll()")
+                core.work()
+            if (records := core.next_records()) is not None:
+                self._records = records
+                return True
+            left_s = None if until_s is None else until_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return False
+            check_may_block("poll()", "ottla.aio.Consumer.poll()")
+            core.wait(left_s)
+        return False
+
+    def _rebalance(self, event: Event) -> None:
+        core = self._core
+        core.before(event)
+        if event.kind is EventKind.ASSIGNED:
+            core.apply(event)
+        try:
+            self._tell(event)
+        finally:
+            if event.kind is not EventKind.ASSIGNED:
+                core.apply(event)
+            core.handled(event)
+
+    def _tell(self, event: Event) -> None:
+        if (listener := self._listeners.get(event.kind)) is not None:
+            listener(sorted(event.partitions))
+
+    # Positions
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Of all assigned partitions where none is named."""
+        self._seek_to(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Of all assigned partitions where none is named."""
+        self._seek_to(partitions, LATEST)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Continues at the first records of a time or later; at the end where there are none."""
+        self._seek_to(partitions, timestamp_ms)
+
+    def _seek_to(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
+        check_may_block("seek_to_...()", "that of ottla.aio.Consumer")
+        self._core.seek_to_time(map_places(partitions), time_ms)
+
+    # What brokers know
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        check_may_block("topics()", "await ottla.aio.Consumer.topics()")
+        return set(self._core.topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Raises `UserError`, with the topic that was perhaps meant."""
+        check_may_block("partitions_for_topic()", "ottla.aio.Consumer.partitions_for_topic()")
+        return set(range(self._core.partition_count(topic)))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._core.list_offsets({TopicPartition(*one): EARLIEST for one in partitions})
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets after the last records; of those of ended transactions with
+        read_committed."""
+        return self._core.list_offsets({TopicPartition(*one): LATEST for one in partitions})
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """The first offset at a time or later; `None` without one."""
+        found = self._core.list_offsets(
+            {TopicPartition(*place): time_ms for place, time_ms in timestamps_ms.items()}
+        )
+        return {place: None if offset < 0 else offset for place, offset in found.items()}
+
+    # Commits
+
+    def commit(
+        self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
+    ) -> None:
+        """Commits that a record has been processed, or offsets, or all that was handed out.
+
+        An offset is that of the next record to read. Raises `CommitFailedError` when the
+        partition is another member's by now.
+        """
+        check_may_block("commit()", "await ottla.aio.Consumer.commit()")
+        self._core.commit_later(offsets_to_commit(record, offsets)).result()
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """What the group has committed; `None` where nothing."""
+        check_may_block("committed()", "await ottla.aio.Consumer.committed()")
+        wanted = map_places(partitions)
+        found = self._core.committed(wanted)
+        return {one: found[one].offset if one in found else None for one in wanted}

@@ -1,0 +1,632 @@
+"""What a consumer does, whether the application waits in a thread or in an event loop.
+
+`next_records` and `next_event` return at once. `has_work` says whether there is something that
+asks brokers, which `work` does and may block: positions, leaders, resets. `consumer.py` and
+`ottla/aio.py` call them in turn.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from operator import length_hint
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.ids import uuid_text
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
+from ottla.client.consumer.classic_member import ClassicMember
+from ottla.client.consumer.consumer_member import ConsumerMember
+from ottla.client.consumer.fetch_queue import FetchQueue
+from ottla.client.consumer.fetcher import Fetcher
+from ottla.client.consumer.group import GroupThread, Subscription
+from ottla.client.consumer.membership import Event, EventKind, MemberOptions, Membership
+from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.consumer.shared_cluster import SharedCluster
+from ottla.client.groups import OUTSIDER, Committed
+from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from ottla.client.refusals import RefusedError
+from ottla.config.consumer import ConsumerConfig, reset_duration_ms
+
+MILLISECONDS = 1000
+WORK_PAUSE_S = 0.1
+
+COMMIT_LOST = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+COMMIT_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
+"""The group moved on meanwhile; the same member may commit in its new generation."""
+
+COMMIT_TRIES = 20
+
+
+class ClosedError(UserError):
+    """The consumer is closed."""
+
+
+class CommitFailedError(UserError):
+    """The partitions are another member's by now, which reads their records once more."""
+
+
+class NoOffsetError(UserError):
+    """A partition has no committed offset, and auto.offset.reset=none."""
+
+
+@dataclass(slots=True)
+class Handed:
+    """Records of one partition that are being handed out."""
+
+    place: TopicPartition
+    version: int
+    records: list[ConsumerRecord]
+    left: Iterator[ConsumerRecord]
+
+    def count(self) -> int:
+        """Records that the application has not seen."""
+        return length_hint(self.left)
+
+    def position(self) -> int:
+        """The offset of the next of them."""
+        count = self.count()
+        return self.records[-count].offset if count else self.records[-1].offset + 1
+
+
+class ConsumerCore:
+    """One consumer; all methods but those of `ConsumerCore.wake` belong to one thread at a time."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str | None,
+        config: ConsumerConfig,
+        decoding: Decoding,
+        assignors: Iterable[PartitionAssignor] = (),
+    ) -> None:
+        self.config = config
+        self.group = group
+        self.is_closed = False
+        self.attention = False
+        """Whether something other than the next record wants the application's thread."""
+        self.wakers: list[Callable[[], None]] = []
+        """Called with every change, for those who cannot wait on a condition."""
+        self._decoding = decoding
+        self._changed = threading.Condition()
+        self._cluster = SharedCluster(cluster)
+        is_committed = config.isolation_level == "read_committed"
+        self._isolation = READ_COMMITTED if is_committed else READ_UNCOMMITTED
+        self._queue = FetchQueue(
+            max_queued_size=config.queued_max_bytes,
+            max_partition_size=config.max_partition_fetch_bytes,
+        )
+        self._fetcher = Fetcher(
+            self._cluster, config, self._isolation, self._queue, self._changed, self._notify
+        )
+        self._thread = self._make_group(tuple(assignors)) if group is not None else None
+        self._alone: Subscription | None = None
+        self._looked_up_s = 0.0
+        self._handed: Handed | None = None
+        self._lists: Iterator[list[ConsumerRecord]] = iter(())
+        self._end_of_lists: tuple[TopicPartition, int, int] | None = None
+        self._handed_count = 0
+        self._commits = ThreadPoolExecutor(1, "ottla commits") if group is not None else None
+        self._committed: dict[TopicPartition, int] = {}
+        self._commit_due_s = time.monotonic() + config.auto_commit_interval_ms / MILLISECONDS
+        self._unchecked: set[str] = set()
+        self._next_work_s = 0.0
+
+    def _make_group(self, assignors: tuple[PartitionAssignor, ...]) -> GroupThread:
+        config = self.config
+        assert self.group is not None
+        options = MemberOptions(
+            group_id=self.group,
+            instance_id=config.group_instance_id or None,
+            rack=config.client_rack or None,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+        )
+        member: Membership
+        if config.group_protocol == "consumer":
+            member_id = uuid_text(secrets.token_bytes(16))
+            member = ConsumerMember(options, member_id, config.group_remote_assignor or None)
+        else:
+            strategy = config.partition_assignment_strategy
+            member = ClassicMember(options, assignors_of(strategy, assignors))
+        return GroupThread(
+            cluster=self._cluster,
+            group=self.group,
+            config=config,
+            member=member,
+            changed=self._changed,
+            on_change=self._notify,
+            progress=self._progress,
+        )
+
+    # What is read
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.check_open()
+        self._unchecked = set(subscription.topics)
+        with self._changed:
+            if self._thread is not None:
+                self._thread.subscribe(subscription)
+            else:
+                self._alone = subscription
+                self._looked_up_s = float("-inf")
+
+    def assign(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Reads these partitions from now on, outside the group's assignment."""
+        self.check_open()
+        self._alone = None
+        self._unchecked = {place.topic for place in positions}
+        with self._changed:
+            self._settle_handed()
+            self._queue.drop([one for one in self._queue.readings if one not in positions])
+            self._add(positions)
+            for place, offset in positions.items():
+                if offset is not None:
+                    self.seek(place, offset)
+
+    def unassign(self) -> None:
+        with self._changed:
+            self._queue.drop(list(self._queue.readings))
+            self._handed = None
+
+    def assignment(self) -> set[TopicPartition]:
+        with self._changed:
+            return set(self._queue.readings)
+
+    def _add(self, partitions: Iterable[TopicPartition]) -> None:
+        self._queue.assign(partitions)
+        self._next_work_s = 0.0
+
+    # Positions
+
+    def position(self, place: TopicPartition) -> int | None:
+        with self._changed:
+            self._check_assigned(place)
+            handed = self._current()
+            if handed is not None and handed.place == place:
+                return handed.position()
+            return self._queue.readings[place].position
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Of all partitions whose position is known."""
+        with self._changed:
+            found = {place: self.position(place) for place in self._queue.readings}
+            return {place: offset for place, offset in found.items() if offset is not None}
+
+    def seek(self, place: TopicPartition, offset: int | None) -> None:
+        with self._changed:
+            self._check_assigned(place)
+            if self._handed is not None and self._handed.place == place:
+                # A loop that runs over these records ends with the one it has.
+                for _ in self._handed.left:
+                    pass
+            self._queue.seek(place, offset)
+            self._next_work_s = 0.0
+            self._changed.notify_all()
+
+    def seek_to_time(self, partitions: Collection[TopicPartition], time_ms: int) -> None:
+        """To the first records at a time or later, or to an end; of all where none is named."""
+        found = self.list_offsets(dict.fromkeys(partitions or self.assignment(), time_ms))
+        late = [place for place, offset in found.items() if offset < 0]
+        found |= self.list_offsets(dict.fromkeys(late, LATEST))
+        for place, offset in found.items():
+            self.seek(place, offset)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._changed:
+            for place in partitions:
+                self._check_assigned(place)
+                # What was fetched is dropped, and is fetched again after `resume`.
+                self.seek(place, self.position(place))
+                self._queue.readings[place].is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._changed:
+            for place in partitions:
+                self._check_assigned(place)
+                self._queue.readings[place].is_paused = False
+            self._changed.notify_all()
+
+    def paused(self) -> set[TopicPartition]:
+        with self._changed:
+            return {place for place, one in self._queue.readings.items() if one.is_paused}
+
+    def lag(self, place: TopicPartition) -> int | None:
+        """Records between the position and the end that this consumer reads to, if known."""
+        with self._changed:
+            position = self.position(place)
+            reading = self._queue.readings[place]
+            is_committed = self._isolation == READ_COMMITTED
+            end = reading.last_stable_offset if is_committed else reading.high_watermark
+            return None if position is None or end < 0 else max(0, end - position)
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Offsets at times or ends; -1 where no record is as late."""
+        self.check_open()
+        return self._cluster.list_offsets(wanted, self._isolation) if wanted else {}
+
+    def partition_count(self, topic: str) -> int:
+        return self._cluster.check_topic(topic)
+
+    def topics(self) -> list[str]:
+        return self._cluster.topic_names()
+
+    def _check_assigned(self, place: TopicPartition) -> None:
+        if place not in self._queue.readings:
+            raise UserError(f"{place} is not assigned to this consumer")
+
+    # Records
+
+    def next_records(self) -> Iterator[ConsumerRecord] | None:
+        """The records to be handed out next, if any have come."""
+        with self._changed:
+            if (handed := self._current()) is not None and handed.count():
+                return handed.left
+            self._settle_handed()
+            while True:
+                records = self._next_list()
+                if records is not None:
+                    return records
+                if not self._begin_chunk():
+                    return None
+
+    def _next_list(self) -> Iterator[ConsumerRecord] | None:
+        if self._end_of_lists is None:
+            return None
+        place, version, end = self._end_of_lists
+        reading = self._queue.readings.get(place)
+        if reading is None or reading.version != version:
+            self._end_of_lists, self._lists = None, iter(())
+            return None
+        try:
+            records = next(self._lists, None)
+        except UserError:
+            # The next attempt shall find the same, not what follows.
+            self._queue.seek(place, reading.position)
+            raise
+        if records is None:
+            reading.position = end
+            self._end_of_lists = None
+            return None
+        self._handed_count += 1
+        self._handed = Handed(place, version, records, iter(records))
+        return self._handed.left
+
+    def _begin_chunk(self) -> bool:
+        chunk = self._queue.next_chunk()
+        if chunk is None:
+            return False
+        position = self._queue.readings[chunk.place].position
+        assert position is not None
+        decoded = self._decoding.records(chunk.place, chunk.fetched, position)
+        self._lists = _cut(decoded, self.config.max_poll_records)
+        self._end_of_lists = chunk.place, chunk.version, chunk.fetched.next_offset
+        self._changed.notify_all()  # There is room for more.
+        return True
+
+    def _current(self) -> Handed | None:
+        """What is being handed out, unless it was revoked or sought away from."""
+        handed = self._handed
+        if handed is None:
+            return None
+        reading = self._queue.readings.get(handed.place)
+        return handed if reading is not None and reading.version == handed.version else None
+
+    def _settle_handed(self) -> None:
+        handed, self._handed = self._current(), None
+        if handed is not None:
+            self._queue.readings[handed.place].position = handed.position()
+
+    def _progress(self) -> object:
+        handed = self._handed
+        return self._handed_count, 0 if handed is None else handed.count()
+
+    # Events and work
+
+    def next_event(self) -> Event | None:
+        """What the application must hear of before it gets more records; `handled` it."""
+        thread = self._thread
+        with self._changed:
+            if thread is not None:
+                thread.has_polled = True
+                if thread.failure is not None:
+                    failure, thread.failure = thread.failure, None
+                    raise failure
+                events = thread.member.events
+                if events:
+                    return events[0]
+                thread.enter_again()
+            self.attention = False
+            return None
+
+    def before(self, event: Event) -> None:
+        """Commits what the application has of partitions that it still has; may block."""
+        if event.kind is EventKind.REVOKED and self.config.enable_auto_commit:
+            self._commit_quietly(event.partitions)
+
+    def apply(self, event: Event) -> None:
+        """To be called before the application hears of it when it gains, after when it loses."""
+        with self._changed:
+            if event.kind is EventKind.ASSIGNED:
+                self._add(event.partitions)
+            else:
+                self._queue.drop(event.partitions)
+                for one in event.partitions:
+                    self._committed.pop(one, None)
+
+    def handled(self, event: Event) -> None:
+        """The application has heard of the event: the membership goes on."""
+        assert self._thread is not None
+        with self._changed:
+            member = self._thread.member
+            if member.events and member.events[0] is event:
+                member.handled()
+            self._changed.notify_all()
+
+    def has_work(self) -> bool:
+        """Whether `work` has something to ask brokers."""
+        now_s = time.monotonic()
+        with self._changed:
+            if self._unchecked or self._is_look_up_due(now_s):
+                return True
+            if now_s < self._next_work_s:
+                return False
+            queue = self._queue
+            is_refused = any(one.refusal is not None for one in queue.readings.values())
+            return bool(is_refused or queue.without_position() or queue.without_leader())
+
+    def work(self) -> None:
+        """Finds out topics, positions and leaders that are not known; may block.
+
+        Raises `UserError` for what the application must decide.
+        """
+        while self._unchecked:
+            self._cluster.check_topic(self._unchecked.pop())
+        if self._is_look_up_due(time.monotonic()):
+            self._look_up_alone()
+        with self._changed:
+            self._next_work_s = time.monotonic() + WORK_PAUSE_S
+            refused = {
+                place: one.refusal
+                for place, one in self._queue.readings.items()
+                if one.refusal is not None
+            }
+        for place, refusal in refused.items():
+            self._refused(place, refusal)
+        try:
+            self._find_positions()
+            self._find_leaders()
+        except ApiError as error:
+            raise RefusedError("positions", error) from error
+
+    def _refused(self, place: TopicPartition, refusal: ApiError) -> None:
+        if refusal.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            with self._changed:
+                self._queue.readings[place].refusal = None
+            raise RefusedError(str(place), refusal)
+        with self._changed:
+            version = self._queue.readings[place].version
+        self._reset({place: version})
+
+    def _find_positions(self) -> None:
+        with self._changed:
+            readings = self._queue.readings
+            wanted = {one: readings[one].version for one in self._queue.without_position()}
+        if not wanted:
+            return
+        committed = self.committed(wanted) if self.group is not None else {}
+        with self._changed:
+            for place, found in committed.items():
+                self._place(place, wanted[place], found.offset)
+                self._committed.setdefault(place, found.offset)
+        self._reset({one: wanted[one] for one in wanted if one not in committed})
+
+    def _place(self, place: TopicPartition, version: int, offset: int) -> None:
+        """Sets a position that was asked for, unless there has been a seek meanwhile."""
+        reading = self._queue.readings.get(place)
+        if reading is not None and reading.version == version:
+            self.seek(place, offset)
+
+    def _reset(self, versions: Mapping[TopicPartition, int]) -> None:
+        """Where partitions begin that have no position, or one that is out of range."""
+        if not versions:
+            return
+        policy = self.config.auto_offset_reset
+        if policy == "none":
+            places = ", ".join(map(str, sorted(versions)))
+            raise NoOffsetError(
+                f"{places}: there is no offset to begin at, and auto.offset.reset=none; seek to "
+                "one, or set it to earliest or latest"
+            )
+        duration_ms = reset_duration_ms(policy)
+        time_ms = EARLIEST if policy == "earliest" else LATEST
+        if duration_ms is not None:
+            time_ms = int(time.time() * MILLISECONDS) - duration_ms
+        found = self._cluster.list_offsets(dict.fromkeys(versions, time_ms), self._isolation)
+        late = [place for place, offset in found.items() if offset < 0]
+        found |= self.list_offsets(dict.fromkeys(late, LATEST))
+        with self._changed:
+            for place, offset in found.items():
+                self._place(place, versions[place], offset)
+
+    def _find_leaders(self) -> None:
+        with self._changed:
+            wanted = self._queue.without_leader()
+        if not wanted:
+            return
+        found = self._cluster.leader_ids(wanted)
+        with self._changed:
+            self._queue.lead(found)
+            for leader in set(found.values()):
+                self._fetcher.start(leader)
+            self._changed.notify_all()
+
+    def _is_look_up_due(self, now_s: float) -> bool:
+        age_s = now_s - self._looked_up_s
+        return self._alone is not None and age_s >= self.config.metadata_max_age_ms / MILLISECONDS
+
+    def _look_up_alone(self) -> None:
+        """Without a group all partitions of what is subscribed to are read here."""
+        wanted = self._alone
+        assert wanted is not None
+        counts = dict(self._cluster.topics(wanted.topics).counts)
+        if wanted.pattern is not None:
+            counts |= self._cluster.topics_like(wanted.pattern).counts
+        places = {TopicPartition(name, n) for name in counts for n in range(counts[name])}
+        with self._changed:
+            self._looked_up_s = time.monotonic()
+            self._queue.drop([one for one in self._queue.readings if one not in places])
+            self._add(places)
+
+    # Commits
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
+        group = self.check_group()
+        identity = self._thread.member.identity if self._thread is not None else None
+        return self._cluster.committed(
+            group,
+            partitions,
+            member=identity or OUTSIDER,
+            require_stable=self._isolation == READ_COMMITTED,
+        )
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int] | None = None) -> "Future[None]":
+        """Commits, in the order of the calls, in a thread of its own; positions by default."""
+        group = self.check_group()
+        assert self._commits is not None
+        positions = self.positions() if offsets is None else dict(offsets)
+        return self._commits.submit(self._commit, group, positions)
+
+    def _commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
+        changed = {one: at for one, at in offsets.items() if self._committed.get(one) != at}
+        if not changed:
+            return
+        entries = [
+            Committed(group=group, topic=place.topic, partition=place.partition, offset=offset)
+            for place, offset in changed.items()
+        ]
+        for tries_left in reversed(range(COMMIT_TRIES)):
+            member = self._thread.member.identity if self._thread is not None else None
+            try:
+                self._cluster.commit(entries, member or OUTSIDER, group)
+                break
+            except ApiError as error:
+                if error.code in COMMIT_LOST or (error.code in COMMIT_AGAIN and not tries_left):
+                    raise CommitFailedError(
+                        f"group {group}: offsets were not committed ({error.code.name}): the "
+                        "group gave the partitions to another member; take fewer records at once "
+                        "(max.poll.records), or raise max.poll.interval.ms"
+                    ) from error
+                if error.code not in COMMIT_AGAIN:
+                    raise RefusedError(f"group {group}: commit", error) from error
+                time.sleep(self.config.retry_backoff_ms / MILLISECONDS)
+        self._committed.update(changed)
+
+    def auto_commit(self) -> None:
+        """Where it is due; does not wait for the answer."""
+        if not self.config.enable_auto_commit or self._commits is None:
+            return
+        now_s = time.monotonic()
+        if now_s >= self._commit_due_s:
+            self._commit_due_s = now_s + self.config.auto_commit_interval_ms / MILLISECONDS
+            # What fails now is tried again with the next.
+            self.commit_later()
+
+    def _commit_quietly(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """A commit of what the next owner begins with; what fails is read twice."""
+        positions = self.positions()
+        if partitions is not None:
+            positions = {one: at for one, at in positions.items() if one in partitions}
+        try:
+            self.commit_later(positions).result()
+        except UserError:
+            return
+
+    # Waiting, and the end
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Until something may have come."""
+        with self._changed:
+            if not self._has_something():
+                self._changed.wait(self.patience_s(timeout_s))
+
+    def _has_something(self) -> bool:
+        return self.is_closed or self.attention or self._queue.has_chunk()
+
+    def patience_s(self, timeout_s: float | None) -> float | None:
+        """How long to wait at most: work that could not be done is tried again."""
+        left_s = self._next_work_s - time.monotonic()
+        if self.has_work() or left_s > 0:
+            return max(0.001, min(left_s, WORK_PAUSE_S if timeout_s is None else timeout_s))
+        return timeout_s
+
+    def has_something(self) -> bool:
+        with self._changed:
+            return self._has_something()
+
+    def _notify(self) -> None:
+        """Under the lock: something has changed."""
+        thread = self._thread
+        if thread is not None:
+            is_concerned = bool(thread.member.events) or thread.failure is not None
+            self.attention |= is_concerned or self._is_commit_due()
+        self._changed.notify_all()
+        for wake in self.wakers:
+            wake()
+
+    def _is_commit_due(self) -> bool:
+        return self.config.enable_auto_commit and time.monotonic() >= self._commit_due_s
+
+    def check_open(self) -> None:
+        if self.is_closed:
+            raise ClosedError("this consumer is closed; make another")
+
+    def check_group(self) -> str:
+        self.check_open()
+        if self.group is None:
+            raise UserError("this consumer has no group; make it with group=NAME")
+        return self.group
+
+    def farewell(self) -> Event | None:
+        """What the application loses by closing."""
+        with self._changed:
+            if self._thread is None or not self._thread.member.owned:
+                return None
+            return Event(EventKind.REVOKED, self._thread.member.owned)
+
+    def close(self, *, commits: bool = True) -> None:
+        """Commits, leaves the group, and ends the threads; may block."""
+        if self.is_closed:
+            return
+        if commits and self.config.enable_auto_commit and self._commits is not None:
+            self._commit_quietly()
+        self.is_closed = True
+        with self._changed:
+            self._notify()
+        if self._commits is not None:
+            self._commits.shutdown(wait=True)
+        if self._thread is not None:
+            self._thread.stop()
+        self._fetcher.stop()
+        self._cluster.close()
+
+
+def _cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:
+    for one in lists:
+        records = iter(one)
+        while some := list(islice(records, size)):
+            yield some

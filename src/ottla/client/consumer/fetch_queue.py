@@ -1,0 +1,187 @@
+"""What a consumer reads, how far, and what has been fetched and not been handed out.
+
+Values alone: threads fetch what `plan` says and bring what came to `take`, the application takes
+`next_chunk`. An answer to what was asked before a seek is dropped. Kafka's counterparts:
+`SubscriptionState`, `Fetcher`, `FetchBuffer`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import PASSING
+from ottla.client.fetching import whole_batches
+from ottla.client.reading import Fetched, FetchFrom
+from ottla.record.batch import InvalidBatchError
+
+OTHER_LEADER = PASSING | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+"""Refusals after which a partition's leader is looked up again."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One assigned partition. `version` changes with every seek."""
+
+    position: int | None = None
+    """The offset of the next record that the application has not seen, once it is known."""
+    fetch_offset: int = -1
+    version: int = 0
+    is_paused: bool = False
+    leader: int | None = None
+    queued_size: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    refusal: ApiError | None = None
+    """What the application must hear before anything more is fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFetch:
+    place: TopicPartition
+    offset: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Whole batches of one partition; records of the first may lie before what was asked for."""
+
+    place: TopicPartition
+    version: int
+    fetched: Fetched
+
+
+@dataclass(slots=True)
+class FetchQueue:
+    """All methods are called under one lock, which this class does not know."""
+
+    max_queued_size: int
+    max_partition_size: int
+    readings: dict[TopicPartition, Reading] = field(default_factory=dict)
+    """In the order in which partitions are fetched: those that brought something go last."""
+    _chunks: deque[Chunk] = field(default_factory=deque)
+    _versions: int = 0
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            if one not in self.readings:
+                self.readings[one] = Reading(version=self._next_version())
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            self.readings.pop(one, None)
+        self._drop_stale()
+
+    def seek(self, place: TopicPartition, offset: int | None) -> None:
+        """Continues at an offset; with `None` where a committed one or a reset will say."""
+        reading = self.readings[place]
+        reading.position = offset
+        reading.fetch_offset = -1 if offset is None else offset
+        reading.version = self._next_version()
+        reading.queued_size = 0
+        reading.refusal = None
+        self._drop_stale()
+
+    def without_position(self) -> list[TopicPartition]:
+        return [
+            place
+            for place, one in self.readings.items()
+            if one.position is None and one.refusal is None
+        ]
+
+    def without_leader(self) -> list[TopicPartition]:
+        return [place for place, one in self.readings.items() if one.leader is None]
+
+    def lead(self, leaders: Mapping[TopicPartition, int]) -> None:
+        for place, leader in leaders.items():
+            if place in self.readings:
+                self.readings[place].leader = leader
+
+    def plan(self, leader: int) -> list[PlannedFetch]:
+        """What one broker is to be asked for next; nothing while enough waits for the caller."""
+        if sum(one.queued_size for one in self.readings.values()) >= self.max_queued_size:
+            return []
+        share = max(1, self.max_queued_size // max(1, len(self.readings)))
+        limit = min(share, 4 * self.max_partition_size)
+        return [
+            PlannedFetch(place=place, offset=one.fetch_offset, version=one.version)
+            for place, one in self.readings.items()
+            if one.leader == leader
+            and one.position is not None
+            and one.refusal is None
+            and not one.is_paused
+            and one.queued_size < limit
+        ]
+
+    def take(self, planned: PlannedFetch, found: Fetched | ApiError) -> None:
+        """What came of a planned fetch."""
+        reading = self.readings.get(planned.place)
+        if reading is None or reading.version != planned.version:
+            return
+        if isinstance(found, ApiError):
+            self._refused(reading, found)
+            return
+        if found.is_answered:
+            reading.high_watermark = found.high_watermark
+            reading.last_stable_offset = found.last_stable_offset
+            reading.log_start_offset = found.log_start_offset
+        if not len(found.records):
+            return
+        asked = FetchFrom(
+            topic=planned.place.topic,
+            partition=planned.place.partition,
+            offset=planned.offset,
+            max_size=self.max_partition_size,
+        )
+        try:
+            records, last = whole_batches(found.records, asked)
+        except (UserError, InvalidBatchError) as error:
+            reading.refusal = ApiError(ErrorCode.CORRUPT_MESSAGE, str(error))
+            return
+        if last is None:
+            return
+        whole = replace(found, records=records, next_offset=last.next_offset)
+        self._chunks.append(Chunk(place=planned.place, version=planned.version, fetched=whole))
+        reading.queued_size += len(records)
+        reading.fetch_offset = last.next_offset
+        self.readings[planned.place] = self.readings.pop(planned.place)
+
+    def next_chunk(self) -> Chunk | None:
+        """What came first."""
+        if not self._chunks:
+            return None
+        chunk = self._chunks.popleft()
+        self.readings[chunk.place].queued_size -= len(chunk.fetched.records)
+        return chunk
+
+    def has_chunk(self) -> bool:
+        return bool(self._chunks)
+
+    def is_current(self, chunk: Chunk) -> bool:
+        reading = self.readings.get(chunk.place)
+        return reading is not None and reading.version == chunk.version
+
+    def _refused(self, reading: Reading, error: ApiError) -> None:
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            # What has been fetched before is handed out first: nothing of it is out of range.
+            if not reading.queued_size:
+                reading.refusal = error
+        elif error.code in OTHER_LEADER:
+            reading.leader = None
+        else:
+            reading.refusal = error
+
+    def _next_version(self) -> int:
+        self._versions += 1
+        return self._versions
+
+    def _drop_stale(self) -> None:
+        self._chunks = deque(one for one in self._chunks if self.is_current(one))

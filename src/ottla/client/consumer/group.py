@@ -1,0 +1,209 @@
+"""A thread that keeps a consumer in its group: it asks what the `Membership` says, and waits.
+
+The application's part, which is to hear of what it gains and loses, stays in the application's own
+thread: the membership waits for it, and heartbeats go on meanwhile.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ottla.base.errors import ApiError, UserError
+from ottla.client.connection import Connection, UnreachableError
+from ottla.client.consumer.membership import Membership
+from ottla.client.consumer.shared_cluster import SharedCluster
+from ottla.client.refusals import RefusedError
+from ottla.codec.schema import Message
+from ottla.config.consumer import ConsumerConfig
+
+MILLISECONDS = 1000
+IDLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Topics by name, or those that an expression matches; `regex` is one for the broker."""
+
+    topics: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+    regex: str | None = None
+
+
+@dataclass(slots=True)
+class GroupThread:
+    """`changed` guards `member` and all that is here."""
+
+    cluster: SharedCluster
+    group: str
+    config: ConsumerConfig
+    member: Membership
+    changed: threading.Condition
+    on_change: Callable[[], None]
+    """Called under the lock with every change."""
+    progress: Callable[[], object]
+    """Something that is another when the application has taken a record since."""
+    subscription: Subscription = Subscription()
+    failure: Exception | None = None
+    """Why the consumer is no member, and will not be one."""
+    has_polled: bool = True
+    is_stopped: bool = False
+    _is_out: bool = False
+    """Whether the application took no records for too long."""
+    _must_look_up: bool = True
+    _looked_up_ms: float = 0.0
+    _last_progress: object = None
+    _progress_ms: float = 0.0
+    _connection: Connection | None = None
+    _thread: threading.Thread | None = field(default=None)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Under the lock: reads other topics from now on."""
+        self.subscription = subscription
+        self._must_look_up = True
+        if self._thread is None:
+            self._progress_ms = _now_ms()
+            self._thread = threading.Thread(target=self._run, name="ottla group", daemon=True)
+            self._thread.start()
+        self.on_change()
+
+    def enter_again(self) -> None:
+        """Under the lock: the application is back, and knows what it has lost."""
+        if self._is_out:
+            self._is_out = False
+            self.member.rejoin()
+            self.changed.notify_all()
+
+    def stop(self) -> None:
+        """Leaves the group, and returns when the thread has ended."""
+        with self.changed:
+            self.is_stopped = True
+            farewell = self.member.leave()
+            connection = self._connection
+            self.on_change()
+        if farewell is not None:
+            self._tell(farewell)
+        if self._thread is not None:
+            # A join may be waiting for other members.
+            if connection is not None:
+                connection.close()
+            self._thread.join()
+
+    def _tell(self, farewell: Message) -> None:
+        with suppress(ApiError, UserError):  # Otherwise the session times out.
+            self.cluster.ask_coordinator(self.group, lambda broker: broker.ask(farewell))
+
+    def _run(self) -> None:
+        try:
+            while not self.is_stopped:
+                self._step()
+        except ApiError as error:
+            self._fail(RefusedError(f"group {self.group}", error))
+        except Exception as error:
+            self._fail(error)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _fail(self, error: Exception) -> None:
+        with self.changed:
+            if not self.is_stopped:
+                self.failure = error
+                self.on_change()
+
+    def _step(self) -> None:
+        try:
+            if self._is_look_up_due():
+                self._look_up()
+            with self.changed:
+                now_ms = _now_ms()
+                farewell = self._leave_if_stuck(now_ms)
+                must_connect = self.member.is_coordinator_lost or self._connection is None
+                is_due = now_ms >= self.member.due_ms(now_ms)
+                request = None
+                if is_due and not must_connect and not farewell:
+                    request = self.member.next_request(now_ms)
+                if not farewell and request is None and not (must_connect and is_due):
+                    self._wait(now_ms)
+                    return
+            if farewell is not None:
+                self._tell(farewell)
+            elif request is None:
+                self._connect()
+            else:
+                self._ask(request)
+        except UnreachableError:
+            self._lose_coordinator()
+
+    def _wait(self, now_ms: float) -> None:
+        """Under the lock: until something changes, or may be due."""
+        self.on_change()
+        due_ms = self.member.due_ms(now_ms) - now_ms
+        # What is due and not asked waits for the application.
+        left_s = due_ms / MILLISECONDS if due_ms > 0 else IDLE_S
+        if not self.is_stopped and not self._is_look_up_due():
+            self.changed.wait(min(left_s, IDLE_S))
+
+    def _ask(self, request: Message) -> None:
+        assert self._connection is not None
+        answer = self._connection.ask(request)
+        with self.changed:
+            if self.is_stopped:
+                return
+            self.member.answered(request, answer, _now_ms())
+            self.on_change()
+
+    def _connect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        connection = self.cluster.connect_to(self.cluster.coordinator_of(self.group))
+        with self.changed:
+            self._connection = connection
+            self.member.is_coordinator_lost = False
+
+    def _lose_coordinator(self) -> None:
+        with self.changed:
+            if not self.is_stopped:
+                self.member.unreachable(_now_ms())
+                self.changed.wait(self.config.retry_backoff_ms / MILLISECONDS)
+
+    def _is_look_up_due(self) -> bool:
+        is_old = _now_ms() - self._looked_up_ms >= self.config.metadata_max_age_ms
+        return self._must_look_up or self.member.needs_topics or is_old
+
+    def _look_up(self) -> None:
+        """Topics, their partitions and ids as they are now, for whatever needs them."""
+        self._must_look_up = False
+        wanted = self.subscription
+        ids = self.member.unknown_ids
+        topics = set(wanted.topics)
+        if wanted.pattern is not None:
+            topics |= self.cluster.topics_like(wanted.pattern).counts.keys()
+        found = self.cluster.topics(topics | self.member.wanted_topics)
+        named = {**found.ids, **(self.cluster.topics_with_ids(ids).ids if ids else {})}
+        with self.changed:
+            self._looked_up_ms = _now_ms()
+            if wanted is self.subscription:
+                self.member.subscribe(topics, wanted.regex)
+            self.member.take_topics(found.counts, named)
+            if self.member.needs_topics:  # A topic that was made or deleted just now.
+                self.changed.wait(self.config.retry_backoff_ms / MILLISECONDS)
+
+    def _leave_if_stuck(self, now_ms: float) -> Message | None:
+        """An application that takes no records would hold up what its partitions bring."""
+        progress = self.progress()
+        if self.has_polled or progress != self._last_progress:
+            self._last_progress, self._progress_ms = progress, now_ms
+            self.has_polled = False
+            return None
+        if now_ms - self._progress_ms < self.config.max_poll_interval_ms:
+            return None
+        self._is_out, self._progress_ms = True, float("inf")
+        return self.member.leave()
+
+
+def _now_ms() -> float:
+    return time.monotonic() * MILLISECONDS

@@ -1,0 +1,120 @@
+"""What both group protocols have in common: events for the application, and what a member asks.
+
+A membership is a machine without I/O: `next_request` says what to ask the coordinator now,
+`answered` takes the answer, `events` are what the application must take note of before the member
+goes on, in order. `group.py` drives it.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.client.groups import GroupMemberId
+from ottla.codec.schema import Message
+
+Partitions = frozenset[TopicPartition]
+
+NEVER = float("inf")
+
+OTHER_COORDINATOR = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Refusals after which the coordinator is looked for again."""
+
+
+class EventKind(Enum):
+    """Kafka's counterpart: the methods of `ConsumerRebalanceListener`."""
+
+    ASSIGNED = "assigned"
+    REVOKED = "revoked"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of what this member reads; lost partitions may be another member's already."""
+
+    kind: EventKind
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOptions:
+    """Who the member is, and its deadlines in milliseconds."""
+
+    group_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    heartbeat_interval_ms: int = 3000
+    retry_backoff_ms: int = 100
+
+
+class FatalError(ApiError):
+    """The coordinator refuses this member for good."""
+
+
+class Membership(Protocol):
+    """A member of a group, in either protocol. Times are milliseconds of a monotonic clock."""
+
+    events: deque[Event]
+    owned: Partitions
+    is_coordinator_lost: bool
+    """Whether the coordinator must be found again before anything else is asked."""
+
+    @property
+    def identity(self) -> GroupMemberId | None:
+        """`None` while this is no member."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the member has all that it was assigned, and nothing is under way."""
+
+    @property
+    def needs_topics(self) -> bool:
+        """Whether `take_topics` must be called before the member can go on."""
+
+    @property
+    def unknown_ids(self) -> frozenset[bytes]:
+        """Topic ids of the assignment whose names the member does not know."""
+
+    @property
+    def wanted_topics(self) -> frozenset[str]:
+        """Topics of other members too, whose partition counts the group's leader needs."""
+
+    def subscribe(self, topics: Iterable[str], regex: str | None = None) -> None:
+        """Topics to read from now on; `regex` where the broker is to find them."""
+
+    def take_topics(self, counts: Mapping[str, int], ids: Mapping[bytes, str]) -> None:
+        """Partition counts of topics by name, and the names of topic ids, as they are now."""
+
+    def due_ms(self, now_ms: float) -> float:
+        """When `next_request` will have one."""
+
+    def next_request(self, now_ms: float) -> Message | None:
+        """What to ask the coordinator now, if anything."""
+
+    def answered(self, request: Message, answer: Any, now_ms: float) -> None:
+        """Raises `FatalError` where the coordinator will never take this member."""
+
+    def unreachable(self, now_ms: float) -> None:
+        """The coordinator did not answer."""
+
+    def handled(self) -> None:
+        """The application has taken note of the first event."""
+
+    def leave(self) -> Message | None:
+        """Ends the membership: partitions are lost, and this is what the coordinator is told."""
+
+    def rejoin(self) -> None:
+        """After `leave`: enters the group again."""

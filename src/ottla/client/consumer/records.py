@@ -1,0 +1,149 @@
+"""`ConsumerRecord`, and batches as lists of them."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.fetching import aborted_in
+from ottla.client.reading import Fetched
+from ottla.record.batch import Batch, InvalidBatchError, TimestampType, iter_batches
+from ottla.record.field_lists import FieldLists, field_lists
+from ottla.record.record import Headers
+
+Deserializer = Callable[[bytes], Any]
+
+
+class ConsumerRecord(NamedTuple):
+    """A record, and where it lies. `timestamp` is in milliseconds, -1 where there is none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType | None
+    key: Any
+    """Bytes, or what the key's deserializer makes of them; `None` for none."""
+    value: Any
+    """Likewise; `None` is a tombstone."""
+    headers: Headers
+    leader_epoch: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+_new: Callable[[tuple[Any, ...]], ConsumerRecord] = partial(tuple.__new__, ConsumerRecord)
+
+
+class CorruptBatchError(UserError):
+    """A batch is not what its checksum says, or its records are garbled."""
+
+    def __init__(self, place: TopicPartition, batch: Batch | None, reason: str) -> None:
+        where = f" in the batch at offset {batch.base_offset}" if batch is not None else ""
+        fix = f"; seek to {batch.next_offset} to read what follows" if batch is not None else ""
+        super().__init__(f"{place}{where}: {reason}{fix}")
+
+
+class DeserializationError(UserError):
+    """A key or a value is not what the deserializer reads."""
+
+    def __init__(self, place: TopicPartition, offset: int, what: str, reason: Exception) -> None:
+        super().__init__(
+            f"{place}: the {what} of the record at offset {offset} is not readable: {reason}; "
+            f"seek to {offset + 1} to skip it"
+        )
+        self.partition = place
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How records are made of batches."""
+
+    key: Deserializer | None = None
+    value: Deserializer | None = None
+    check_crcs: bool = True
+
+    def records(
+        self, place: TopicPartition, fetched: Fetched, from_offset: int
+    ) -> Iterator[list[ConsumerRecord]]:
+        """The records from an offset on, in lists; control records and aborted ones are left out.
+
+        Raises `CorruptBatchError` and `DeserializationError`.
+        """
+        failed: list[tuple[Batch | None, InvalidBatchError]] = []
+        try:
+            for lists in field_lists(self._batches(fetched, from_offset, failed)):
+                first = bisect_left(lists.offsets, from_offset)
+                if first < len(lists.offsets):
+                    yield self._made(place, lists, first)
+        except InvalidBatchError as error:
+            raise CorruptBatchError(place, None, str(error)) from error
+        if failed:
+            batch, reason = failed[0]
+            raise CorruptBatchError(place, batch, str(reason)) from reason
+
+    def _batches(
+        self,
+        fetched: Fetched,
+        from_offset: int,
+        failed: list[tuple[Batch | None, InvalidBatchError]],
+    ) -> Iterator[Batch]:
+        """Up to the first one that is damaged, which `failed` has then."""
+        is_aborted = aborted_in(fetched) if fetched.aborted else None
+        batch: Batch | None = None
+        try:
+            for batch in iter_batches(fetched.records):
+                # An aborted transaction may begin in a batch that lies before the offset.
+                if is_aborted is not None and is_aborted(batch):
+                    continue
+                if batch.is_control or batch.last_offset < from_offset:
+                    continue
+                if self.check_crcs:
+                    batch.check()
+                yield batch
+        except InvalidBatchError as error:
+            failed.append((batch, error))
+
+    def _made(self, place: TopicPartition, lists: FieldLists, first: int) -> list[ConsumerRecord]:
+        keys, values = lists.keys, lists.values
+        if self.key is not None:
+            keys = _deserialized(self.key, keys, "key", place, lists.offsets)
+        if self.value is not None:
+            values = _deserialized(self.value, values, "value", place, lists.offsets)
+        rows = zip(
+            repeat(place.topic),
+            repeat(place.partition),
+            lists.offsets,
+            lists.timestamps_ms,
+            lists.timestamp_types,
+            keys,
+            values,
+            lists.headers,
+            lists.leader_epochs,
+            strict=False,
+        )
+        made = list(map(_new, rows))
+        return made[first:] if first else made
+
+
+def _deserialized(
+    deserialize: Deserializer,
+    fields: list[bytes | None],
+    what: str,
+    place: TopicPartition,
+    offsets: list[int],
+) -> list[Any]:
+    found: list[Any] = []
+    try:
+        for one in fields:
+            found.append(None if one is None else deserialize(one))
+    except Exception as error:
+        raise DeserializationError(place, offsets[len(found)], what, error) from error
+    return found

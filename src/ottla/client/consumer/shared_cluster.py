@@ -1,0 +1,156 @@
+"""A `Cluster` that the threads of one consumer share: one asks at a time.
+
+What waits for long, a fetch or a rebalance, is asked over a connection of the thread's own
+(`connect_to`).
+"""
+
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind
+from ottla.client.connection import Connection
+from ottla.client.groups import Committed, GroupMemberId, commit_offsets, committed_by
+from ottla.client.reading import list_offsets
+from ottla.protocol.messages.metadata import MetadataRequest
+
+T = TypeVar("T")
+
+
+class UnknownTopicError(UserError):
+    """There is no such topic; the text names the one that was perhaps meant."""
+
+    def __init__(self, topic: str, names: Iterable[str]) -> None:
+        close = get_close_matches(topic, list(names), n=1)
+        hint = f"did you mean {close[0]}?" if close else "create it first"
+        super().__init__(f"there is no topic {topic}; {hint}")
+        self.topic = topic
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopics:
+    """Topics as they are now: partition counts, and names by id."""
+
+    counts: Mapping[str, int]
+    ids: Mapping[bytes, str]
+
+
+class SharedCluster:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        with self._lock:
+            self._cluster.close()
+
+    def connect_to(self, node_id: int) -> Connection:
+        """For the calling thread alone, which closes it; raises `UnreachableError`."""
+        with self._lock:
+            return self._cluster.connect_to(node_id)
+
+    def sleep(self, seconds: float) -> None:
+        self._cluster.sleep(seconds)
+
+    def coordinator_of(self, group: str) -> int:
+        with self._lock:
+            return self._cluster.coordinator_id(CoordinatorKind.GROUP, group)
+
+    def ask_coordinator(self, group: str, question: Callable[[Connection], T]) -> T:
+        with self._lock:
+            return self._cluster.ask_coordinator(CoordinatorKind.GROUP, group, question)
+
+    def leader_ids(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._lock:
+            return self._cluster.leader_ids(partitions)
+
+    def topics(self, names: Collection[str]) -> ClusterTopics:
+        """Those of some topics that are there."""
+        with self._lock:
+            return _topics(self._cluster.look_up(names).values()) if names else _topics(())
+
+    def topics_like(self, pattern: re.Pattern[str]) -> ClusterTopics:
+        """Those whose name a regular expression matches, without Kafka's own."""
+        with self._lock:
+            names = [one for one in self._cluster.topic_names() if pattern.match(one)]
+            found = self._cluster.look_up(names).values() if names else ()
+            return _topics(one for one in found if not one.is_internal)
+
+    def topic_names(self) -> list[str]:
+        with self._lock:
+            return self._cluster.topic_names()
+
+    def topics_with_ids(self, ids: Collection[bytes]) -> ClusterTopics:
+        """Topics by their ids, found among all; an id whose topic is gone is left out."""
+        with self._lock:
+            request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+            answer = self._cluster.ask_any(lambda broker: broker.ask(request))
+            found = {bytes(one.topic_id): one.name for one in answer.topics}
+            return ClusterTopics({}, {one: found[one] for one in ids if one in found})
+
+    def check_topic(self, name: str) -> int:
+        """The topic's partition count; raises `UnknownTopicError`."""
+        found = self.topics([name])
+        if name not in found.counts:
+            raise UnknownTopicError(name, self.topic_names())
+        return found.counts[name]
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], isolation_level: int
+    ) -> dict[TopicPartition, int]:
+        """Offsets at times or ends; -1 where no record is as late."""
+
+        def ask() -> dict[TopicPartition, int]:
+            found: dict[TopicPartition, int] = {}
+            for leader, places in self._cluster.by_leader(wanted):
+                asked = {one: wanted[one] for one in places}
+                listed = list_offsets(leader, asked, isolation_level=isolation_level)
+                found.update({place: one.offset for place, one in listed.items()})
+            return found
+
+        with self._lock:
+            try:
+                return self._cluster.again(ask)
+            except ApiError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                for place in wanted:
+                    if place.partition >= self.check_topic(place.topic):
+                        raise UserError(f"there is no partition {place}") from error
+                raise
+
+    def committed(
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        *,
+        member: GroupMemberId,
+        require_stable: bool,
+    ) -> dict[TopicPartition, Committed]:
+        """What the group has committed of some partitions."""
+        found = self.ask_coordinator(
+            group,
+            lambda broker: list(
+                committed_by(
+                    broker, group, partitions, member=member, require_stable=require_stable
+                )
+            ),
+        )
+        return {TopicPartition(one.topic, one.partition): one for one in found}
+
+    def commit(self, offsets: Collection[Committed], member: GroupMemberId, group: str) -> None:
+        self.ask_coordinator(group, lambda broker: commit_offsets(broker, list(offsets), member))
+
+
+def _topics(found: Iterable[ClusterTopic]) -> ClusterTopics:
+    topics = list(found)
+    return ClusterTopics(
+        {one.name: len(one.leaders) for one in topics},
+        {bytes(one.topic_id): one.name for one in topics if one.topic_id is not None},
+    )

@@ -1,0 +1,177 @@
+"""`ottla.SimpleConsumer`: fetches without any state, as Kafka 0.7's.
+
+Which offset comes next is the caller's to know.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.base.errors import ApiError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import Cluster
+from ottla.client.connection import Connection
+from ottla.client.consumer.arguments import client_settings
+from ottla.client.consumer.records import ConsumerRecord, Decoding, Deserializer
+from ottla.client.consumer.shared_cluster import SharedCluster
+from ottla.client.fetching import whole_batches
+from ottla.client.loops import check_may_block
+from ottla.client.reading import (
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Fetched,
+    FetchedPartitions,
+    FetchFrom,
+    list_offset,
+    segment_offsets,
+    send_fetches,
+)
+from ottla.client.refusals import refusals
+from ottla.client.target import Target, open_target
+
+DEFAULT_SIZE = 1 << 20
+INSTEAD = "await asyncio.to_thread(...) with it, or use ottla.aio.Consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchPosition:
+    """Where `multifetch` reads one partition, and about how many bytes."""
+
+    topic: str
+    partition: int = 0
+    offset: int = 0
+    max_bytes: int = DEFAULT_SIZE
+
+
+class SimpleConsumer:
+    """Reads partitions from given offsets. Use it in a `with` statement, and from one thread."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+    ) -> None:
+        """As `ottla.Consumer`; what concerns groups has no effect."""
+        self._config, client = client_settings(settings)
+        self._decoding = Decoding(
+            key=key_deserializer, value=value_deserializer, check_crcs=self._config.check_crcs
+        )
+        is_committed = self._config.isolation_level == "read_committed"
+        self._isolation = READ_COMMITTED if is_committed else READ_UNCOMMITTED
+        self._cluster: Cluster = open_target(target, client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def fetch(
+        self, topic: str, partition: int = 0, offset: int = 0, max_bytes: int = DEFAULT_SIZE
+    ) -> list[ConsumerRecord]:
+        """The records from an offset on, of about so many bytes; none where the log ends.
+
+        The broker waits fetch.max.wait.ms for the first. Raises `UserError`, also for an offset
+        that is not, or no longer, in the log.
+        """
+        asked = FetchPosition(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes)
+        return self.multifetch([asked])[TopicPartition(topic, partition)]
+
+    def multifetch(
+        self, positions: Iterable[FetchPosition]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The same of several partitions, with one request to each broker."""
+        check_may_block("fetch()", INSTEAD)
+        wanted = {TopicPartition(one.topic, one.partition): one for one in positions}
+        found = self._cluster.again(lambda: self._ask(wanted)) if wanted else {}
+        return {place: self._records(place, one, found[place]) for place, one in wanted.items()}
+
+    def offsets_before(
+        self, topic: str, partition: int = 0, timestamp_ms: int = LATEST, max_count: int = 1
+    ) -> list[int]:
+        """Offsets at which segments begin that were written before a time, the latest first.
+
+        With the default the log's end comes first. Brokers from Kafka 4.0 on say one offset: the
+        first at that time or later.
+        """
+        check_may_block("offsets_before()", INSTEAD)
+        place = TopicPartition(topic, partition)
+
+        def ask(broker: Connection) -> list[int]:
+            found = segment_offsets(broker, place, timestamp_ms, max_count)
+            if found is None:
+                found = [list_offset(broker, topic, partition, timestamp_ms)]
+            return [one for one in found if one >= 0][:max_count]
+
+        self._check(place)
+        with refusals(str(place)):
+            return self._cluster.ask_leader(topic, partition, ask)
+
+    def _ask(self, wanted: Mapping[TopicPartition, FetchPosition]) -> dict[TopicPartition, Fetched]:
+        for place in wanted:
+            self._check(place)
+        found: dict[TopicPartition, Fetched] = {}
+        for leader, places in self._cluster.by_leader(wanted):
+            answer = self._fetch(leader, [wanted[one] for one in places])
+            for place in places:
+                one = answer.partitions[place]
+                if isinstance(one, ApiError):
+                    with refusals(f"{place} from offset {wanted[place].offset}"):
+                        raise one
+                found[place] = one
+        return found
+
+    def _fetch(self, leader: Connection, wanted: list[FetchPosition]) -> FetchedPartitions:
+        asked = [
+            FetchFrom(
+                topic=one.topic,
+                partition=one.partition,
+                offset=one.offset,
+                max_size=one.max_bytes,
+                isolation_level=self._isolation,
+                min_size=self._config.fetch_min_bytes,
+                max_wait_ms=self._config.fetch_max_wait_ms,
+            )
+            for one in wanted
+        ]
+        answer = send_fetches(leader, asked, self._config.fetch_max_bytes)()
+        time.sleep(answer.throttle_ms / 1000)
+        return answer
+
+    def _check(self, place: TopicPartition) -> None:
+        """Raises `UserError` for a partition that there is not."""
+        known = self._cluster.look_up([place.topic])
+        if place.topic not in known:
+            SharedCluster(self._cluster).check_topic(place.topic)
+        elif place.partition not in known[place.topic].leaders:
+            raise UserError(
+                f"there is no partition {place}; the topic has {len(known[place.topic].leaders)}"
+            )
+
+    def _records(
+        self, place: TopicPartition, asked: FetchPosition, found: Fetched
+    ) -> list[ConsumerRecord]:
+        wanted = FetchFrom(
+            topic=asked.topic,
+            partition=asked.partition,
+            offset=asked.offset,
+            max_size=asked.max_bytes,
+        )
+        records, _ = whole_batches(found.records, wanted)
+        whole = replace(found, records=records)
+        lists = self._decoding.records(place, whole, asked.offset)
+        return [record for one in lists for record in one]

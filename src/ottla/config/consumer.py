@@ -1,0 +1,164 @@
+"""The settings of a consumer, with Kafka's names and defaults.
+
+Kafka's counterpart: `ConsumerConfig`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.times import duration_ms
+from ottla.config.setting import setting, with_values
+
+BY_DURATION = "by_duration:"
+
+
+def reset_duration_ms(policy: str) -> int | None:
+    """Of `by_duration:PT1H`, and `None` of the words for an end; raises `ValueError`."""
+    if policy in ("earliest", "latest", "none"):
+        return None
+    if not policy.startswith(BY_DURATION):
+        raise ValueError("one of earliest, latest, none, by_duration:PT1H")
+    return duration_ms(policy.removeprefix(BY_DURATION))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """Attributes are Kafka's names with underscores."""
+
+    auto_commit_interval_ms: int = setting(
+        "auto.commit.interval.ms",
+        "int",
+        5000,
+        "How often offsets are committed where enable.auto.commit is set.",
+        at_least=0,
+    )
+    auto_offset_reset: str = setting(
+        "auto.offset.reset",
+        "string",
+        "latest",
+        "Where a partition begins that has no committed offset: earliest, latest, none (an "
+        "error), or by_duration:PT1H for the records of the last hour.",
+        reading=reset_duration_ms,
+    )
+    check_crcs: bool = setting(
+        "check.crcs", "boolean", True, "Whether the checksum of each batch is verified."
+    )
+    client_id: str = setting("client.id", "string", "ottla", "The name that brokers log.")
+    client_rack: str = setting("client.rack", "string", "", "Where this consumer stands.")
+    enable_auto_commit: bool = setting(
+        "enable.auto.commit",
+        "boolean",
+        True,
+        "Whether the offsets of records that were handed out are committed automatically.",
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes", "int", 52_428_800, "The most that one answer may hold.", at_least=0
+    )
+    fetch_max_wait_ms: int = setting(
+        "fetch.max.wait.ms",
+        "int",
+        500,
+        "How long a broker may wait for fetch.min.bytes.",
+        at_least=0,
+    )
+    fetch_min_bytes: int = setting(
+        "fetch.min.bytes", "int", 1, "What a broker shall have before it answers.", at_least=0
+    )
+    group_instance_id: str = setting(
+        "group.instance.id",
+        "string",
+        "",
+        "A static member's name: it keeps its partitions when it comes back within "
+        "session.timeout.ms.",
+    )
+    group_protocol: str = setting(
+        "group.protocol",
+        "string",
+        "classic",
+        "classic: a member assigns the partitions; consumer: the broker does (KIP-848).",
+        one_of=("classic", "consumer"),
+    )
+    group_remote_assignor: str = setting(
+        "group.remote.assignor",
+        "string",
+        "",
+        "The broker's assignor for group.protocol=consumer; the broker's default where empty.",
+    )
+    heartbeat_interval_ms: int = setting(
+        "heartbeat.interval.ms",
+        "int",
+        3000,
+        "How often a member of a classic group reports to the coordinator.",
+        at_least=1,
+    )
+    isolation_level: str = setting(
+        "isolation.level",
+        "string",
+        "read_uncommitted",
+        "read_committed: records of open and aborted transactions are left out.",
+        one_of=("read_uncommitted", "read_committed"),
+    )
+    max_partition_fetch_bytes: int = setting(
+        "max.partition.fetch.bytes",
+        "int",
+        1_048_576,
+        "The most that one answer may hold of one partition; a larger first batch comes whole.",
+        at_least=0,
+    )
+    max_poll_interval_ms: int = setting(
+        "max.poll.interval.ms",
+        "int",
+        300_000,
+        "A consumer that takes no record for this long leaves the group, and joins again when "
+        "it asks for one.",
+        at_least=1,
+    )
+    max_poll_records: int = setting(
+        "max.poll.records", "int", 500, "The most records that are handed out at once.", at_least=1
+    )
+    metadata_max_age_ms: int = setting(
+        "metadata.max.age.ms",
+        "int",
+        300_000,
+        "How often topics and partitions are looked up again.",
+        at_least=1,
+    )
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        "partition.assignment.strategy",
+        "list",
+        ("range", "cooperative-sticky"),
+        "The assignors that a member of a classic group offers, the best first.",
+    )
+    queued_max_bytes: int = setting(
+        "queued.max.bytes",
+        "int",
+        67_108_864,
+        "What may be fetched before it is asked for.",
+        at_least=1,
+    )
+    request_timeout_ms: int = setting(
+        "request.timeout.ms", "int", 30_000, "How long a broker may take to answer.", at_least=1
+    )
+    retry_backoff_ms: int = setting(
+        "retry.backoff.ms", "long", 100, "The pause before a request is sent again.", at_least=0
+    )
+    session_timeout_ms: int = setting(
+        "session.timeout.ms",
+        "int",
+        45_000,
+        "A member of a classic group that is not heard of for this long has left.",
+        at_least=1,
+    )
+
+
+def consumer_config(settings: Mapping[str, Any]) -> ConsumerConfig:
+    """Of settings by Kafka's names; raises `SettingError`."""
+    texts = {name: _text(value) for name, value in settings.items()}
+    return with_values(ConsumerConfig(), texts, "consumer")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)
