@@ -180,7 +180,7 @@ def _subscribers(
     return {
         member_id: Subscriber(
             instance_id=one.instance_id,
-            topics=one.topics & counts.keys(),
+            topics=frozenset(one.topics & counts.keys()),
             target=frozenset((topic, number) for topic, number in owned.get(member_id, NONE)),
         )
         for member_id, one in members.items()
@@ -210,9 +210,10 @@ def encode_sticky_user_data(owned: Partitions, generation: int) -> bytes:
 
 def decode_sticky_user_data(data: bytes) -> tuple[Partitions, int]:
     """What a member owned, and since when; nothing where the bytes say nothing."""
-    for version in (1, 0):
+    # kafka-python writes the version in two bytes before it.
+    for version, position in ((1, 0), (0, 0), (1, 2)):
         try:
-            found, _ = reader(StickyUserData, version)(data, 0)
+            found, _ = reader(StickyUserData, version)(data, position)
         except ProtocolError:
             continue
         return unlisted(found.previous_assignment), found.generation
