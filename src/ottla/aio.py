@@ -4,7 +4,7 @@ coroutines.
     async with ottla.aio.Consumer("127.0.0.1:9092", group="billing") as consumer:
         consumer.subscribe("orders")
         async for record in consumer:
-            print(record.offset, record.value)
+            handle(record.key, record.value)
 """
 
 from ottla.client.consumer.aio_consumer import Consumer

@@ -280,7 +280,7 @@ class Cluster:
         return found
 
     def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:
-        """The broker that coordinates now, asked anew; raises as `ask_coordinator` does."""
+        """The broker that coordinates now, asked again; raises as `ask_coordinator` does."""
 
         def ask() -> int:
             self._coordinators.pop((kind, key), None)

@@ -1,7 +1,7 @@
 """From what a person names to a cluster: an open log, a data directory, or brokers' addresses.
 
     with open_target("data/") as cluster:
-        print(cluster.topic_names())
+        names = cluster.topic_names()
 
 A directory that is named several times in one process is opened once, and closed after the last.
 """

@@ -127,7 +127,7 @@ class _Request:
         return isinstance(self._result, PendingResponse)
 
     def cancel(self) -> None:
-        """Nobody wants the answer any more; whoever waits for it gets a `UserError`."""
+        """Nobody wants the answer any more; a thread that waits for it gets a `UserError`."""
         self._is_cancelled = True
         if isinstance(self._result, PendingResponse) and self._broker is not None:
             self._log.stop_waiting(self._result.pending_id, self._broker)

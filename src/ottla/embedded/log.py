@@ -254,7 +254,7 @@ class Log:
         return result
 
     def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Returns when a broker has handed a pending id back, whoever took it.
+        """Returns when a broker has handed a pending id back, to any thread.
 
         Where no server does, the calling thread has the broker see to deadlines that come. Raises
         `UserError` when the log is closed meanwhile, or recovered.

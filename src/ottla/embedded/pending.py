@@ -1,4 +1,4 @@
-"""Answers that threads of this process wait for, whoever takes them from the broker.
+"""Answers that threads of this process wait for, though another takes them from the broker.
 
 A broker hands all answers that are ready to its one caller. While the log listens that is the
 server's loop, and otherwise the thread that calls the log.

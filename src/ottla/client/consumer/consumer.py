@@ -3,7 +3,7 @@
 with ottla.Consumer("127.0.0.1:9092", group="billing") as consumer:
     consumer.subscribe("orders")
     for record in consumer:
-        print(record.offset, record.value)
+        handle(record.key, record.value)
 """
 
 import time

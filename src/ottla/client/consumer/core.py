@@ -369,7 +369,7 @@ class ConsumerCore:
                     self._committed.pop(one, None)
 
     def handled(self, event: Event) -> None:
-        """The application has heard of the event: the membership goes on."""
+        """The application has heard of the event: the membership continues."""
         assert self._thread is not None
         with self._changed:
             member = self._thread.member

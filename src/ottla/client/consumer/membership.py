@@ -2,7 +2,7 @@
 
 A membership is a machine without I/O: `next_request` says what to ask the coordinator now,
 `answered` takes the answer, `events` are what the application must take note of before the member
-goes on, in order. `group.py` drives it.
+continues, in order. `group.py` drives it.
 """
 
 from collections import deque
@@ -114,7 +114,7 @@ class Membership(Protocol):
         """The application has taken note of the first event."""
 
     def leave(self) -> Message | None:
-        """Ends the membership: partitions are lost, and this is what the coordinator is told."""
+        """Ends the membership: partitions are lost, and this is what to ask the coordinator."""
 
     def rejoin(self) -> None:
         """After `leave`: enters the group again."""
