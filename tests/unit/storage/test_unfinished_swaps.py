@@ -15,7 +15,9 @@ from ottla.base.files import join
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import parse_file_name
-from ottla.storage.recovery.recovery import INDEX_KINDS, LoadRequest, recover
+from ottla.storage.recovery.opened_log import LoadRequest
+from ottla.storage.recovery.opening import INDEX_KINDS
+from ottla.storage.recovery.recovery import recover
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.support.logs import NOW_MS
 

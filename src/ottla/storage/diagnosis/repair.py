@@ -36,7 +36,8 @@ from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import FileKind, parse_directory_name
 from ottla.storage.files.integrity import read_integrity, remove_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
-from ottla.storage.recovery.recovery import LoadRequest, recover
+from ottla.storage.recovery.opened_log import LoadRequest
+from ottla.storage.recovery.recovery import recover
 
 COPY_SIZE = 1 << 20
 

@@ -28,7 +28,8 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.recovery.recovery import LoadRequest, recover
+from ottla.storage.recovery.opened_log import LoadRequest
+from ottla.storage.recovery.recovery import recover
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 The log stays readable up to the damage and after it; reads that meet it are refused
 (`header_check`), or, where only a batch's content is wrong, by the reader that checks its CRC.
-Kafka cuts a log there when it rebuilds an index, and drops the segments behind.
+Kafka cuts a log there when it rebuilds an index, and drops the segments after it.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]
         segment.rebuild_indexes()
 
 
-def end_behind_damage(segment: Segment, recovery_point: int) -> int:
+def end_after_damage(segment: Segment, recovery_point: int) -> int:
     """Where a log continues whose last segment is damaged: after all it holds and ever flushed."""
     end = segment.base_offset + 1
     if recovery_point - segment.base_offset <= MAX_OFFSETS:

@@ -1,0 +1,145 @@
+"""A log in recovery: what is known of it, and the segments that the phases have opened so far.
+
+Kafka's counterpart: the fields of `LogLoader`.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ottla.base.files import FileSystem, join
+from ottla.base.ids import Uuid
+from ottla.config.topic import TopicConfig
+from ottla.storage.files.filenames import LEADER_EPOCHS, MAX_OFFSET
+from ottla.storage.files.integrity import Integrity, IntegrityFile
+from ottla.storage.log.epoch_replay import read_epochs
+from ottla.storage.log.producer_replay import rebuild_producers
+from ottla.storage.log.producer_state import ProducerState
+from ottla.storage.log.snapshot_files import SnapshotFiles
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segments import Segments
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What is known of a log before its files are read."""
+
+    file_system: FileSystem
+    directory: str
+    config: TopicConfig
+    now_ms: int
+    was_clean_stop: bool
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int | None = None
+    """As it was last written down; `None` where it was not."""
+    reached: int = 0
+    """Where another checkpoint says that the log ended whose recovery point is lost."""
+    cleaned_until: int = 0
+    """Below it compaction may have left gaps between segments."""
+    topic_id: Uuid | None = None
+    integrity: Integrity | None = None
+    on_progress: Callable[[str], None] = field(default=lambda _: None)
+
+    @property
+    def gaps_before(self) -> int:
+        """Before which offset compaction may have taken batches.
+
+        A topic that is no longer compacted was until where the cleaner's checkpoint says, and so
+        was one whose settings are not known here.
+        """
+        return MAX_OFFSET if self.config.is_compacted else self.cleaned_until
+
+    @property
+    def known_end(self) -> int:
+        """Up to where the log went, whichever checkpoint says so."""
+        return max(self.recovery_point, self.reached)
+
+    @property
+    def least_end(self) -> int:
+        """Where the log ended at a clean stop, as two checkpoints say; 0 where none knows."""
+        if not self.was_clean_stop:
+            return 0
+        if self.high_watermark is None:
+            return self.known_end
+        return max(min(self.recovery_point, self.high_watermark), self.reached)
+
+    def was_flushed(self, offset: int) -> bool:
+        """Whether a batch at an offset was on the disk for good, so that no crash has torn it.
+
+        A recovery point at the log's start may be there only because the start was moved.
+        """
+        return self.was_clean_stop or max(offset, self.log_start_offset) < self.recovery_point
+
+
+class OpenedLog:
+    def __init__(self, request: LoadRequest) -> None:
+        self.request = request
+        self.segments = Segments()
+        self.wrong_files: list[Segment] = []
+        """The files of other segments that have come in the place of this log's."""
+        self.base_offsets: list[int] = []
+        """Of all segments that were listed, ascending; some may have been dropped since."""
+        self.epochs = read_epochs(request.file_system, join(request.directory, LEADER_EPOCHS))
+        self.knows_epochs = request.integrity is not None and self.epochs.earliest_epoch is not None
+        self.integrity = IntegrityFile(request.file_system, request.directory, request.integrity)
+
+    @property
+    def log_start_offset(self) -> int:
+        """Where the log starts: as recorded, unless retention has removed more since."""
+        return max(self.request.log_start_offset, self.segments.first.base_offset)
+
+    @property
+    def all_files(self) -> list[Segment]:
+        """Those of other segments too, ascending."""
+        return sorted((*self.segments.values, *self.wrong_files), key=lambda one: one.base_offset)
+
+    def open_segment(self, base_offset: int, *, create: bool = False) -> Segment:
+        request = self.request
+        return Segment(
+            request.file_system,
+            request.directory,
+            base_offset,
+            config=request.config,
+            created_ms=request.now_ms,
+            create=create,
+        )
+
+    def continue_at(self, offset: int) -> None:
+        """Has the log continue in a new segment."""
+        self.segments.add(self.open_segment(offset, create=True))
+
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """Removes the last first: what a crash leaves of the log is then without a hole."""
+        for segment in reversed(segments):
+            logger.warning("%s follows a cut and is removed", segment.log.path)
+            segment.delete()
+        self.segments.remove(segments)
+        if segments:
+            self.sync_directory()
+
+    def sync_directory(self) -> None:
+        self.request.file_system.sync_directory(self.request.directory)
+
+    def snapshot_files(self) -> SnapshotFiles:
+        """The producer snapshots that there are now."""
+        return SnapshotFiles(self.request.file_system, self.request.directory)
+
+    def rebuild_producers(
+        self, producers: ProducerState, snapshots: SnapshotFiles, until_offset: int
+    ) -> None:
+        rebuild_producers(
+            producers,
+            snapshots,
+            self.segments,
+            log_start_offset=self.log_start_offset,
+            until_offset=until_offset,
+        )
+
+    def forget_segments(self) -> None:
+        """Closes all segments, which are to be opened again."""
+        for segment in self.all_files:
+            segment.close_files()
+        self.segments, self.wrong_files = Segments(), []

@@ -1,0 +1,103 @@
+"""Phase 2: every `.log` becomes a segment, and an index that is missing or lies is rebuilt.
+
+Orphaned indexes go. The file of another segment is left alone. Kafka's counterpart:
+`LogLoader.loadSegmentFiles`.
+"""
+
+import logging
+from bisect import bisect_right
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import join, remove_if_present
+from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileSuffix
+from ottla.storage.files.integrity import begins_as
+from ottla.storage.recovery.leftovers import listed_files
+from ottla.storage.recovery.opened_log import OpenedLog
+from ottla.storage.recovery.replaying import recover_segment
+from ottla.storage.recovery.transaction_check import check_transactions
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_facts import check_first_batch
+
+logger = logging.getLogger(__name__)
+
+INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+
+
+def open_segments(log: OpenedLog) -> None:
+    indexes = _list_indexes(log)
+    log.base_offsets = sorted(indexes)
+    recovered_from = _first_to_recover(log)
+    followings = [*log.base_offsets, None][1:]
+    for base_offset, following in zip(log.base_offsets, followings, strict=True):
+        segment = log.open_segment(base_offset)
+        if _is_wrong_file(log, segment):
+            log.wrong_files.append(segment)
+            continue
+        log.segments.add(segment)
+        # Those to be recovered are left for later: what lies before them may be damaged yet.
+        if base_offset >= recovered_from:
+            continue
+        is_sane = _has_sane_indexes(log, segment, indexes[base_offset])
+        if not is_sane or (following == recovered_from and not segment.has_true_last_entries()):
+            recover_segment(log, segment)
+            segment.sync()
+
+
+def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
+    """Which indexes each segment has; removes those without a log."""
+    file_system, directory = log.request.file_system, log.request.directory
+    listed = [one for one in listed_files(file_system, directory) if one.suffix is FileSuffix.LIVE]
+    indexes: dict[int, set[FileKind]] = {
+        one.offset: set() for one in listed if one.kind is FileKind.LOG
+    }
+    for one in listed:
+        if one.offset in indexes:
+            indexes[one.offset].add(one.kind)
+        elif one.kind in INDEX_KINDS:
+            path = join(directory, one.text)
+            logger.warning("%s has no log beside it and is removed", path)
+            remove_if_present(file_system, path)
+    return indexes
+
+
+def _first_to_recover(log: OpenedLog) -> int:
+    """The base offset of the segment that holds the recovery point, after an unclean stop."""
+    if log.request.was_clean_stop:
+        return MAX_OFFSET
+    index = bisect_right(log.base_offsets, log.request.recovery_point) - 1
+    return log.base_offsets[index] if index >= 0 else 0
+
+
+def _is_wrong_file(log: OpenedLog, segment: Segment) -> bool:
+    try:
+        check_first_batch(segment.log, log.integrity.of_segment(segment.base_offset))
+    except CorruptionError as error:
+        logger.error("%s; it is kept, and not served", error)
+        return True
+    return False
+
+
+def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) -> bool:
+    request = log.request
+    if FileKind.OFFSET_INDEX not in kinds:
+        if request.was_clean_stop or segment.base_offset < request.recovery_point:
+            logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
+        return False
+    try:
+        if FileKind.TIME_INDEX not in kinds:
+            return False
+        _check_transaction_index(log, segment)
+        segment.transaction_index.sanity_check()
+        check_transactions(segment, log.segments, gaps_before=request.gaps_before)
+    except CorruptionError as error:
+        logger.warning("%s; the segment's indexes are rebuilt", error)
+        return False
+    return True
+
+
+def _check_transaction_index(log: OpenedLog, segment: Segment) -> None:
+    """Raises `CorruptionError` for one that does not begin as it did."""
+    path = segment.transaction_index.path
+    aborted = log.integrity.of_segment(segment.base_offset).aborted
+    if aborted is not None and not begins_as(log.request.file_system, path, aborted):
+        raise CorruptionError(path, 0, "it has changed on the disk")

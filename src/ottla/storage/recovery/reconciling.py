@@ -1,0 +1,137 @@
+"""Phase 5: leader epochs, producer state and the integrity file are brought to the log's end.
+
+Kafka's counterparts: the rest of `LogLoader.load`, `UnifiedLog.rebuildProducerState`.
+"""
+
+import logging
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import base_name
+from ottla.base.partitions import TopicPartition
+from ottla.storage.files.filenames import parse_directory_name
+from ottla.storage.files.integrity import Integrity, SegmentFacts, begins_as, checksum_of
+from ottla.storage.log.epoch_replay import check_epochs, complete_epochs
+from ottla.storage.log.producer_state import ProducerState
+from ottla.storage.log.snapshot_files import SnapshotFiles
+from ottla.storage.log.state import RecoveredLog
+from ottla.storage.recovery.ending import LogEnd
+from ottla.storage.recovery.missing_segments import name_missing_between, name_missing_front
+from ottla.storage.recovery.opened_log import OpenedLog
+from ottla.storage.segment.segment import Segment
+from ottla.storage.segment.segment_facts import first_checksum, known_losses
+
+logger = logging.getLogger(__name__)
+
+
+def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
+    try:
+        log.segments.active.check_last_entry(end.end_offset)
+    except CorruptionError as error:
+        logger.error("%s; its indexes stay as they are", error)
+    log.segments.active.become_active()
+    _name_missing(log)
+    _cut_epochs(log, end.end_offset)
+    snapshots = log.snapshot_files()
+    recovered = RecoveredLog(
+        file_system=log.request.file_system,
+        directory=log.request.directory,
+        config=log.request.config,
+        segments=log.segments,
+        epochs=log.epochs,
+        producers=_producers(log, snapshots, end.end_offset),
+        snapshots=snapshots,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=end.end_offset,
+        recovery_point=_flush_unknown_gaps(log, end),
+        integrity=log.integrity,
+    )
+    _write_integrity(log, end.end_offset)
+    return recovered
+
+
+def _name_missing(log: OpenedLog) -> None:
+    """Before the epochs are cut to what is left; Kafka may leave what looks the same."""
+    request = log.request
+    if request.integrity is not None:
+        start = request.log_start_offset
+        name_missing_front(log.epochs, request.integrity, log.segments, start)
+        losses = known_losses(request.integrity, log.all_files, request.gaps_before)
+        name_missing_between(log.segments, losses, start)
+
+
+def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
+    bounds = {"start_offset": log.log_start_offset, "end_offset": end_offset}
+    complete_epochs(log.epochs, log.segments, **bounds)
+    check_epochs(log.epochs, log.segments, **bounds)
+    # In this order an epoch that only begins at the end of an empty log goes at once; in
+    # Kafka's it goes at the second start.
+    log.epochs.truncate_from_start(log.log_start_offset)
+    log.epochs.truncate_from_end(end_offset)
+
+
+def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> ProducerState:
+    """The producers at the log's end, of which a snapshot is taken."""
+    snapshots.remove_strays({one.base_offset for one in log.segments.values})
+    snapshots.remove_outside(log.log_start_offset, end_offset)
+    producers = ProducerState()
+    if log.request.was_clean_stop and not snapshots.offsets:
+        # Written by a version without snapshots, or emptied by hand: nobody is remembered.
+        producers.clear(end_offset)
+    else:
+        log.rebuild_producers(producers, snapshots, end_offset)
+    producers.opened()
+    snapshots.take(producers)
+    return producers
+
+
+def _flush_unknown_gaps(log: OpenedLog, end: LogEnd) -> int:
+    """Of a compacted log without an integrity file nobody knows which gaps are holes, nor will
+    after a power failure: what has been recovered goes to the disk. Returns the recovery point.
+    """
+    request = log.request
+    recovery_point = end.recovery_point
+    known = log.integrity.known.gap_checkpoint
+    is_open = request.config.is_compacted and known is None
+    if is_open and recovery_point < log.segments.active.base_offset:
+        for segment in log.segments.from_offset(recovery_point):
+            segment.sync()
+        log.sync_directory()
+        recovery_point = end.end_offset
+    if known is None:
+        known = max(recovery_point, request.cleaned_until)
+    log.integrity.tight_from = min(known, end.end_offset)
+    return recovery_point
+
+
+def _write_integrity(log: OpenedLog, end_offset: int) -> None:
+    """Last: what the file then says holds for all that is appended from now on."""
+    log.integrity.loaded(
+        Integrity(
+            topic_id=log.request.topic_id,
+            partition=_partition_of(log.request.directory),
+            gapless_from=end_offset,
+            # Of a log that begins now there is nothing to look through.
+            aborts_are_indexed=not any(one.size for one in log.segments.values),
+        ),
+        {one.base_offset: _facts(log, one) for one in log.segments.values},
+        end_offset,
+    )
+
+
+def _facts(log: OpenedLog, segment: Segment) -> SegmentFacts:
+    file_system, index = log.request.file_system, segment.transaction_index.path
+    known = log.integrity.of_segment(segment.base_offset)
+    aborted = known.aborted
+    if aborted is None or not begins_as(file_system, index, aborted):
+        is_known = log.integrity.known.aborts_are_indexed
+        aborted = checksum_of(file_system, index) if is_known else None
+    size = None
+    if segment is not log.segments.active:
+        size = segment.log.size if known.size is None else known.size
+    return SegmentFacts(first_checksum(segment.log), aborted, size)
+
+
+def _partition_of(directory: str) -> TopicPartition | None:
+    """Which partition's log a directory is, by its name; a copy that moves is the log's too."""
+    name = parse_directory_name(base_name(directory))
+    return None if name is None else TopicPartition(name.topic, name.partition)

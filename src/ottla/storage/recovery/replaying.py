@@ -1,0 +1,131 @@
+"""Phase 3: after an unclean stop, every segment from the recovery point is checked, batch by batch.
+
+Its indexes are rebuilt. Segments after damage or a hole are dropped, the last first, and then the
+damage is cut off, unless it was flushed. Kafka's counterpart: `LogLoader.recoverLog`.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from ottla.config.setting import INT32_MAX
+from ottla.record.batch import Batch
+from ottla.storage import scan
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.log.epoch_replay import StoredEpochs
+from ottla.storage.log.producer_replay import replay_batch
+from ottla.storage.log.producer_state import ProducerState
+from ottla.storage.recovery.damage import keep_flushed
+from ottla.storage.recovery.opened_log import OpenedLog
+from ottla.storage.segment.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+def recover_segments(log: OpenedLog) -> None:
+    request = log.request
+    if request.was_clean_stop:
+        return
+    unflushed = log.segments.from_offset(request.recovery_point)
+    end = None
+    for done, segment in enumerate(unflushed):
+        request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
+        if end is not None and _is_hole(log, unflushed[done - 1], end, segment):
+            logger.warning("%s begins after a hole at %d", segment.log.path, end)
+            log.drop(unflushed[done:])
+            return
+        is_whole, end = recover_segment(log, segment, after=unflushed[done + 1 :])
+        if end <= request.recovery_point:
+            # No later start looks at it again, once the log has rolled.
+            segment.sync()
+        if not is_whole:
+            return
+
+
+def _is_hole(log: OpenedLog, before: Segment, end: int, segment: Segment) -> bool:
+    """Whether the segment before lost its tail, at a batch's end and so without a trace.
+
+    A power failure can take what was written last to one file and keep the next file. Where
+    compaction works there are such gaps for good reasons, and `integrity` says from where on
+    there are none. Kafka does not look.
+    """
+    recorded = log.integrity.known.gap_checkpoint
+    tight_from = log.request.gaps_before if recorded is None else recorded
+    # Below the log's start retention may have taken some, and a crash have brought some back.
+    exempt = max(tight_from, log.request.log_start_offset)
+    if segment.base_offset == end or segment.base_offset <= exempt:
+        return False
+    if any(before.base_offset < one.base_offset for one in log.wrong_files):
+        return False  # what was there may be put back
+    # Where the first batch could not have gone into the segment before, that one was split.
+    first = scan.header_at(segment.log, 0)
+    return first is None or first.last_offset - before.base_offset <= INT32_MAX
+
+
+def recover_segment(
+    log: OpenedLog, segment: Segment, *, after: Sequence[Segment] = ()
+) -> tuple[bool, int]:
+    """Replays one segment on top of the producer state at its start.
+
+    Cuts off what is damaged, and drops the segments after it. Returns whether nothing was, and
+    the offset after the last record.
+    """
+    snapshots = log.snapshot_files()
+    state = ProducerState()
+    log.rebuild_producers(state, snapshots, segment.base_offset)
+    # A crash further on need not replay the segments before this one again.
+    snapshots.take(state)
+    following = scan.header_at(after[0].log, 0) if after else None
+    replay = _Replay(log, segment, state, following)
+    valid = segment.recover(
+        replay.take, _limit(log, segment), _gapless_from(log, segment), log.request.cleaned_until
+    )
+    if not replay.is_of_known_epochs:
+        segment.forget_checks(segment.size)
+    damaged = segment.size - valid
+    if damaged and log.request.was_flushed(state.map_end_offset):
+        keep_flushed(segment, valid, replay.take)
+        damaged = 0
+    elif damaged:
+        # First, so that a crash in between leaves the damage to be found again.
+        log.drop(after)
+        logger.warning("%s: %d damaged bytes are cut off", segment.log.path, damaged)
+        segment.log.truncate_to(valid)
+    snapshots.take(state)
+    return damaged == 0, state.map_end_offset
+
+
+class _Replay:
+    """Takes a segment's batches into the log's epochs and producers, one after the other."""
+
+    def __init__(
+        self, log: OpenedLog, segment: Segment, state: ProducerState, following: Batch | None
+    ) -> None:
+        self._epochs = log.epochs
+        self._segment = segment
+        self._state = state
+        self._taking = StoredEpochs(log.epochs, following, is_complete=log.knows_epochs)
+        self._known_epoch = log.epochs.latest_epoch
+        self.is_of_known_epochs = True
+
+    def take(self, batch: Batch) -> None:
+        if batch.partition_leader_epoch != self._known_epoch:
+            self._taking.take(batch, self._segment.log.path)
+            self._known_epoch = self._epochs.latest_epoch
+            if batch.partition_leader_epoch != self._known_epoch:
+                # Of an earlier one, or it is damaged: `header_check` will show.
+                self.is_of_known_epochs = False
+        replay_batch(self._state, batch, self._segment)
+
+
+def _limit(log: OpenedLog, segment: Segment) -> int:
+    """Before which a segment's offsets end: where the next one begins."""
+    following = bisect_right(log.base_offsets, segment.base_offset)
+    return [*log.base_offsets, MAX_OFFSET][following]
+
+
+def _gapless_from(log: OpenedLog, segment: Segment) -> int:
+    """From where on no gap can be in a segment: compaction leaves the active one alone."""
+    gapless_from = log.integrity.known.gapless_from
+    is_active = segment.base_offset == log.base_offsets[-1]
+    return MAX_OFFSET if gapless_from is None or not is_active else gapless_from
