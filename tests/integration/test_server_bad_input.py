@@ -42,6 +42,28 @@ def produce(records: bytes, acks: int = -1) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
 
 
+@pytest.mark.parametrize("request_line", ["GET / HTTP/1.1", "POST /topics HTTP/1.1"])
+def test_http_is_answered_in_http_and_reported(
+    request_line: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(server.addresses[0], timeout=5) as peer:
+        peer.sendall(f"{request_line}\r\nHost: here\r\n\r\n".encode())
+        head, _, text = peer.makefile("rb").read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert f"Content-Length: {len(text)}".encode() in head
+    assert text.startswith(b"This is a Kafka broker.")
+    assert "it speaks HTTP, and this port is for Kafka clients" in caplog.text
+
+
+def test_tls_on_a_plaintext_port_is_reported(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(server.addresses[0], timeout=5) as peer:
+        peer.sendall(bytes.fromhex("1603010200010001fc0303"))
+        assert peer.recv(1) == b""
+    assert "it speaks TLS, and this port is PLAINTEXT" in caplog.text
+
+
 def batch(value: bytes = b"value") -> bytes:
     builder = RecordBatchBuilder()
     builder.append(b"key", value, 1000)

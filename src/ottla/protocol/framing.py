@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final
 
 from ottla.base.errors import ProtocolError
+from ottla.protocol.foreign import foreign_protocol
 
 FRAME_SIZE = Struct(">i")
 assert FRAME_SIZE.size == 4
@@ -113,7 +114,10 @@ class FrameReader:
     def _next_size(self) -> int:
         size: int = FRAME_SIZE.unpack_from(self._buffer, self._start)[0]
         if size < 0 or size > self._max_size:
-            raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_size} may be")
+            first = bytes(self._buffer[self._start : self._start + FRAME_SIZE.size])
+            raise foreign_protocol(first) or ProtocolError(
+                f"a frame of {size} bytes, where at most {self._max_size} may be"
+            )
         return size
 
     def _wanted(self) -> int:

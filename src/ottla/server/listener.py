@@ -27,6 +27,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.foreign import ForeignProtocolError
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, CreationRates, HostLimits
 from ottla.server.background import BackgroundThread
@@ -329,6 +330,8 @@ class Server:
         if isinstance(error, StorageError) and not isinstance(error, ShortageError):
             self._drop_answers(error)
             return
+        if isinstance(error, ForeignProtocolError):
+            connection.output.data += error.answer
         if isinstance(error, ProtocolError | ShortageError):
             logger.warning("closing %s: %s", connection.peer_name, error)
         else:
