@@ -17,6 +17,7 @@ EVERY_ADDRESS = "0.0.0.0"
 
 MAX_PORT = 65535
 PLAINTEXT = "PLAINTEXT"
+NO_TLS = "a proxy before the broker can end TLS"
 
 _ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
 
@@ -49,7 +50,9 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
         if protocol is None:
             raise _error("listeners", text, f"listener.security.protocol.map does not know {name}")
         if protocol != PLAINTEXT:
-            raise _error("listeners", text, f"only {PLAINTEXT} is spoken here, not {protocol}")
+            raise _error(
+                "listeners", text, f"only {PLAINTEXT} is spoken here, not {protocol}; {NO_TLS}"
+            )
         found[name] = Listener(
             name=name,
             address=(address[0] or EVERY_ADDRESS, address[1]),

@@ -20,6 +20,7 @@ from ottla.cli.terminal import Stopping
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
+from ottla.config.one_broker import shortfalls
 from ottla.runtime.cleaning import Cleaning
 from ottla.runtime.cleaning_process import ProcessEngine
 from ottla.runtime.collector import Collector
@@ -79,6 +80,8 @@ def serve_command(
     config = broker_config(values)
     paths = data_dirs or log_directories(config)
     listeners = client_listeners(config)
+    for shortfall in shortfalls(config):
+        logger.warning("%s", shortfall)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
     allow_open_files()

@@ -1,0 +1,87 @@
+"""What a `server.properties` of a cluster asks, and one broker without security cannot give.
+
+What could not work at all is refused (`BrokerConfig`, `client_listeners`); this is said at the
+start, with what to do about it. Not in Kafka.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.config.broker import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """A setting as it was given, what becomes of it, and the way out."""
+
+    name: str
+    text: str
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.text}: {self.what}; {self.fix}"
+
+
+def _is_more_than_one(text: str) -> bool:
+    return text.strip().isdigit() and int(text) > 1
+
+
+def _has_several(text: str) -> bool:
+    return len([one for one in text.split(",") if one.strip()]) > 1
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _is_given(text: str) -> bool:
+    return bool(text.strip())
+
+
+_NOT_SECURED: Final = (
+    "connections are neither encrypted nor authenticated here",
+    "listen on an address that only trusted machines reach, such as 127.0.0.1, or put a proxy "
+    "before the broker that ends TLS",
+)
+
+_RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
+    "min.insync.replicas": (
+        _is_more_than_one,
+        "there is one replica, so every append with acks=all is refused (NOT_ENOUGH_REPLICAS)",
+        "set min.insync.replicas=1",
+    ),
+    "controller.quorum.voters": (
+        _has_several,
+        "this broker is its own controller, and speaks to no other",
+        "run one ottla serve, and ottla mirror for a copy on another machine",
+    ),
+    "controller.quorum.bootstrap.servers": (
+        _has_several,
+        "this broker is its own controller, and speaks to no other",
+        "run one ottla serve, and ottla mirror for a copy on another machine",
+    ),
+    "zookeeper.connect": (
+        _is_given,
+        "nothing is read from ZooKeeper, topics' settings neither",
+        "take them over once: ottla adopt DIR --zookeeper HOST:PORT",
+    ),
+    "sasl.enabled.mechanisms": (_is_given, *_NOT_SECURED),
+    "ssl.keystore.location": (_is_given, *_NOT_SECURED),
+    "remote.log.storage.system.enable": (
+        _is_true,
+        "there is no tiered storage, so every record stays on the local disk",
+        "plan its size, or limit it with log.retention.bytes",
+    ),
+}
+"""Settings -> whether a value asks too much, what becomes of it, and the way out."""
+
+
+def shortfalls(config: BrokerConfig) -> Iterator[Shortfall]:
+    """What was asked and is not given, in the order of the settings' names."""
+    for name in sorted(config.given.keys() & _RULES.keys()):
+        asks_too_much, what, fix = _RULES[name]
+        text = config.given[name]
+        if asks_too_much(text):
+            yield Shortfall(name=name, text=text, what=what, fix=fix)
