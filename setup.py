@@ -29,7 +29,10 @@ BROKER = {
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch layout walk",
-    "server": ("busy_poll connection dispatch listener metering request_context send_queue turns"),
+    "server": (
+        "busy_poll connection dispatch listener metering request_context send_queue turns"
+        " request_counts"
+    ),
     "server/handlers": "produce",
     "storage": "scan",
     "storage/files": "log_file",

@@ -201,6 +201,9 @@ class Broker:
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        if info.size:
+            partition.messages_in += info.last_offset - info.first_offset + 1
+            partition.bytes_in += info.size
         if not partition.is_dirty:
             partition.is_dirty = True
             self._dirty.append(partition)
@@ -279,8 +282,10 @@ class Broker:
                 continue
             results.append(data)
             if data.records is not None:
-                size += data.records.size
-                left = max(0, left - data.records.size)
+                read = data.records.size
+                size += read
+                left = max(0, left - read)
+                partition.bytes_out += read
         return FetchResult(results, size, has_error)
 
     def _partition_of(self, wanted: PartitionQuery) -> Partition:
@@ -325,6 +330,7 @@ class Broker:
         result = self._fetch(query, found)
         if result.answers(query):
             return result
+        _take_back(result, found)
         waiting: LongPoll = WaitingFetch(query, found, deadline_ms)
         self._waiting.add(waiting)
         if len(found) > PART_SIZE:
@@ -343,11 +349,14 @@ class Broker:
         if not self._waiting:
             return answered
         for waiting in self._waiting.take_woken():
-            result = self.fetch(waiting.query)
+            found: list[Partition] = []
+            result = self._fetch(waiting.query, found)
             if result.answers(waiting.query):
                 waiting.result = result
                 self._waiting.end(waiting)
                 answered.append(waiting)
+            else:
+                _take_back(result, found)
         for waiting in self._waiting.advance(monotonic_ms):
             waiting.result = self.fetch(waiting.query)
             self._waiting.end(waiting)
@@ -471,6 +480,15 @@ class Broker:
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
         self.moves.advance(at)
+
+
+def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:
+    """What was read is not enough and is not sent, so it does not count: it is read again."""
+    if result.size:
+        for partition, data in zip(found, result.partitions, strict=True):
+            assert not isinstance(data, ApiError), "an error is an answer"
+            if data.records is not None:
+                partition.bytes_out -= data.records.size
 
 
 def _fetch_sessions(config: BrokerConfig, options: BrokerOptions) -> FetchSessions:

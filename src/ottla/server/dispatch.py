@@ -15,11 +15,13 @@ from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
+from ottla.codec.schema_errors import ErrorFinder, error_finder
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
-from ottla.protocol.messages import module_name, request_class
+from ottla.protocol.messages import module_name, request_class, response_class
 from ottla.server.apis import APIS, Api
 from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
+from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import LongAnswer, LongRequests
 
 SHORT_SIZE: Final = 1024
@@ -32,9 +34,11 @@ MAX_SHORT_ELEMENTS: Final = 256
 class Route:
     """One API in one version: how to read it and who answers it."""
 
-    __slots__ = ("handle", "looks_into_logs", "read")
+    __slots__ = ("counts", "find_errors", "handle", "looks_into_logs", "read")
 
-    def __init__(self, api: Api, api_version: int) -> None:
+    def __init__(self, api: Api, api_version: int, counts: ApiCounts) -> None:
+        self.counts = counts
+        self.find_errors: ErrorFinder = error_finder(response_class(api.key))
         self.read: Callable[..., tuple[Any, int]]
         self.read = reader(request_class(api.key), api_version)
         self.handle = handler_of(api.key)
@@ -60,10 +64,13 @@ class Dispatcher:
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._long_requests = long_requests
         self._scout = Scout(MAX_SHORT_ELEMENTS)
+        self.counts = RequestCounts()
+        self._answered = self.counts.in_round
 
     def set_time(self, at: Timestamps) -> None:
         """One reading of the clocks serves a whole round."""
         self._at = at
+        self.counts.begin_round(at.monotonic_ms)
         if self._broker.quotas.is_active is not self._is_metering:
             self._is_metering = self._broker.quotas.is_active
             self._routes.clear()
@@ -96,11 +103,18 @@ class Dispatcher:
             )
         except TurnsNeededError:
             return self._answer_in_turns(route, header, frame, position, client)
-        if answer is None:
-            return None
         if isinstance(answer, PendingResponse):
-            return self._begin(answer, header, output)
-        encode_response(header, answer, output)
+            return self._begin(answer, header, output, self.counts.received_ms)
+        counts = route.counts
+        if answer is not None:
+            encode_response(header, answer, output)
+            errors = route.find_errors(answer)
+            if errors is not None:
+                counts.note_errors(errors)
+        # Written out here: every request comes by.
+        if not counts.in_round:
+            self._answered.append(counts)
+        counts.in_round += 1
         return None
 
     def _answer_in_turns(
@@ -113,13 +127,14 @@ class Dispatcher:
     ) -> LongAnswer:
         """Begins again with what turned out to be long, as soon as it has its turn."""
         assert self._long_requests is not None
+        received_ms = self.counts.received_ms
 
         def work(output: Output) -> PendingResponse | None:
             request, _ = route.read(frame, position, output.turn)
             if route.looks_into_logs and self._broker.has_pending:
                 self._broker.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
-            return self._take(route.handle(request, context), header, output)
+            return self._take(route.handle(request, context), header, output, received_ms)
 
         return self._long_requests.add(work, len(frame))
 
@@ -131,24 +146,47 @@ class Dispatcher:
             later.takes_long = False
             return self._long_requests.add(lambda own: self.finish(later, own), 0)
         assert later.header is not None
-        return self._take(later.finish(self._at), later.header, output)
+        answer = later.finish(self._at)
+        if later.is_answered:
+            return None
+        counts = self.counts.of(later.header.api_key)
+        counts.waits.add(self._at.monotonic_ms - later.begun_ms)
+        return self._take(answer, later.header, output, later.received_ms)
 
     def _take(
-        self, answer: Message | PendingResponse | None, header: RequestHeader, output: Output
+        self,
+        answer: Message | PendingResponse | None,
+        header: RequestHeader,
+        output: Output,
+        received_ms: float,
     ) -> PendingResponse | None:
         if isinstance(answer, PendingResponse):
-            return self._begin(answer, header, output)
+            return self._begin(answer, header, output, received_ms)
         if answer is not None:
             encode_response(header, answer, output)
+        self._answered_late(header, answer, received_ms)
         return None
 
     def _begin(
-        self, later: PendingResponse, header: RequestHeader, output: Output
+        self, later: PendingResponse, header: RequestHeader, output: Output, received_ms: float
     ) -> PendingResponse:
         later.header = header
+        later.received_ms = received_ms
+        later.begun_ms = self._at.monotonic_ms
         if later.response is not None:
             encode_response(header, later.response, output)
+        if later.is_answered:
+            self._answered_late(header, later.response, received_ms)
         return later
+
+    def _answered_late(
+        self, header: RequestHeader, answer: Message | None, received_ms: float
+    ) -> None:
+        counts = self.counts.of(header.api_key)
+        errors = None if answer is None else error_finder(type(answer))(answer)
+        if errors is not None:
+            counts.note_errors(errors)
+        self.counts.answered_late(counts, received_ms)
 
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
         """The route, and the header to answer with."""
@@ -157,7 +195,7 @@ class Dispatcher:
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
-            route = self._routes[key, version] = Route(api, version)
+            route = self._routes[key, version] = Route(api, version, self.counts.of(key))
             if self._is_metering:
                 # Not before there are quotas: most brokers never have one.
                 from ottla.server.metering import metered
@@ -166,13 +204,15 @@ class Dispatcher:
             return route, header
         if key != ApiKey.API_VERSIONS:
             raise ProtocolError(f"request {name_of(key)} has no version {version} here")
-        return UNSUPPORTED_API_VERSIONS, header.in_version(0)
+        return _UnsupportedApiVersions(self.counts.of(key)), header.in_version(0)
 
 
 class _UnsupportedApiVersions(Route):
     """ApiVersions in a version to come: it is answered in version 0, unread (KIP-511)."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: ApiCounts) -> None:
+        self.counts = counts
+        self.find_errors = error_finder(response_class(ApiKey.API_VERSIONS))
         self.read = lambda _, position, pace=None: (None, position)
         self.handle = _answer_unsupported
         self.looks_into_logs = False
@@ -180,9 +220,6 @@ class _UnsupportedApiVersions(Route):
 
 def _answer_unsupported(_: None, context: RequestContext) -> Message:
     return handler_of(ApiKey.API_VERSIONS)(None, context)  # type: ignore[return-value]
-
-
-UNSUPPORTED_API_VERSIONS = _UnsupportedApiVersions()
 
 
 def handler_of(api_key: ApiKey) -> Handler:

@@ -90,6 +90,9 @@ class Server:
         self._listeners = listeners
         self._long_requests = LongRequests(self.wake)
         self._dispatcher = Dispatcher(broker, clock, self._long_requests)
+        self.request_counts = self._dispatcher.counts
+        self.busy_ms = 0.0
+        """How long all rounds have taken."""
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._acceptors: list[Acceptor] = []
@@ -234,7 +237,9 @@ class Server:
         count = len(ready) + len(events)
         self._share_s = ROUND_S / count if count else ROUND_S
         for connection in ready:
+            self.request_counts.begin_queued(connection.last_active_ms)
             self._process(connection)
+            self.request_counts.end_queued()
         for key, mask in events:
             if isinstance(key.data, Connection):
                 self._on_event(key.data, mask)
@@ -253,6 +258,9 @@ class Server:
             self._close(connection)
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
+        now_ms = self._clock.monotonic_ms()
+        self.request_counts.end_round(now_ms)
+        self.busy_ms += now_ms - self._monotonic_ms
 
     def _on_event(self, connection: Connection, mask: int) -> None:
         if connection.is_closed:

@@ -26,6 +26,8 @@ class Held(PendingResponse):
 
     __slots__ = ("response",)
 
+    is_answered: bool = True
+
     def __init__(self, client: ThrottledClient, response: Message | None) -> None:
         super().__init__(client)
         self.response = response

@@ -60,18 +60,22 @@ class RequestContext:
 class PendingResponse:
     """An answer that is not known yet: `pending_id` is what the broker will hand back.
 
-    The connection is held until then. `response` is one that goes before that all the same.
-    `takes_long`: `finish` is to be called in turns.
+    The connection is held until then. `response` is one that goes before that all the same, and
+    `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns.
+    `received_ms` and `begun_ms`: when the request came, and when its answer began to wait.
     """
 
-    __slots__ = ("header", "pending_id", "takes_long")
+    __slots__ = ("begun_ms", "header", "pending_id", "received_ms", "takes_long")
 
     response: Message | None = None
+    is_answered: bool = False
 
     def __init__(self, pending_id: Waiting[Any]) -> None:
         self.pending_id = pending_id
         self.header: RequestHeader | None = None
         self.takes_long = False
+        self.received_ms = 0.0
+        self.begun_ms = 0.0
 
     def finish(self, at: Timestamps) -> "Message | PendingResponse | None":
         """What a handler returns, now that the pending id has come back."""

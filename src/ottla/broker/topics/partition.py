@@ -10,9 +10,22 @@ from ottla.storage.log.partition_log import PartitionLog
 
 
 class Partition:
-    """`is_dirty`: it holds appends that `Broker.write_out` has still to write."""
+    """`is_dirty`: it holds appends that `Broker.write_out` has still to write.
 
-    __slots__ = ("directory", "index", "is_dirty", "leader_epoch", "log", "topic")
+    `messages_in`, `bytes_in` and `bytes_out` count what was appended and read since the start.
+    """
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "directory",
+        "index",
+        "is_dirty",
+        "leader_epoch",
+        "log",
+        "messages_in",
+        "topic",
+    )
 
     def __init__(self, topic: str, index: int, log: PartitionLog, directory: LogDirectory) -> None:
         self.topic = topic
@@ -21,6 +34,9 @@ class Partition:
         self.directory = directory
         self.leader_epoch = log.epochs.latest_epoch or 0
         self.is_dirty = False
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
 
     def check_leader_epoch(self, known_epoch: int) -> None:
         """Raises `ApiError` when a client knows another epoch than ours (KIP-320); -1 knows none.

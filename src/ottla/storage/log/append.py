@@ -91,14 +91,14 @@ class InvalidRecordsError(ApiError):
 class AppendInfo:
     """What an append did. Offsets are the log's; `log_append_time_ms` is -1 under CreateTime.
 
-    Not frozen, since one is made for every append.
+    `size` is what it added in bytes, 0 for a retry. Not frozen, since one is made for every append.
     """
 
     first_offset: int
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    is_duplicate: bool
+    size: int
 
     def __init__(
         self,
@@ -106,13 +106,17 @@ class AppendInfo:
         last_offset: int,
         log_append_time_ms: int,
         log_start_offset: int,
-        is_duplicate: bool,
+        size: int,
     ) -> None:
         self.first_offset = first_offset
         self.last_offset = last_offset
         self.log_append_time_ms = log_append_time_ms
         self.log_start_offset = log_start_offset
-        self.is_duplicate = is_duplicate
+        self.size = size
+
+    @property
+    def is_duplicate(self) -> bool:
+        return self.size == 0
 
 
 def check_batches(

@@ -127,7 +127,7 @@ class LogWriter:
             seen.last_offset,
             seen.timestamp_ms if self._log.config.is_append_time else NO_TIMESTAMP,
             self._offsets.log_start_offset,
-            is_duplicate=True,
+            size=0,
         )
 
     def _append(self, records: Buffer, batches: Sequence[Batch], now_ms: int) -> AppendInfo:
@@ -156,7 +156,7 @@ class LogWriter:
             last_offset,
             now_ms if log.config.is_append_time else NO_TIMESTAMP,
             offsets.log_start_offset,
-            is_duplicate=False,
+            size=size,
         )
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
