@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from docs import house
+from docs import house, metrics
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
@@ -128,6 +128,7 @@ def main() -> None:
     CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
     house.write()
+    metrics.write()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
+from docs import metrics
+from ottla.cli.serve.metrics.names import METRICS, Kind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
@@ -32,6 +34,25 @@ def test_the_page_of_settings_is_complete() -> None:
         *(name for names in WITHOUT_EFFECT.values() for name in names),
     ]:
         assert f"`{name}`" in page, name
+
+
+def test_the_page_of_metrics_and_the_dashboard_are_up_to_date() -> None:
+    assert metrics.page() == metrics.PAGE.read_text(), "run `make docs`"
+    assert metrics.dashboard() == metrics.DASHBOARD.read_text(), "run `make docs`"
+
+
+def test_the_dashboard_and_the_alerts_ask_for_metrics_that_exist() -> None:
+    exported = {
+        name
+        for one in METRICS.values()
+        for name in (
+            [one.name + end for end in ("_bucket", "_sum", "_count")]
+            if one.kind is Kind.HISTOGRAM
+            else [one.name + "_total" if one.kind is Kind.COUNTER else one.name]
+        )
+    }
+    for text in (metrics.HEAD, metrics.DASHBOARD.read_text()):
+        assert set(re.findall(r"\bottla_\w+", text)) <= exported
 
 
 def test_every_link_leads_to_a_page() -> None:

@@ -89,7 +89,7 @@ class SteppedServer:
         return not self.server._long_requests._begun and not self.server._long_requests._waiting
 
     def close(self) -> None:
-        with self.server._lock:
+        with self.server.lock:
             self.server._close_all()
 
 

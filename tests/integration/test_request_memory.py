@@ -74,7 +74,7 @@ def test_large_requests_are_read_one_after_the_other_when_the_memory_is_used_up(
         crowd = Crowd(server.address, CLIENTS, large_frame())
         stack.callback(crowd.close)
         prove_that_a_good_client_is_served(server.address)
-        with server._lock:
+        with server.lock:
             held = sum(one.reader.capacity - DEFAULT_CAPACITY for one in server._connections)
         assert held <= LIMIT + FRAME, "one may be read however large it is"
         assert crowd.are_all_answered()
@@ -92,7 +92,7 @@ def test_clients_that_never_end_their_requests_keep_one_that_does_waiting_at_mos
         stack.callback(begun.close)
         while not server._memory.waiting:
             prove_that_a_good_client_is_served(server.address)
-        with server._lock:
+        with server.lock:
             server._monotonic_ms += 1e9
             for one in server._memory.stalled(server._monotonic_ms):
                 server._close_for_memory(one)

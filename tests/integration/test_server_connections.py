@@ -177,7 +177,7 @@ def test_a_reader_that_takes_nothing_is_not_read_from(server: Server, broker: Br
             greedy.socket.sendall(frames)
         with WireClient(server.address) as other:
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0
-        with server._lock:
+        with server.lock:
             assert max(len(one.output.slices) for one in server._connections) <= 200
             assert max(one._send_queue.size for one in server._connections) < 1 << 20
 
@@ -217,7 +217,7 @@ def test_another_thread_that_appends_wakes_the_pollers(server: Server, broker: B
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
         wait_until(lambda: len(broker._waiting) == 1)
-        with server._lock:
+        with server.lock:
             broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
             broker.write_out()
         server.wake()
@@ -229,7 +229,7 @@ def test_a_deleted_topic_ends_the_polls_on_it(server: Server, broker: Broker) ->
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
         wait_until(lambda: len(broker._waiting) == 1)
-        with server._lock:
+        with server.lock:
             broker.delete_topic(broker.topics.get("t"))
         server.wake()
         client.socket.settimeout(PATIENCE_S)

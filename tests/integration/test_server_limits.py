@@ -26,7 +26,7 @@ def settle(server: Server) -> None:
 
 def held_size(server: Server) -> int:
     """The bytes of all buffers of all connections."""
-    with server._lock:
+    with server.lock:
         return sum(one.reader.capacity + one._send_queue.size for one in server._connections)
 
 

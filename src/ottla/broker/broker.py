@@ -64,6 +64,7 @@ class Broker:
         self.settings = settings
         self.config = settings.config
         self.new_id = options.new_id
+        self.on_event = options.on_event
         self.directories = parts.directories
         self.node_id = parts.node_id
         self.cluster_id = parts.cluster_id
@@ -362,6 +363,10 @@ class Broker:
             self._waiting.end(waiting)
             answered.append(waiting)
         return answered
+
+    @property
+    def waiting_fetch_count(self) -> int:
+        return len(self._waiting)
 
     @property
     def has_answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the error codes in declared messages, for whoever counts them.
+"""Finds the error codes in declared messages, for a caller that counts them.
 
 A message names its errors in fields called `error_code`, at the top or in the elements of its
 arrays. The function that collects them is compiled once for each class, as readers and writers are,

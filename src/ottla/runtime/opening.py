@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ottla.base.clock import Clock
+from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.assemble import assemble
@@ -22,6 +23,7 @@ def open_broker(
     clock: Clock,
     file_system: FileSystem | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
+    on_event: OnEvent = pass_over,
 ) -> Broker:
     """Opens the directories, and recovers what needs it; raises `UserError`."""
     config = broker_config(settings)
@@ -32,6 +34,7 @@ def open_broker(
         random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
         cluster_id=uuid_text(new_id()),
         on_progress=on_progress,
+        on_event=on_event,
         run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
         run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
     )

@@ -14,6 +14,7 @@ from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
+from ottla.server.connection_events import CloseReason
 from ottla.server.request_context import ClientAddress, PendingResponse
 from ottla.server.send_queue import SendQueue
 
@@ -40,20 +41,22 @@ class Connection:
     """`peer` says to handlers which client asks; `peer_name` is for people.
 
     `has_metadata`: it was sent the broker's address; `has_found_us`: it has asked more than clients
-    ask before they go there. `is_ending`: a request broke the rules; the answers before it still
-    go, then it is closed. `is_starved`: there is no memory for its request yet.
+    ask before they go there. `client_id` is that of its first request. `ends_for`: why it is closed
+    once the answers before that are sent. `is_starved`: there is no memory for its request yet.
     """
 
     __slots__ = (
         "_send_queue",
         "_sink",
+        "came_ms",
         "came_to",
+        "client_id",
+        "ends_for",
         "frames",
         "has_found_us",
         "has_metadata",
         "interest",
         "is_closed",
-        "is_ending",
         "is_muted",
         "is_starved",
         "is_touched",
@@ -86,7 +89,9 @@ class Connection:
         self.is_muted = False
         self.is_starved = False
         self.is_closed = False
-        self.is_ending = False
+        self.ends_for: CloseReason | None = None
+        self.client_id: str | None = None
+        self.came_ms = 0.0
         self.is_touched = False
         self.interest = EVENT_READ
         self.last_active_ms = 0.0
@@ -145,9 +150,9 @@ class Connection:
             return 0
         return EVENT_READ
 
-    def end(self) -> None:
+    def end(self, reason: CloseReason) -> None:
         """Takes no more requests."""
-        self.is_ending = True
+        self.ends_for = reason
         self.frames = None
 
     def close(self) -> None:

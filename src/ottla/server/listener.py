@@ -28,11 +28,19 @@ from ottla.broker.broker import Broker
 from ottla.config.listeners import Address, Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.foreign import ForeignProtocolError
+from ottla.protocol.headers import read_request_header
 from ottla.server.acceptors import Acceptor, listener_changes, open_acceptors
 from ottla.server.arrivals import FIRST_STEPS, AdvertisedAddressHint, CreationRates, HostLimits
 from ottla.server.background import BackgroundThread
 from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection, host_of
+from ottla.server.connection_events import (
+    ClientCame,
+    ClientWent,
+    CloseReason,
+    ConnectionCounts,
+    Refusal,
+)
 from ottla.server.dispatch import Dispatcher
 from ottla.server.request_context import PendingResponse
 from ottla.server.request_memory import RequestMemory
@@ -86,13 +94,15 @@ class Server:
         self._on_answered = on_answered
         self._clock = clock
         self._needs_disk = needs_disk
-        self._lock = lock if lock is not None else RLock()
+        self.lock = lock if lock is not None else RLock()
         self._listeners = listeners
         self._long_requests = LongRequests(self.wake)
         self._dispatcher = Dispatcher(broker, clock, self._long_requests)
         self.request_counts = self._dispatcher.counts
         self.busy_ms = 0.0
         """How long all rounds have taken."""
+        self.connection_counts = ConnectionCounts()
+        self._report = broker.on_event
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._acceptors: list[Acceptor] = []
@@ -139,9 +149,14 @@ class Server:
         self._is_stopping = True
         self.wake()
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients are let in."""
+        return bool(self._acceptors) and not self._is_stopping
+
     def close(self) -> None:
         """Gives back what a server holds that never ran; `run` does so itself at its end."""
-        with self._lock:
+        with self.lock:
             self._close_all()
 
     def abandon(self) -> None:
@@ -187,19 +202,19 @@ class Server:
         select = self._selector.select
         waiting = BusyPoll(select)
         try:
-            with self._lock:
+            with self.lock:
                 self._round(())  # the clock begins to run for the broker's jobs
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
                 is_busy = self._ready or self._long_requests.has_work
                 events = select(0) if is_busy else waiting.wait(self._timeout)
-                with self._lock:
+                with self.lock:
                     self._round(events)
                 if not events and not is_busy:
                     self._keep_up()
         finally:
-            with self._lock:
+            with self.lock:
                 self._close_all()
 
     def _timeout(self) -> float | None:
@@ -207,7 +222,7 @@ class Server:
 
         What another thread appends from now on comes with a `wake`.
         """
-        with self._lock:
+        with self.lock:
             deadline_ms = self._broker.next_deadline_ms
         if self._connections and (deadline_ms is None or self._next_idle_check_ms < deadline_ms):
             deadline_ms = self._next_idle_check_ms
@@ -255,7 +270,7 @@ class Server:
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
         for connection in cut_off:
-            self._close(connection)
+            self._close(connection, CloseReason.LISTENER)
         if self._monotonic_ms >= self._next_idle_check_ms:
             self._close_idle()
         now_ms = self._clock.monotonic_ms()
@@ -272,7 +287,7 @@ class Server:
         try:
             if connection.later is not None:
                 if connection.has_hung_up():
-                    self._close(connection)
+                    self._close(connection, CloseReason.HUNG_UP)
                 else:
                     connection.is_muted = True
                 return
@@ -280,12 +295,15 @@ class Server:
                 connection.is_starved = True
                 return
             if not connection.receive():
-                self._close(connection)
+                self._close(connection, CloseReason.HUNG_UP)
                 return
         except BlockingIOError:
             return
-        except (OSError, ProtocolError) as error:
-            self._close(connection, error)
+        except OSError as error:
+            self._close(connection, CloseReason.NETWORK, error)
+            return
+        except ProtocolError as error:
+            self._close(connection, CloseReason.BAD_REQUEST, error)
             return
         except MemoryError:
             self._close_for_memory(connection)
@@ -325,7 +343,7 @@ class Server:
             "queued.max.request.bytes or socket.request.max.bytes",
             connection.peer_name,
         )
-        self._close(connection)
+        self._close(connection, CloseReason.MEMORY)
 
     def _feed_starved(self) -> None:
         """Reads again from the connections for which there is memory now."""
@@ -342,11 +360,12 @@ class Server:
             connection.output.data += error.answer
         if isinstance(error, ProtocolError | ShortageError):
             logger.warning("closing %s: %s", connection.peer_name, error)
+            connection.end(CloseReason.BAD_REQUEST)
         else:
             logger.error(
                 "closing %s: a request could not be handled", connection.peer_name, exc_info=error
             )
-        connection.end()
+            connection.end(CloseReason.FAILED)
 
     def _go_on(self) -> None:
         """Gives a long request its slice, and its answer to the connection when that was the last.
@@ -364,6 +383,9 @@ class Server:
 
     def _note_arrival(self, connection: Connection, frame: memoryview) -> None:
         """Follows a client until a request shows that it reached the right address."""
+        if connection.client_id is None:
+            connection.client_id = read_request_header(frame)[0].client_id or ""
+            self._report(ClientCame(client=connection.peer_name, client_id=connection.client_id))
         api_key = frame[0] << 8 | frame[1]
         if api_key not in FIRST_STEPS:
             connection.has_found_us = True
@@ -394,7 +416,7 @@ class Server:
         """Answers of this round may promise what is not on the disk: none of them leaves."""
         logger.error("dropping the answers of this round: %s", error)
         for connection in self._take_touched():
-            self._close(connection)
+            self._close(connection, CloseReason.DISK)
 
     def _answer(self, pending_id: object) -> None:
         connection = self._holding.pop(pending_id, None)
@@ -426,13 +448,13 @@ class Server:
         try:
             is_drained = connection.send()
         except (OSError, TruncatedFileError) as error:
-            self._close(connection, error)
+            self._close(connection, CloseReason.NETWORK, error)
             return
         except MemoryError:
             self._close_for_memory(connection)
             return
-        if is_drained and connection.is_ending:
-            self._close(connection)
+        if is_drained and connection.ends_for is not None:
+            self._close(connection, connection.ends_for)
             return
         if is_drained and connection.frames is not None and connection.later is None:
             self._ready.append(connection)
@@ -583,6 +605,7 @@ class Server:
         if not self._host_limits.enter(host):
             limit = self._host_limits.limit_of(host)
             logger.warning("refusing %s: %s may have %d connections", peer_name, host, limit)
+            self.connection_counts.refused[Refusal.HOST_LIMIT] += 1
             peer.close()
             return
         try:
@@ -594,14 +617,32 @@ class Server:
         except (OSError, MemoryError):
             peer.close()  # reset before we came to it, or there is no memory for a buffer
             self._host_limits.leave(host)
+            self.connection_counts.refused[Refusal.RESET] += 1
             return
+        self.connection_counts.open += 1
+        self.connection_counts.accepted += 1
+        connection.came_ms = self._monotonic_ms
         connection.last_active_ms = self._monotonic_ms
         self._connections.add(connection)
         self._selector.register(peer, EVENT_READ, connection)
 
-    def _close(self, connection: Connection, error: Exception | None = None) -> None:
+    def _close(
+        self, connection: Connection, reason: CloseReason, error: Exception | None = None
+    ) -> None:
         if connection.is_closed:
             return
+        self.connection_counts.open -= 1
+        self.connection_counts.closed[reason] += 1
+        if connection.client_id is not None:
+            connected_ms = self._clock.monotonic_ms() - connection.came_ms
+            self._report(
+                ClientWent(
+                    client=connection.peer_name,
+                    client_id=connection.client_id,
+                    reason=reason.value if error is None else f"{reason.value}: {error}",
+                    connected_ms=int(connected_ms),
+                )
+            )
         if isinstance(error, TruncatedFileError):
             logger.warning("closing %s: %s", connection.peer_name, error)
         elif error is not None:
@@ -639,14 +680,14 @@ class Server:
         oldest_ms = self._monotonic_ms - max_idle_ms
         for connection in list(self._connections):
             if connection.later is None and connection.last_active_ms < oldest_ms:
-                self._close(connection)
+                self._close(connection, CloseReason.IDLE)
 
     def _close_all(self) -> None:
         self._is_stopping = True
         self._broker.run_long_work_in(None)
         self._background.stop()
         for connection in list(self._connections):
-            self._close(connection)
+            self._close(connection, CloseReason.STOPPING)
         self._long_requests.finish()
         self._selector.close()
         for acceptor in self._acceptors:

@@ -57,6 +57,8 @@ class CleanerTotals:
     failures: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    last_pass_ms: int = 0
+    """When the last one ended well, in wall time."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -170,13 +172,18 @@ class Cleaner:
                 if log.config.is_compacted and self._access.may_compact(key.topic):
                     yield directory, key, log
 
-    def ranges(self, now_ms: int) -> dict[TopicPartition, Cleanable]:
-        """What of each compacted log could be compacted now; none of a disk that fails."""
-        found = {}
-        for directory, key, log in self._compacted_logs():
-            with suppress(StorageError), directory.health.guarding():
-                found[key] = self.range_of(directory, key, log, now_ms)
-        return found
+    def each_range(self, now_ms: int) -> Iterator[tuple[TopicPartition, Cleanable]]:
+        """What of each compacted log could be compacted now; none of a disk that fails.
+
+        Logs may come and go between two of them.
+        """
+        for directory, key, log in list(self._compacted_logs()):
+            range_ = None
+            if directory.logs.get(key) is log:
+                with suppress(StorageError), directory.health.guarding():
+                    range_ = self.range_of(directory, key, log, now_ms)
+            if range_ is not None:
+                yield key, range_
 
     def range_of(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
@@ -257,6 +264,7 @@ class Cleaner:
         self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
         stats = result.stats
         self.totals.passes += 1
+        self.totals.last_pass_ms = at.now_ms
         self.totals.bytes_read += stats.bytes_read
         self.totals.bytes_written += stats.bytes_written
         logger.info(

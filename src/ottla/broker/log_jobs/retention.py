@@ -9,7 +9,7 @@ Kafka's counterpart: `LogManager.cleanupLogs`.
 import logging
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from ottla.base.errors import CorruptionError, StorageError
@@ -24,6 +24,7 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.retention.retention import (
     Blocker,
     RetentionPlan,
+    Rule,
     Verdict,
     begin_retention,
     facts_of,
@@ -38,6 +39,17 @@ SEGMENTS_PER_SLICE = 100
 """Each costs a few renames, which clients wait for."""
 CHANGED_LOGS_PER_SLICE = 8
 """Each costs a few fsyncs."""
+
+
+@dataclass(slots=True)
+class RetentionTotals:
+    """What was decided to go since the start, by the rule that said so, and the passes over all
+    logs; `last_pass_ms` is when the last one ended, in wall time."""
+
+    segments: Counter[Rule] = field(default_factory=Counter)
+    bytes: Counter[Rule] = field(default_factory=Counter)
+    passes: int = 0
+    last_pass_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -70,6 +82,7 @@ class Retention:
     def __init__(
         self, directories: LogDirectories, access: LogAccess, removals: SegmentRemovals
     ) -> None:
+        self.totals = RetentionTotals()
         self._directories = directories
         self._access = access
         self._removals = removals
@@ -85,7 +98,11 @@ class Retention:
                 self._to_do.extend((one, key) for one in self._directories for key in one.logs)
             self._leaving.extend(self._kept(self._begin_some(at.now_ms)))
         self._take_some(at)
-        return bool(self._to_do or self._leaving)
+        if self._to_do or self._leaving:
+            return True
+        self.totals.passes += 1
+        self.totals.last_pass_ms = at.now_ms
+        return False
 
     def _begin_some(self, now_ms: int) -> list[_Leaving]:
         begun: list[_Leaving] = []
@@ -117,9 +134,10 @@ class Retention:
         if plan.staying is not None:
             self._warn_of_future(log, plan.staying, now_ms)
         if plan.going:
-            rules = Counter(one.rule.value for one in plan.going if one.rule is not None)
-            counts = ", ".join(f"{count} by {rule}" for rule, count in rules.items())
-            logger.info("%s: segments below %d go: %s", log.name, plan.start_offset, counts)
+            for one in plan.going:
+                assert one.rule is not None, "a segment that goes has a rule"
+                self.totals.segments[one.rule] += 1
+                self.totals.bytes[one.rule] += one.size
             begin_retention(log, plan, now_ms)
         return plan
 

@@ -16,6 +16,8 @@ class ThrottledClients:
 
     def __init__(self) -> None:
         self._until: Timers[ThrottledClient] = Timers()
+        self.total = 0
+        """How often a client was held back since the start."""
 
     def __len__(self) -> int:
         return len(self._until)
@@ -23,6 +25,7 @@ class ThrottledClients:
     def add(self, until_ms: float) -> ThrottledClient:
         """Holds a client back until a time on the monotonic clock."""
         client = ThrottledClient()
+        self.total += 1
         self._until.set(client, until_ms)
         return client
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.base.errors import CorruptionError, StorageError, UserError
+from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
@@ -54,6 +55,7 @@ class BrokerOptions:
     is_node_id_wanted: bool = False
     cluster_id: str
     on_progress: Callable[[str], None] = field(default=_ignore_progress)
+    on_event: OnEvent = field(default=pass_over)
     run_all: RunAll = field(default=run_in_turn)
     """Carries out what is to be done for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)

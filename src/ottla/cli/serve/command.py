@@ -13,7 +13,7 @@ from ottla.base.addresses import address_text, parse_address
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import StorageError
 from ottla.base.files import OsFileSystem
-from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
+from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
 from ottla.cli.terminal import Stopping
@@ -31,8 +31,6 @@ from ottla.runtime.owner_notes import OwnerNotes
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 @click.command("serve")
@@ -58,22 +56,20 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
     help="Address to listen on; by default the file's listeners, or 127.0.0.1:9092.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
-@click.option("--metrics", metavar="HOST:PORT", help="Address for Prometheus to read metrics from.")
-@click.option("--verbose", "-v", is_flag=True, help="Log at INFO level.")
+@observing_options
 def serve_command(
     data_dirs: tuple[str, ...],
     config_file: Path | None,
     listen: str | None,
     settings: tuple[str, ...],
-    metrics: str | None,
-    verbose: bool,
+    observing: Observing,
 ) -> None:
     """Serve the log directories DIR to every Kafka client.
 
     Prints "ready HOST:PORT ..." once it answers. SIGTERM and SIGINT stop it cleanly.
     """
     started = time.monotonic()
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
+    observing.set_up_logging()
     values = given_settings(config_file, settings)
     if listen is not None:
         values["listeners"] = listener_text(*parse_address(listen))
@@ -87,6 +83,7 @@ def serve_command(
     allow_open_files()
     clock = machine_clock()
     progress = RecoveryProgress(clock)
+    metrics = observing.open_metrics(clock, progress)
     broker = open_broker(
         paths,
         with_local_defaults(values, *(listener.address[0] for listener in listeners)),
@@ -102,8 +99,8 @@ def serve_command(
         stack.callback(broker.close)
         stack.callback(progress.begin)
         if metrics is not None:
-            collector = BrokerCollector(broker, clock, lock)
-            stack.callback(MetricsServer(collector, parse_address(metrics)).close)
+            stack.callback(metrics.close)
+            metrics.serve(broker, server)
         server.start()
         stack.callback(OwnerNotes(broker.directories, server.addresses, "serve").remove)
         server.upkeep = Collector()

@@ -15,6 +15,8 @@ class RecoveryProgress:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.step = ""
+        """The last one."""
         self.begin()
 
     def begin(self) -> None:
@@ -22,6 +24,7 @@ class RecoveryProgress:
         self._shown_ms = self._clock.monotonic_ms()
 
     def __call__(self, step: str) -> None:
+        self.step = step
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._shown_ms >= INTERVAL_MS:
             self._shown_ms = now_ms

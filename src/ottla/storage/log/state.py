@@ -57,6 +57,8 @@ class LogState:
         # What was ended before a crash may not be on the disk yet.
         self.rolled_until = recovered.segments.active.base_offset
         self.last_flush_ms = 0.0
+        self.roll_count = 0
+        """Segments that were ended since the log was opened."""
         self.abort_check: AbortCheck | None = None
         """Set while it is not known whether the transaction indexes are complete."""
 

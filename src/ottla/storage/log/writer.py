@@ -226,6 +226,7 @@ class LogWriter:
         segment = log.open_segment(start, now_ms, create=True)
         self._segments.add(segment)
         log.rolled_until = start
+        log.roll_count += 1
         self._roll_limits = self._new_roll_limits()
         return segment
 

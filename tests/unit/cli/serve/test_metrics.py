@@ -1,6 +1,6 @@
-"""What a running broker tells Prometheus."""
+"""What a running broker exports to Prometheus."""
 
-import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
@@ -8,14 +8,21 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.broker.broker import Broker
+from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
-from ottla.cli.serve.metrics import BrokerCollector, MetricsServer
+from ottla.broker.waiting import WaitingFetch
+from ottla.cli.serve.metrics.names import METRICS
+from ottla.cli.serve.metrics.serving import ServedMetrics
+from ottla.config.listeners import Listener
+from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 from ottla.record.builder import RecordBatchBuilder
+from ottla.server.listener import Server
 from ottla.storage.compaction.compaction import DamagedSegmentError
 from ottla.testing import FakeClock
 from tests.support.brokers import NOW_MS, at, disk, open_broker
 
 pytest.importorskip("prometheus_client")
+ANY = ("127.0.0.1", 0)
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}
 
 
@@ -33,43 +40,60 @@ def broker() -> Broker:
 
 
 @pytest.fixture
-def server(broker: Broker) -> Iterator[MetricsServer]:
-    collector = BrokerCollector(broker, FakeClock(), threading.RLock())
-    server = MetricsServer(collector, ("127.0.0.1", 0))
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def server(broker: Broker, clock: FakeClock) -> Iterator[Server]:
+    server = Server(broker, [Listener(name="PLAINTEXT", address=("127.0.0.1", 0))], clock=clock)
     yield server
     server.close()
 
 
-def told(server: MetricsServer) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
+@pytest.fixture
+def metrics(broker: Broker, server: Server, clock: FakeClock) -> Iterator[ServedMetrics]:
+    served = ServedMetrics(ANY, clock, str)
+    served.serve(broker, server)
+    yield served
+    served.close()
+
+
+def exported(metrics: ServedMetrics) -> dict[str, float]:
+    lines = page(metrics, "metrics").splitlines()
     return {
         name: float(value)
         for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
     }
 
 
-def test_sizes_offsets_and_directories_are_told(broker: Broker, server: MetricsServer) -> None:
-    found = told(server)
+def page(metrics: ServedMetrics, name: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/{name}") as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_sizes_offsets_and_directories_are_exported(broker: Broker, metrics: ServedMetrics) -> None:
+    found = exported(metrics)
     assert found['ottla_log_end_offset{partition="0",topic="t"}'] == 20
     assert found['ottla_log_size_bytes{partition="0",topic="t"}'] > 1000
     assert found['ottla_log_directory_offline{directory="/d"}'] == 0
     broker.directories[0].health.fail(OSError(5, "Input/output error"))
-    assert told(server)['ottla_log_directory_offline{directory="/d"}'] == 1
+    assert exported(metrics)['ottla_log_directory_offline{directory="/d"}'] == 1
 
 
-def test_a_cleaner_that_is_stuck_shows(broker: Broker, server: MetricsServer) -> None:
-    assert told(server)['ottla_cleaner_dirty_ratio{partition="0",topic="t"}'] == 1
+def test_a_cleaner_that_is_stuck_shows(broker: Broker, metrics: ServedMetrics) -> None:
+    assert exported(metrics)['ottla_cleaner_dirty_ratio{partition="0",topic="t"}'] == 1
     for number in range(3):
         task = broker.cleaner.next_task(at(0))
         assert task is not None
         path = task.log.segments.first.log.path
         broker.cleaner.fail(task, DamagedSegmentError(path, 7, "a bad CRC", 0), at(0))
         if number == 0:
-            found = told(server)
+            found = exported(metrics)
             assert found['ottla_cleaner_failures_in_a_row{partition="0",topic="t"}'] == 1
         broker.cleaner._troubles[task.key] = _long_ago(broker, task.key)
-    found = told(server)
+    found = exported(metrics)
     assert found["ottla_cleaner_failures_total"] == 3
     assert found['ottla_cleaner_damaged_segments{partition="0",topic="t"}'] == 1
 
@@ -80,9 +104,105 @@ def _long_ago(broker: Broker, key: tuple[str, int]) -> object:
     return replace(broker.cleaner.trouble_of(key), failed_ms=0)
 
 
-def test_an_address_that_is_taken_is_one_line(broker: Broker, server: MetricsServer) -> None:
-    collector = BrokerCollector(broker, FakeClock(), threading.RLock())
+def test_an_address_that_is_taken_is_one_line(metrics: ServedMetrics, clock: FakeClock) -> None:
     with pytest.raises(
-        UserError, match=f"--metrics 127.0.0.1:{server.port}: Address already in use"
+        UserError, match=f"--metrics 127.0.0.1:{metrics.port}: Address already in use"
     ):
-        MetricsServer(collector, ("127.0.0.1", server.port))
+        ServedMetrics(("127.0.0.1", metrics.port), clock, str)
+
+
+def test_what_goes_in_and_out_of_a_topic_is_counted(broker: Broker, metrics: ServedMetrics) -> None:
+    found = exported(metrics)
+    assert found['ottla_topic_messages_in_total{topic="t"}'] == 20
+    size = found['ottla_log_size_bytes{partition="0",topic="t"}']
+    assert found['ottla_topic_bytes_in_total{topic="t"}'] == size
+    assert found['ottla_topic_bytes_out_total{topic="t"}'] == 0
+    waits = FetchQuery([PartitionQuery("t", 0, 0, 1 << 20)], 1 << 20, min_size=1 << 20)
+    waiting = broker.fetch_or_wait(waits, deadline_ms=10.0)
+    assert isinstance(waiting, WaitingFetch)
+    assert exported(metrics)['ottla_topic_bytes_out_total{topic="t"}'] == 0
+    assert broker.take_answered(10.0) == [waiting]
+    assert waiting.result is not None
+    out = exported(metrics)['ottla_topic_bytes_out_total{topic="t"}']
+    assert out == waiting.result.size > 0
+
+
+def test_requests_are_counted_with_their_durations_and_errors(
+    server: Server, metrics: ServedMetrics
+) -> None:
+    counts = server.request_counts
+    offset_commit = counts.of(8)
+    offset_commit.note_errors([25, 25])
+    counts.begin_round(0.0)
+    counts.answered_late(offset_commit, 0.0)
+    counts.end_round(3.0)
+    found = exported(metrics)
+    bucket = 'ottla_request_duration_seconds_bucket{api="OffsetCommit",le="%s"}'
+    assert found[bucket % "0.0025"] == 0
+    assert found[bucket % "0.005"] == found[bucket % "+Inf"] == 1
+    assert found['ottla_request_duration_seconds_sum{api="OffsetCommit"}'] == 0.003
+    errors = 'ottla_request_errors_total{api="OffsetCommit",error="UNKNOWN_MEMBER_ID"}'
+    assert found[errors] == 2
+
+
+def test_a_group_that_lags_says_by_how_many_records_and_seconds(
+    broker: Broker, clock: FakeClock, metrics: ServedMetrics
+) -> None:
+    committed = OffsetCommitValue(offset=18, commit_timestamp_ms=NOW_MS)
+    broker.groups.machine.offsets.replay(
+        OffsetCommitKey(group="readers", topic="t", partition=0), committed, 0
+    )
+    labels = '{group="readers",partition="0",topic="t"}'
+    found = exported(metrics)
+    assert found[f"ottla_group_committed_offset{labels}"] == 18
+    assert found[f"ottla_group_lag{labels}"] == 2
+    clock.advance(5000)
+    assert exported(metrics)[f"ottla_group_lag_seconds{labels}"] == 5.0
+
+
+def test_internal_topics_are_left_out_unless_they_are_asked_for(
+    broker: Broker, server: Server, clock: FakeClock, metrics: ServedMetrics
+) -> None:
+    broker.create_topic(NewTopic(name="__consumer_offsets", partition_count=1))
+    name = 'ottla_log_end_offset{partition="0",topic="__consumer_offsets"}'
+    assert name not in exported(metrics)
+    all_metrics = ServedMetrics(ANY, clock, str, has_internal_topics=True)
+    all_metrics.serve(broker, server)
+    assert name in exported(all_metrics)
+    all_metrics.close()
+
+
+def test_every_metric_of_the_table_keeps_its_name_kind_and_labels(metrics: ServedMetrics) -> None:
+    for line in page(metrics, "metrics").splitlines():
+        if line.startswith("# TYPE ottla_"):
+            _, _, name, kind = line.split()
+            assert METRICS[name.removesuffix("_total")].kind.value == kind
+
+
+def test_a_broker_is_alive_before_it_is_ready(
+    broker: Broker, server: Server, clock: FakeClock
+) -> None:
+    served = ServedMetrics(ANY, clock, lambda: "loading /d: 3 of 4 logs left")
+    try:
+        assert page(served, "healthz") == "alive\n"
+        assert not_ready(served) == "not ready: loading /d: 3 of 4 logs left\n"
+        served.serve(broker, server)
+        assert not_ready(served) == "not ready: starting, or stopping\n"
+        server.start()
+        assert page(served, "readyz") == "ready\n"
+        server.stop()
+        assert not_ready(served) == "not ready: starting, or stopping\n"
+        for directory in broker.directories:
+            directory.health.fail(OSError(5, "Input/output error"))
+        assert not_ready(served) == "not ready: every log directory is offline\n"
+    finally:
+        served.close()
+
+
+def not_ready(metrics: ServedMetrics) -> str:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        page(metrics, "readyz")
+    assert caught.value.code == 503
+    with caught.value as answer:
+        text: str = answer.read().decode()
+    return text

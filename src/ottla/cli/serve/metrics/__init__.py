@@ -1,0 +1,1 @@
+"""Metrics of a running broker for Prometheus: their names, where values come from, and HTTP."""

@@ -1,0 +1,255 @@
+"""What one scrape reads of a running broker, in slices between which clients are served.
+
+The counts are plain integers that the loop keeps. A scrape reads them in its own thread, under the
+broker's lock for 2 ms at a time; topics and groups may come and go between two slices.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from ottla.base.clock import Clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import StorageError
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.broker.topics.topics import INTERNAL_TOPICS, Topic
+from ottla.cli.serve.metrics.families import Families
+from ottla.cli.serve.metrics.lag_times import LagTimes
+from ottla.server.listener import Server
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+SLICE_S = 0.002
+PAUSE_S = 0.001
+
+Steps = Iterator[None]
+"""Work that may be interrupted wherever it yields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A broker that is served. `has_internal_topics`: those are exported too."""
+
+    broker: Broker
+    server: Server
+    clock: Clock
+    lock: AbstractContextManager[object]
+    has_internal_topics: bool
+    start_s: float
+    events: Callable[[], dict[str, int]]
+    is_ready: Callable[[], bool]
+
+
+class BrokerCollector:
+    """A collector as `prometheus_client` takes it."""
+
+    def __init__(self, collected: Collected) -> None:
+        self._of = collected
+        self._broker = collected.broker
+        self._lag_times = LagTimes()
+
+    def collect(self) -> Iterator["Metric"]:
+        families = Families()
+        for steps in (
+            self._topics(families),
+            self._directories(families),
+            self._requests(families),
+            self._connections(families),
+            self._groups(families),
+            self._transactions(families),
+            self._retention(families),
+            self._cleaner(families),
+            self._process(families),
+        ):
+            self._run(steps)
+        yield from families.metrics()
+
+    def _run(self, steps: Steps) -> None:
+        while True:
+            with self._of.lock:
+                until_s = time.perf_counter() + SLICE_S
+                for _ in steps:
+                    if time.perf_counter() >= until_s:
+                        break
+                else:
+                    return
+            time.sleep(PAUSE_S)
+
+    # Topics and logs
+
+    def _topics(self, families: Families) -> Steps:
+        topics = list(self._broker.topics)
+        partitions = offline = rolled = 0
+        for topic in topics:
+            partitions += topic.partition_count
+            offline += len(topic.leaderless_indexes)
+            rolled += sum(one.log.roll_count for one in topic.partitions.values())
+            if not topic.is_internal or self._of.has_internal_topics:
+                yield from self._topic(topic, families)
+            yield
+        families.add("ottla_topics", (), len(topics))
+        families.add("ottla_partitions", (), partitions)
+        families.add("ottla_offline_partitions", (), offline)
+        families.add("ottla_log_rolled_segments", (), rolled)
+
+    def _topic(self, topic: Topic, families: Families) -> Steps:
+        add = families.add
+        messages_in = bytes_in = bytes_out = 0
+        for index, partition in sorted(topic.partitions.items()):
+            labels, log = (topic.name, str(index)), partition.log
+            messages_in += partition.messages_in
+            bytes_in += partition.bytes_in
+            bytes_out += partition.bytes_out
+            add("ottla_log_size_bytes", labels, log.size)
+            add("ottla_log_segments", labels, len(log.segments.values))
+            add("ottla_log_start_offset", labels, log.log_start_offset)
+            add("ottla_log_end_offset", labels, log.log_end_offset)
+            add("ottla_log_recovery_point_offset", labels, log.offsets.recovery_point)
+            add("ottla_log_last_stable_offset", labels, log.last_stable_offset)
+            yield
+        add("ottla_topic_messages_in", (topic.name,), messages_in)
+        add("ottla_topic_bytes_in", (topic.name,), bytes_in)
+        add("ottla_topic_bytes_out", (topic.name,), bytes_out)
+
+    def _directories(self, families: Families) -> Steps:
+        for directory in self._broker.directories:
+            labels = (directory.path,)
+            families.add("ottla_log_directory_offline", labels, directory.is_offline)
+            with suppress(StorageError):
+                space = directory.disk_space()
+                families.add("ottla_log_directory_total_bytes", labels, space.total)
+                families.add("ottla_log_directory_free_bytes", labels, space.usable)
+            yield
+
+    # Clients
+
+    def _requests(self, families: Families) -> Steps:
+        server = self._of.server
+        for counts in server.request_counts:
+            api = _title(counts.name)
+            families.add_histogram("ottla_request_duration_seconds", api, counts.durations)
+            if counts.waits.sum_ms:
+                families.add_histogram("ottla_request_wait_seconds", api, counts.waits)
+            families.add("ottla_request_queue_seconds", (api,), counts.queued_ms / 1000)
+            for code, count in counts.errors.items():
+                families.add("ottla_request_errors", (api, _error_name(code)), count)
+            yield
+        families.add("ottla_loop_busy_seconds", (), server.busy_ms / 1000)
+        families.add("ottla_fetches_waiting", (), self._broker.waiting_fetch_count)
+        families.add("ottla_fetch_sessions", (), len(self._broker.fetch_sessions))
+
+    def _connections(self, families: Families) -> Steps:
+        counts = self._of.server.connection_counts
+        families.add("ottla_connections", (), counts.open)
+        families.add("ottla_connections_accepted", (), counts.accepted)
+        for refusal, count in counts.refused.items():
+            families.add("ottla_connections_refused", (refusal.name.lower(),), count)
+        for reason, count in counts.closed.items():
+            families.add("ottla_connections_closed", (reason.name.lower(),), count)
+        throttled = self._broker.throttled_clients
+        families.add("ottla_throttled_clients", (), len(throttled))
+        families.add("ottla_throttled_requests", (), throttled.total)
+        yield
+
+    # Groups and transactions
+
+    def _groups(self, families: Families) -> Steps:
+        machine = self._broker.groups.machine
+        for group_id, group in list(machine.groups.items()):
+            listing = group.listing()
+            families.add("ottla_group_members", (group_id, listing.group_type), len(group.members))
+            families.add("ottla_group_state", (group_id, listing.state), 1)
+            yield
+        known: set[TopicPartition] = set()
+        for group_id in list(machine.offsets.group_ids()):
+            for where, committed in list(machine.offsets.of(group_id).items()):
+                known.add(where)
+                self._lag((group_id, where.topic, str(where.partition)), committed.offset, families)
+                yield
+        self._lag_times.keep_only(known)
+
+    def _lag(self, labels: tuple[str, str, str], offset: int, families: Families) -> None:
+        _, name, index = labels
+        topic = self._broker.topics.find(name)
+        partition = None if topic is None else topic.partitions.get(int(index))
+        if partition is None or (name in INTERNAL_TOPICS and not self._of.has_internal_topics):
+            return
+        where, end = TopicPartition(name, int(index)), partition.log.high_watermark
+        now_s = self._of.clock.monotonic_ms() / 1000
+        self._lag_times.note(where, end, now_s)
+        families.add("ottla_group_committed_offset", labels, offset)
+        families.add("ottla_group_lag", labels, max(0, end - offset))
+        families.add("ottla_group_lag_seconds", labels, self._lag_times.lag_s(where, offset, now_s))
+
+    def _transactions(self, families: Families) -> Steps:
+        states: Counter[str] = Counter()
+        now_ms = self._of.clock.now_ms()
+        oldest_ms, open_count = now_ms, 0
+        for one in list(self._broker.transactions.machine.transactions.values()):
+            states[one.state.title] += 1
+            if one.is_ongoing:
+                open_count += 1
+                oldest_ms = min(oldest_ms, one.start_ms)
+            yield
+        for state, count in states.items():
+            families.add("ottla_transactions", (state,), count)
+        families.add("ottla_transactions_open", (), open_count)
+        families.add("ottla_transaction_oldest_age_seconds", (), (now_ms - oldest_ms) / 1000)
+
+    # Jobs
+
+    def _retention(self, families: Families) -> Steps:
+        totals = self._broker.retention.totals
+        for rule, count in totals.segments.items():
+            families.add("ottla_retention_deleted_segments", (rule.value,), count)
+            families.add("ottla_retention_deleted_bytes", (rule.value,), totals.bytes[rule])
+        families.add("ottla_retention_passes", (), totals.passes)
+        families.add("ottla_retention_last_pass_timestamp_seconds", (), totals.last_pass_ms / 1000)
+        families.add("ottla_moves", (), len(self._broker.moves))
+        yield
+
+    def _cleaner(self, families: Families) -> Steps:
+        cleaner = self._broker.cleaner
+        for (topic, index), one in cleaner.each_range(self._of.clock.now_ms()):
+            if topic not in INTERNAL_TOPICS or self._of.has_internal_topics:
+                labels = (topic, str(index))
+                families.add("ottla_cleaner_dirty_ratio", labels, one.ratio)
+                families.add("ottla_cleaner_backlog_bytes", labels, one.cleanable_bytes)
+            yield
+        for (topic, index), trouble in sorted(cleaner.troubles.items()):
+            labels = (topic, str(index))
+            families.add("ottla_cleaner_failures_in_a_row", labels, trouble.failure_count)
+            families.add("ottla_cleaner_damaged_segments", labels, len(trouble.damaged))
+            yield
+        totals = cleaner.totals
+        families.add("ottla_cleaner_passes", (), totals.passes)
+        families.add("ottla_cleaner_failures", (), totals.failures)
+        families.add("ottla_cleaner_bytes_read", (), totals.bytes_read)
+        families.add("ottla_cleaner_bytes_written", (), totals.bytes_written)
+        families.add("ottla_cleaner_last_pass_timestamp_seconds", (), totals.last_pass_ms / 1000)
+
+    def _process(self, families: Families) -> Steps:
+        families.add("ottla_ready", (), self._of.is_ready())
+        families.add("ottla_start_seconds", (), self._of.start_s)
+        for kind, count in self._of.events().items():
+            families.add("ottla_events", (kind,), count)
+        families.add("ottla_build", (version("ottla"),), 1)
+        yield
+
+
+def _title(api_name: str) -> str:
+    """Kafka's spelling: `Produce`, `OffsetCommit`."""
+    return "".join(part.capitalize() for part in api_name.split("_"))
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

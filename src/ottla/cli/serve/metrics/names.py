@@ -1,0 +1,324 @@
+"""Every metric that a broker exports: name, kind, labels, meaning, and Kafka's counterpart by JMX.
+
+`docs/metrics.md` is made from these rows, and the collector exports nothing else.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+NONE = ()
+PARTITION = ("topic", "partition")
+
+
+class Kind(Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricName:
+    """`kafka` is the MBean's type and name, `-` where Kafka has none."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    text: str
+    kafka: str = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    metrics: tuple[MetricName, ...]
+
+
+def gauge(name: str, labels: tuple[str, ...], text: str, kafka: str = "-") -> MetricName:
+    return MetricName(f"ottla_{name}", Kind.GAUGE, labels, text, kafka)
+
+
+def counter(name: str, labels: tuple[str, ...], text: str, kafka: str = "-") -> MetricName:
+    """Exported with `_total` after the name."""
+    return MetricName(f"ottla_{name}", Kind.COUNTER, labels, text, kafka)
+
+
+def histogram(name: str, labels: tuple[str, ...], text: str, kafka: str = "-") -> MetricName:
+    return MetricName(f"ottla_{name}", Kind.HISTOGRAM, labels, text, kafka)
+
+
+SECTIONS = (
+    Section(
+        "Topics",
+        (
+            counter(
+                "topic_messages_in",
+                ("topic",),
+                "Records appended.",
+                "BrokerTopicMetrics MessagesInPerSec",
+            ),
+            counter(
+                "topic_bytes_in",
+                ("topic",),
+                "Bytes of record batches appended.",
+                "BrokerTopicMetrics BytesInPerSec",
+            ),
+            counter(
+                "topic_bytes_out",
+                ("topic",),
+                "Bytes of record batches sent to consumers.",
+                "BrokerTopicMetrics BytesOutPerSec",
+            ),
+            gauge(
+                "topics",
+                NONE,
+                "Topics, internal ones included.",
+                "KafkaController GlobalTopicCount",
+            ),
+            gauge(
+                "partitions",
+                NONE,
+                "Partitions, internal ones included.",
+                "ReplicaManager PartitionCount",
+            ),
+            gauge(
+                "offline_partitions",
+                NONE,
+                "Partitions that are not served: their directory is offline, or they need repair.",
+                "KafkaController OfflinePartitionsCount",
+            ),
+        ),
+    ),
+    Section(
+        "Logs",
+        (
+            gauge("log_size_bytes", PARTITION, "Bytes in all segments.", "Log Size"),
+            gauge("log_segments", PARTITION, "Segments.", "Log NumLogSegments"),
+            gauge("log_start_offset", PARTITION, "The first offset.", "Log LogStartOffset"),
+            gauge("log_end_offset", PARTITION, "The next offset.", "Log LogEndOffset"),
+            gauge(
+                "log_recovery_point_offset",
+                PARTITION,
+                "The durable offset: what comes before it survives a power failure.",
+                "LogManager, file recovery-point-offset-checkpoint",
+            ),
+            gauge(
+                "log_last_stable_offset",
+                PARTITION,
+                "The first offset that read_committed consumers may not read yet.",
+                "Partition LastStableOffsetLag",
+            ),
+            counter(
+                "log_rolled_segments",
+                NONE,
+                "Segments that were ended, of logs that are still there.",
+            ),
+            gauge(
+                "log_directory_offline",
+                ("directory",),
+                "1 when a directory of log.dirs has failed.",
+                "LogManager LogDirectoryOffline",
+            ),
+            gauge("log_directory_total_bytes", ("directory",), "Size of the disk of a directory."),
+            gauge(
+                "log_directory_free_bytes", ("directory",), "Free bytes on the disk of a directory."
+            ),
+        ),
+    ),
+    Section(
+        "Requests",
+        (
+            histogram(
+                "request_duration_seconds",
+                ("api",),
+                "From the receipt of a request until its answer leaves.",
+                "RequestMetrics TotalTimeMs",
+            ),
+            histogram(
+                "request_wait_seconds",
+                ("api",),
+                "How long answers waited: fetches for records, joins for members.",
+                "RequestMetrics RemoteTimeMs",
+            ),
+            counter(
+                "request_queue_seconds",
+                ("api",),
+                "How long requests lay in receive buffers until they were read.",
+                "RequestMetrics RequestQueueTimeMs",
+            ),
+            counter(
+                "request_errors",
+                ("api", "error"),
+                "Error codes in answers; an answer may hold several.",
+                "RequestMetrics ErrorsPerSec",
+            ),
+            counter(
+                "loop_busy_seconds",
+                NONE,
+                "Time in which the event loop was at work.",
+                "SocketServer NetworkProcessorAvgIdlePercent",
+            ),
+            gauge(
+                "fetches_waiting",
+                NONE,
+                "Fetches that wait for records.",
+                "DelayedOperationPurgatory PurgatorySize",
+            ),
+            gauge(
+                "fetch_sessions",
+                NONE,
+                "Incremental fetch sessions.",
+                "FetchSessionCache NumIncrementalFetchSessions",
+            ),
+        ),
+    ),
+    Section(
+        "Connections",
+        (
+            gauge(
+                "connections", NONE, "Open connections.", "socket-server-metrics connection-count"
+            ),
+            counter(
+                "connections_accepted",
+                NONE,
+                "Connections accepted.",
+                "socket-server-metrics connection-creation-total",
+            ),
+            counter(
+                "connections_refused", ("reason",), "Connections closed before they were served."
+            ),
+            counter(
+                "connections_closed",
+                ("reason",),
+                "Connections closed.",
+                "socket-server-metrics connection-close-total",
+            ),
+            gauge(
+                "throttled_clients",
+                NONE,
+                "Clients that a quota holds back now.",
+                "ClientQuotaManager queue-size",
+            ),
+            counter(
+                "throttled_requests",
+                NONE,
+                "Requests after which a quota held the client back.",
+                "ClientQuotaManager throttle-time",
+            ),
+        ),
+    ),
+    Section(
+        "Groups",
+        (
+            gauge(
+                "group_members",
+                ("group", "protocol"),
+                "Members of a group.",
+                "GroupMetadata NumGroups",
+            ),
+            gauge(
+                "group_state",
+                ("group", "state"),
+                "1 for the state that a group is in.",
+                "GroupMetadataManager NumGroupsStable and others",
+            ),
+            gauge("group_committed_offset", ("group", *PARTITION), "The committed offset."),
+            gauge(
+                "group_lag",
+                ("group", *PARTITION),
+                "Records after the committed offset.",
+                "consumer-fetch-manager-metrics records-lag",
+            ),
+            gauge(
+                "group_lag_seconds",
+                ("group", *PARTITION),
+                "How long ago the log ended at the committed offset, as earlier scrapes saw it.",
+            ),
+        ),
+    ),
+    Section(
+        "Transactions",
+        (
+            gauge(
+                "transactions", ("state",), "Transactional ids by state.", "TransactionCoordinator"
+            ),
+            gauge("transactions_open", NONE, "Transactions that are open."),
+            gauge(
+                "transaction_oldest_age_seconds",
+                NONE,
+                "How long the oldest open transaction has been open; 0 without one.",
+            ),
+        ),
+    ),
+    Section(
+        "Retention and the cleaner",
+        (
+            counter(
+                "retention_deleted_segments",
+                ("rule",),
+                "Segments that went, by the rule that said so.",
+            ),
+            counter("retention_deleted_bytes", ("rule",), "Bytes of those segments."),
+            counter("retention_passes", NONE, "Passes over all logs."),
+            gauge(
+                "retention_last_pass_timestamp_seconds",
+                NONE,
+                "When the last pass over all logs ended; 0 before the first.",
+            ),
+            gauge(
+                "cleaner_dirty_ratio",
+                PARTITION,
+                "The share not compacted yet.",
+                "LogCleanerManager max-dirty-percent",
+            ),
+            gauge(
+                "cleaner_backlog_bytes",
+                PARTITION,
+                "Bytes that could be compacted now.",
+                "LogCleanerManager uncleanable-bytes",
+            ),
+            gauge(
+                "cleaner_failures_in_a_row",
+                PARTITION,
+                "Passes that failed, one after another.",
+                "LogCleanerManager uncleanable-partitions-count",
+            ),
+            gauge("cleaner_damaged_segments", PARTITION, "Segments set aside, unreadable."),
+            counter("cleaner_passes", NONE, "Passes that ended well."),
+            counter("cleaner_failures", NONE, "Passes that failed."),
+            counter("cleaner_bytes_read", NONE, "Bytes read of logs."),
+            counter(
+                "cleaner_bytes_written",
+                NONE,
+                "Bytes kept of them.",
+                "LogCleaner cleaner-recopy-percent",
+            ),
+            gauge(
+                "cleaner_last_pass_timestamp_seconds",
+                NONE,
+                "When the last pass ended well; 0 before the first.",
+                "LogCleaner time-since-last-run-ms",
+            ),
+            gauge("moves", NONE, "Partitions that move to another directory."),
+        ),
+    ),
+    Section(
+        "The broker",
+        (
+            gauge("ready", NONE, "1 when clients are served, as /readyz says."),
+            gauge(
+                "start_seconds",
+                NONE,
+                "How long opening and recovering the directories took at the start.",
+                "LogManager remainingLogsToRecover",
+            ),
+            counter(
+                "events",
+                ("event",),
+                "Events that are logged at INFO level, those included that were summed up.",
+            ),
+            gauge("build", ("version",), "1, with the version."),
+        ),
+    ),
+)
+
+METRICS = {one.name: one for section in SECTIONS for one in section.metrics}

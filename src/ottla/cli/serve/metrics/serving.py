@@ -1,0 +1,58 @@
+"""The metrics of one `ottla serve`: on from before the directories are recovered to the stop."""
+
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
+from ottla.broker.broker import Broker
+from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
+from ottla.cli.serve.metrics.http import MetricsServer
+from ottla.server.listener import Server
+
+
+class ServedMetrics:
+    """`progress` is the last step of the start, which `/readyz` names until clients are served."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        clock: Clock,
+        progress: Callable[[], str],
+        *,
+        has_internal_topics: bool = False,
+        events: Callable[[], dict[str, int]] = dict,
+    ) -> None:
+        """Raises `UserError`."""
+        self._clock = clock
+        self._progress = progress
+        self._has_internal_topics = has_internal_topics
+        self._events = events
+        self._started_ms = clock.monotonic_ms()
+        self._of: Collected | None = None
+        self._server = MetricsServer(address, self.why_not_ready)
+        self.port = self._server.port
+        self.close = self._server.close
+
+    def serve(self, broker: Broker, server: Server) -> None:
+        """The directories are open."""
+        self._of = Collected(
+            broker=broker,
+            server=server,
+            clock=self._clock,
+            lock=server.lock,
+            has_internal_topics=self._has_internal_topics,
+            start_s=(self._clock.monotonic_ms() - self._started_ms) / 1000,
+            events=self._events,
+            is_ready=lambda: self.why_not_ready() is None,
+        )
+        self._server.serve(BrokerCollector(self._of))
+
+    def why_not_ready(self) -> str | None:
+        """Why clients are not served, if they are not."""
+        of = self._of
+        if of is None:
+            return self._progress() or "starting"
+        if of.broker.directories.is_offline:
+            return "every log directory is offline"
+        if not of.server.is_serving:
+            return "starting, or stopping"
+        return None

@@ -1,0 +1,67 @@
+"""Clients that come and go: why a connection was closed, the counts, and the events.
+
+Kafka's counterparts: `ConnectionQuotas`'s sensors, and `connection-count`, `connection-creation`
+and `connection-close` of a `Selector`'s metrics.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+
+class CloseReason(Enum):
+    HUNG_UP = "it hung up"
+    IDLE = "it was idle for longer than connections.max.idle.ms"
+    BAD_REQUEST = "its request broke the protocol"
+    FAILED = "its request could not be handled"
+    NETWORK = "the network failed"
+    MEMORY = "there is no memory for its request"
+    DISK = "a log directory failed in the middle of its request"
+    LISTENER = "its listener was closed"
+    STOPPING = "the broker stops"
+
+
+class Refusal(Enum):
+    HOST_LIMIT = "its host has max.connections.per.ip"
+    RESET = "it was reset before it was served"
+
+
+class ConnectionCounts:
+    """Since the start; `open` is now."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.accepted = 0
+        self.refused: Counter[Refusal] = Counter()
+        self.closed: Counter[CloseReason] = Counter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCame:
+    """A connection has sent its first request."""
+
+    client: str
+    client_id: str
+
+    @property
+    def message(self) -> str:
+        return f"client {self.client} has come{_named(self.client_id)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientWent:
+    client: str
+    client_id: str
+    reason: str
+    connected_ms: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"client {self.client}{_named(self.client_id)} has gone after "
+            f"{self.connected_ms / 1000:.1f} s: {self.reason}"
+        )
+
+
+def _named(client_id: str) -> str:
+    return f" ({client_id})" if client_id else ""
