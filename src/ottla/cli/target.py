@@ -46,6 +46,14 @@ _POSITIONAL = "ottla.target.positional"
 _NAMED = "ottla.target.named"
 _CLIENT = "ottla.target.client"
 
+AT_REST = {
+    "log.cleaner.enable": "false",
+    "log.retention.check.interval.ms": str(2**62),
+    "offsets.retention.check.interval.ms": str(2**62),
+}
+"""A command on a directory deletes and compacts nothing that it was not asked to: the settings of
+the broker that wrote it may be in a file that the command knows nothing of."""
+
 HOW_TO_NAME = (
     "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "
     "or see ottla context --help"
@@ -102,15 +110,35 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
     from ottla.client.cluster import ClientSettings, Cluster
     from ottla.client.security import parse_security
 
+    addresses = target.addresses
     if target.is_directory:
         if not may_create:
             target.check_directories()
-        raise UserError(
-            f"{target.text} is a directory: serve it, ottla serve -d {target.text}, and name "
-            "the broker's HOST:PORT"
-        )
+        addresses = _addresses_of_owner(target.directories)
+    if not addresses:
+        with _opened_directory(target.directories) as cluster:
+            yield cluster
+        return
     settings = ClientSettings(security=parse_security(target.settings))
-    with Cluster(target.addresses, settings, sleep=time.sleep, topics=()) as cluster:
+    with Cluster(addresses, settings, sleep=time.sleep, topics=()) as cluster:
+        yield cluster
+
+
+def _addresses_of_owner(directories: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Of the broker that runs on a directory; none when there is no broker, or it is not ours."""
+    from ottla.base.files import OsFileSystem
+    from ottla.storage.directory.owner_note import owner_of
+
+    owner = owner_of(OsFileSystem(), directories[0])
+    return () if owner is None else tuple(map(parse_address, owner.addresses))
+
+
+@contextmanager
+def _opened_directory(directories: Sequence[str]) -> "Iterator[Cluster]":
+    from ottla.client.target import open_target
+    from ottla.embedded.log import open as open_log
+
+    with open_log(directories, AT_REST) as log, open_target(log) as cluster:
         yield cluster
 
 

@@ -3,16 +3,18 @@
 Kafka's counterpart: `Admin`. Commands ask through it, and hold no request or response themselves.
 """
 
-import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from ottla.base.addresses import parse_address
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.security import parse_security
+
+if TYPE_CHECKING:
+    from ottla.client.target import Target
 
 MAX_TIMESTAMP = -3
 """In the place of a time: the record with the largest timestamp."""
@@ -21,10 +23,10 @@ MAX_TIMESTAMP = -3
 class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
     """An admin client; use it in a `with` statement.
 
-    `target` is `HOST:PORT[,HOST:PORT]`, or a `Cluster`, which stays open. `settings` are a
-    client's, by librdkafka's names. Every method raises `UserError`: `UnknownNameError` for what is
-    not there, with the nearest names, `RefusedError` for what the broker refuses, and
-    `UnreachableError`.
+    `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's
+    `settings`, by librdkafka's names; a `Log` or a `Cluster` stays open. Every method raises
+    `UserError`: `UnknownNameError` for what is not there, with the nearest names, `RefusedError`
+    for what the broker refuses, and `UnreachableError`.
 
     >>> with ottla.Admin("localhost:9092") as admin:
     ...     admin.create_topic("orders", partitions=6)
@@ -32,14 +34,18 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
     ['orders']
     """
 
-    def __init__(self, target: str | Cluster, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises `UserError` for a directory that is not there, and for a wrong setting."""
         self._own: Cluster | None = None
         if isinstance(target, Cluster):
             super().__init__(target)
             return
+        from ottla.client.target import open_target
+
         client = ClientSettings(security=parse_security(settings or {}))
-        addresses = [parse_address(one) for one in target.split(",")]
-        self._own = Cluster(addresses, client, sleep=time.sleep, topics=())
+        self._own = open_target(target, client)
         super().__init__(self._own)
 
     def __enter__(self) -> "Admin":

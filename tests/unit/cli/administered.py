@@ -19,21 +19,23 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class Administered:
-    """A log with a hundred records in `orders`, of which the group `billing` has read forty."""
+    """A log with a hundred records in `orders`, of which the group `billing` has read forty.
 
-    def __init__(self, log: Log) -> None:
-        self.log = log
-        self.address = log.listen("127.0.0.1:0").address
+    `target` is its directory, which no process holds, or the address of its broker.
+    """
+
+    def __init__(self, log: Log, target: str) -> None:
+        self.target = target
         log.create_topic("orders", partitions=2)
         log.create_topic("books", config={"cleanup.policy": "compact"})
         for number in range(100):
             log.append("orders", b"x", partition=0, timestamp_ms=1_700_000_000_000 + number)
-        with Admin(self.address) as admin:
+        with Admin(log) as admin:
             admin.alter_group_offsets("billing", {ORDERS: 40, TopicPartition("orders", 1): 0})
 
     def run(self, *words: str) -> Result:
-        """`TARGET` stands for the broker's address."""
-        arguments = [self.address if word == "TARGET" else word for word in words]
+        """`TARGET` stands for the target."""
+        arguments = [self.target if word == "TARGET" else word for word in words]
         return CliRunner().invoke(cli, arguments)
 
     def lines(self, *words: str) -> list[str]:
@@ -50,24 +52,28 @@ class Administered:
 
 
 @contextmanager
-def administered(directory: Path) -> Iterator[Administered]:
+def administered(directory: Path, *, is_served: bool) -> Iterator[Administered]:
     """In a surrounding without targets of the person who runs the tests."""
     with pytest.MonkeyPatch.context() as surrounding:
         surrounding.setenv("XDG_CONFIG_HOME", str(directory / "home"))
         for name in ("OTTLA_TARGET", "OTTLA_CONTEXT", "OTTLA_CONTEXTS"):
             surrounding.delenv(name, raising=False)
         with ottla.open(directory / "d", {"offsets.topic.num.partitions": 1}) as log:
-            yield Administered(log)
+            if is_served:
+                yield Administered(log, log.listen("127.0.0.1:0").address)
+                return
+            found = Administered(log, str(directory / "d"))
+        yield found
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Administered]:
-    with administered(tmp_path) as found:
+@pytest.fixture(params=["broker", "directory"])
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Administered]:
+    with administered(tmp_path, is_served=request.param == "broker") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def same_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Administered]:
     """For tests that change nothing."""
-    with administered(tmp_path_factory.mktemp("same")) as found:
+    with administered(tmp_path_factory.mktemp("same"), is_served=True) as found:
         yield found

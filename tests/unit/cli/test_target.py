@@ -1,11 +1,15 @@
 """TARGET in every command: an argument, an option, a variable, a context."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+import ottla
 from ottla.base.errors import UserError
 from ottla.cli.main import cli
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -112,3 +116,20 @@ def test_help_opens_with_the_example_and_ends_with_what_all_share() -> None:
     lines = run("--help").splitlines()
     assert lines[0] == "$ ottla show data/ orders"
     assert lines.index("Shared options:") > 2
+
+
+def test_a_directory_on_which_a_broker_runs_is_asked_of_that_broker(tmp_path: Path) -> None:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+        log.listen("127.0.0.1:0")
+        result = CliRunner().invoke(cli, ["topics", "list", str(tmp_path / "data"), "-q"])
+    assert (result.exit_code, result.output) == (0, "orders\n")
+
+
+@pytest.mark.slow
+def test_a_directory_that_another_process_holds_is_refused_with_its_pid(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "ottla", "topics", "list", str(tmp_path / "data")]
+    with ottla.open(tmp_path / "data"):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"data is in use by another process, {os.getpid()}; " in done.stderr

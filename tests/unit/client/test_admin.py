@@ -24,10 +24,19 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-@pytest.fixture
-def admin(log: Log) -> Iterator[Admin]:
-    with ottla.Admin(log.listen("127.0.0.1:0").address) as admin:
+@pytest.fixture(params=["over a socket", "in process"])
+def admin(log: Log, request: pytest.FixtureRequest) -> Iterator[Admin]:
+    target = log if request.param == "in process" else log.listen("127.0.0.1:0").address
+    with ottla.Admin(target) as admin:
         yield admin
+
+
+def test_a_directory_is_administered_without_a_broker(tmp_path: Path) -> None:
+    ottla.open(tmp_path / "d").close()
+    with ottla.Admin(tmp_path / "d") as admin:
+        admin.create_topic("orders")
+    with ottla.open(tmp_path / "d") as log:
+        assert "orders" in log.topics()
 
 
 def test_a_topic_is_made_described_grown_and_deleted(admin: Admin) -> None:
