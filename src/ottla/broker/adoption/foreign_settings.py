@@ -12,6 +12,7 @@ Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetada
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join
@@ -42,14 +43,28 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
 
-NOWHERE = (
-    f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log here (metadata.log.dir)"
-)
+
+class SettingsPlace(Enum):
+    """Where the settings are of topics that have no entry in Ottla's own file."""
+
+    NOWHERE = auto()
+    ZOOKEEPER = auto()
+    METADATA_LOG = auto()
+
+
+REASONS = {
+    SettingsPlace.NOWHERE: f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log "
+    "here (metadata.log.dir)",
+    SettingsPlace.ZOOKEEPER: "the settings are in the ZooKeeper of the cluster that wrote the "
+    "directory",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSettings:
     """`known`, `cluster` and `adoption` are as they are to be on the disks from now on.
+
+    `place` is where the settings of topics without an entry are.
 
     `is_import`: they are not there yet. `reason` is why the settings of a topic without an entry
     cannot be known.
@@ -58,6 +73,7 @@ class FoundSettings:
     known: TopicFile
     cluster: ClusterState
     adoption: Adoption
+    place: SettingsPlace
     reason: str
     next_producer_id: int = 0
     is_import: bool = False
@@ -83,11 +99,13 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
     except CorruptionError as error:
         raise UserError(f"{error}; restore the file, or move it away") from error
     entries = {name: one for name, one in known.entries.items() if name != CLUSTER_METADATA}
+    place = _place_without_log(paths, file_system)
     found = FoundSettings(
         known=replace(known, entries=entries),
         cluster=read_cluster_state(paths, file_system),
         adoption=adoption,
-        reason=_reason_without_log(paths, file_system),
+        place=place,
+        reason=REASONS[place],
     )
     for path in paths:
         sizes = metadata_file_sizes(file_system, path)
@@ -96,7 +114,7 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
     return found
 
 
-def _reason_without_log(paths: Iterable[str], file_system: FileSystem) -> str:
+def _place_without_log(paths: Iterable[str], file_system: FileSystem) -> SettingsPlace:
     for path in paths:
         try:
             properties = read_meta_properties(file_system, join(path, META_PROPERTIES))
@@ -105,9 +123,9 @@ def _reason_without_log(paths: Iterable[str], file_system: FileSystem) -> str:
         if properties is None:
             continue
         if properties.version == VERSION_ZOOKEEPER:
-            return "the settings are in the ZooKeeper of the cluster that wrote the directory"
+            return SettingsPlace.ZOOKEEPER
         break
-    return NOWHERE
+    return SettingsPlace.NOWHERE
 
 
 def _with_metadata_log(
@@ -118,7 +136,8 @@ def _with_metadata_log(
     sizes: Mapping[str, int],
 ) -> FoundSettings:
     folder = join(path, CLUSTER_METADATA_DIRECTORY)
-    found = replace(found, reason=f"the metadata log {folder} has no settings of it")
+    reason = f"the metadata log {folder} has no settings of it"
+    found = replace(found, place=SettingsPlace.METADATA_LOG, reason=reason)
     if sizes == found.adoption.metadata_files:
         return found
     # Most directories have no such log, or one that was imported: a start need not load this.

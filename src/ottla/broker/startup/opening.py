@@ -17,7 +17,7 @@ from ottla.base.files import FileSystem, join, parent_directory, read_file
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
-from ottla.broker.adoption.foreign_settings import NOWHERE, FoundSettings
+from ottla.broker.adoption.foreign_settings import FoundSettings, SettingsPlace
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import PRODUCER_ID_FILE_NAME, read_producer_ids
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
@@ -192,7 +192,7 @@ class _Opener:
             self._check_any_left(directories)
             _check_ids(directories)
             found = [self._find_logs(directory) for directory in directories]
-            if settings.reason == NOWHERE:
+            if settings.place is SettingsPlace.NOWHERE:
                 _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
             plan = plan_startup(found, known, is_complete=is_complete)

@@ -127,12 +127,14 @@ class CompletedTransaction:
     is_aborted: bool
 
 
+Recall = Callable[[ProducerEntry], None]
+"""Completes an entry out of the log (`producer_recall`)."""
+
+
 class ProducerState:
     """All producers of one log, up to `map_end_offset` (the next offset to be taken in)."""
 
     def __init__(self) -> None:
-        self.recall: Callable[[ProducerEntry], None] | None = None
-        """Completes an entry out of the log (`producer_recall`)."""
         self.entries: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0
         # First offset -> producer id of open transactions; dict order is offset order, since a
@@ -143,7 +145,9 @@ class ProducerState:
 
     # Checks before an append
 
-    def admit(self, batch: Batch, origin: AppendOrigin) -> BatchMetadata | None:
+    def admit(
+        self, batch: Batch, origin: AppendOrigin, recall: Recall | None = None
+    ) -> BatchMetadata | None:
         """The remembered batch that this one repeats (a client's retry), or `None` for a new one.
 
         A retry is known by epoch and sequence numbers alone, as in Kafka, also after a marker that
@@ -161,17 +165,17 @@ class ProducerState:
             and (entry.transaction_first_offset is None or batch.is_transactional)
         ):
             return None
-        return self._admit_other(entry, batch, origin)
+        return self._admit_other(entry, batch, origin, recall)
 
     def _admit_other(
-        self, entry: ProducerEntry, batch: Batch, origin: AppendOrigin
+        self, entry: ProducerEntry, batch: Batch, origin: AppendOrigin, recall: Recall | None
     ) -> BatchMetadata | None:
         if origin is REPLICATION:
             return None
         if origin is CLIENT:
             known = entry.find(batch)
             if known is None and entry.is_partial and batch.producer_epoch == entry.epoch:
-                known = self._find_in_log(entry, batch)
+                known = _find_in_log(entry, batch, recall)
             if known is not None:
                 return known
         if batch.producer_epoch < entry.epoch:
@@ -190,14 +194,6 @@ class ProducerState:
                 f"Producer {batch.producer_id} is in a transaction; its batch says it is not.",
             )
         return None
-
-    def _find_in_log(self, entry: ProducerEntry, batch: Batch) -> BatchMetadata | None:
-        """Looks before what a snapshot names, once."""
-        entry.is_partial = False
-        if self.recall is None or len(entry.batches) == BATCHES_TO_RETAIN:
-            return None
-        self.recall(entry)
-        return entry.find(batch)
 
     def check_marker(self, producer_id: int, marker: EndTransactionMarker) -> None:
         """Raises `ApiError` for a marker from a coordinator that has been replaced."""
@@ -339,6 +335,15 @@ def take_batch(state: ProducerState, batch: Batch) -> CompletedTransaction | Non
 
 def _first_offset(entry: ProducerEntry) -> int:
     return -1 if entry.transaction_first_offset is None else entry.transaction_first_offset
+
+
+def _find_in_log(entry: ProducerEntry, batch: Batch, recall: Recall | None) -> BatchMetadata | None:
+    """Looks before what a snapshot names, once."""
+    entry.is_partial = False
+    if recall is None or len(entry.batches) == BATCHES_TO_RETAIN:
+        return None
+    recall(entry)
+    return entry.find(batch)
 
 
 def _check_sequence(entry: ProducerEntry, batch: Batch) -> None:

@@ -42,7 +42,7 @@ class LogWriter:
         self._producers = log.producers
         self._random_below = random_below
         self._roll_limits = self._new_roll_limits()
-        log.producers.recall = self._recall
+        self._recall_batches = self._recall
 
     # Appending
 
@@ -73,7 +73,7 @@ class LogWriter:
             for batch in batches:
                 if batch.producer_id < 0:
                     continue
-                known = self._producers.admit(batch, origin)
+                known = self._producers.admit(batch, origin, self._recall_batches)
                 if known is not None:
                     return self._duplicate(known)
             end = self._offsets.log_end_offset

@@ -8,7 +8,7 @@ steps over it where that was asked for, and reports what it stepped over. Kafka'
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import parent_directory
@@ -31,15 +31,10 @@ class KnownEnd:
 
     was_stopped_cleanly: bool
     recovery_point: int
-    """All before it was on the disk; 0 where nothing is recorded."""
+    """All before it was on the disk; where this is lost, how far another checkpoint says that the
+    log went. 0 where nothing is recorded."""
     end_offset: int | None
     """Where the log ends, if that is sure: a clean stop flushes all."""
-    reached: int = 0
-    """Where another checkpoint says that the log ended whose recovery point is lost."""
-
-    def without_files(self) -> "KnownEnd":
-        """Of a log that has no file: no crash leaves one that has reached any offset."""
-        return replace(self, recovery_point=max(self.recovery_point, self.reached))
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
         """Whether the last segment holds what no crash leaves; not of one that ends too early."""
@@ -57,15 +52,15 @@ def known_end(
 ) -> KnownEnd:
     """What two checkpoints say together; where they differ, one may have changed on the disk.
 
-    A broker writes both when it stops; between two writings neither is ahead of the log.
+    A broker writes both when it stops; between two writings neither is ahead of the log. `reached`
+    is what another checkpoint says where the recovery point is lost.
     """
     least = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
     is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
     return KnownEnd(
         was_stopped_cleanly=was_stopped_cleanly,
-        recovery_point=max(least, reached) if was_stopped_cleanly else least,
+        recovery_point=max(least, reached),
         end_offset=least if is_sure and least else None,
-        reached=reached,
     )
 
 

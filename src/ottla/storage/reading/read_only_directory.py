@@ -156,21 +156,33 @@ class ReadOnlyLogDirectory:
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """What is recorded of a log's end; raises `CorruptionError`."""
         key = TopicPartition(topic, partition)
-        was_stopped_cleanly, point = self.was_stopped_cleanly, None
+        was_stopped_cleanly = self.was_stopped_cleanly
+        points: dict[TopicPartition, int] = {}
         # Neither is ahead of the log; this one may be missing.
         high_watermark = self._high_watermarks_if_whole().get(key)
         try:
-            point = self.checkpointed(CHECKPOINT_RECOVERY_POINT).get(key)
+            points = self.checkpointed(CHECKPOINT_RECOVERY_POINT)
         except CorruptionError as error:
             if not self.steps_over_damage:
                 reason = f"{error.reason}; {repair_hint(self.path)}"
                 raise CorruptionError(error.path, error.position, reason) from error
         return known_end(
             was_stopped_cleanly=was_stopped_cleanly,
-            recovery_point=point or 0,
+            recovery_point=points.get(key, 0),
             high_watermark=high_watermark,
-            reached=self._named_partitions().offset_of(key) or 0 if point is None else 0,
+            reached=0 if key in points else self._reached(key, was_stopped_cleanly or not points),
         )
+
+    def _reached(self, key: TopicPartition, is_point_lost: bool) -> int:
+        """How far a log went whose recovery point is lost, by the other checkpoints.
+
+        Ottla writes all of them together. Kafka names new partitions in the others first, where a
+        power failure may then leave less of a log than they say.
+        """
+        directory = join(self.path, partition_directory_name(*key))
+        if is_point_lost or is_ours_alone(self.file_system, directory):
+            return self._named_partitions().offset_of(key) or 0
+        return 0
 
     def _high_watermarks_if_whole(self) -> dict[TopicPartition, int]:
         try:

@@ -153,7 +153,7 @@ class ReadOnlyLog:
         known = self._known
         reader = self._segments.open_last()
         if reader is None:
-            return tail_at(self.log_start_offset, known.without_files(), self.path, 0)
+            return tail_at(self.log_start_offset, known, self.path, 0)
         with closing(reader):
             tail = reader.tail()
             if known.is_contradicted_by(tail):
