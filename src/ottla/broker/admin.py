@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
-from ottla.broker.configs.cluster_file import QuotaEntity
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
@@ -165,6 +165,19 @@ class Admin:
         return values
 
     # Quotas
+
+    def adopt_quotas(self, quotas: Quotas) -> Quotas:
+        """Takes another cluster's quotas, but none of an entity that has its own here.
+
+        Returns those that it took; raises `StorageError`.
+        """
+        ours = self._cluster.state.quotas
+        taken = {entity: limits for entity, limits in quotas.items() if entity not in ours}
+        if taken:
+            new = dataclasses.replace(self._cluster.state, quotas={**ours, **taken})
+            self._cluster.replace(new)
+            self._broker.quotas.change(new.quotas)
+        return taken
 
     def alter_quotas(
         self,

@@ -117,6 +117,10 @@ class Broker:
         self._store.save()
         self.adoption.confirm(settings)
 
+    def adopt_producer_ids(self, next_producer_id: int) -> None:
+        """Has the next start give no other cluster's ids away; raises `StorageError`."""
+        self._producer_ids.reserve_below(next_producer_id)
+
     def close(self) -> None:
         """Flushes and closes everything; the next start needs no recovery."""
         try:

@@ -26,6 +26,9 @@ TIMEOUT_S = 90.0
 SETTINGS = {
     "/kafka/config/topics/kept": b'{"version":1,"config":{"retention.ms":"-1"}}',
     "/kafka/config/topics/keyed": b'{"version":1,"config":{"cleanup.policy":"compact"}}',
+    "/kafka/config/users/alice": b'{"version":1,"config":{"producer_byte_rate":"1048576"}}',
+    "/kafka/latest_producer_id_block": b'{"version":1,"broker":0,"block_start":"1000",'
+    b'"block_end":"1999"}',
     "/kafka/brokers/topics/kept": b"{}",
     "/kafka/brokers/topics/keyed": b"{}",
     "/kafka/brokers/topics/plain": b"{}",
@@ -64,7 +67,9 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     result = run(tmp_path / "d", "--zookeeper", f"{address}/kafka")
     assert result.exit_code == 1
     assert "1 topic left unconfirmed: elsewhere" in result.output
+    assert "1 quota, and that the next producer id is 2000" in result.output
     broker = open_broker(tmp_path / "d")
+    assert broker.allocate_producer_id() == 2000
     found = {topic.name: topic.overrides for topic in broker.topics}
     assert list(broker.adoption.unknown) == ["elsewhere"]
     broker.close()

@@ -11,9 +11,14 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError, UserError
+from ottla.broker.adoption.accepted_settings import accepted_quotas
 from ottla.broker.adoption.prospects import Prospect, prospects
 from ottla.broker.broker import Broker
-from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
+from ottla.cli.directory.adopt_sources import (
+    ClusterSettings,
+    read_topic_settings,
+    read_zookeeper,
+)
 from ottla.cli.settings_files import given_settings
 from ottla.cli.terminal import counted, print_json
 from ottla.runtime.opening import open_broker
@@ -31,7 +36,9 @@ EXIT_UNCONFIRMED = 1
     help="Topic settings: JSON, or the output of kafka-configs --describe.",
 )
 @click.option(
-    "--zookeeper", metavar="HOST:PORT", help="ZooKeeper of the cluster, to read the settings from."
+    "--zookeeper",
+    metavar="HOST:PORT",
+    help="ZooKeeper of the cluster, to read settings, quotas and producer ids from.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option(
@@ -55,10 +62,12 @@ def adopt_command(
     if config_file is not None and zookeeper is not None:
         raise UserError("--config and --zookeeper exclude each other")
     given: Mapping[str, Mapping[str, str]] | None = None
+    cluster: ClusterSettings | None = None
     if config_file is not None:
         given = read_topic_settings(config_file)
     elif zookeeper is not None:
-        given = read_zookeeper(zookeeper)
+        cluster = read_zookeeper(zookeeper)
+        given = cluster.topics
     _check_directories(directories)
     clock = SystemClock()
     with (
@@ -72,6 +81,8 @@ def adopt_command(
         wanted = [one for one in found if one.is_decided]
         if given is not None or is_confirmed or not wanted or _confirm(len(wanted), as_json):
             _adopt(broker, wanted)
+        if cluster is not None:
+            _adopt_cluster(broker, cluster, as_json=as_json)
         left = sorted(broker.adoption.unknown)
     _say_what_is_left(left, len(wanted), as_json=as_json)
     if left:
@@ -109,6 +120,38 @@ def _adopt(broker: Broker, wanted: list[Prospect]) -> None:
         broker.adopt({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
+
+
+def _adopt_cluster(broker: Broker, cluster: ClusterSettings, *, as_json: bool) -> None:
+    """Takes quotas and the producer ids that are in use; names what can only be kept elsewhere."""
+    taken, refused = accepted_quotas(cluster.quotas)
+    kept = broker.admin.adopt_quotas(taken)
+    broker.adopt_producer_ids(cluster.next_producer_id)
+    if as_json:
+        print_json(
+            {
+                "type": "cluster",
+                "quotas": sum(map(len, kept.values())),
+                "refused": refused,
+                "next_producer_id": cluster.next_producer_id,
+                "scram_users": list(cluster.scram_users),
+                "acls": cluster.acl_count,
+            }
+        )
+        return
+    click.echo(
+        f"taken from ZooKeeper: {counted(sum(map(len, kept.values())), 'quota')}, and that the "
+        f"next producer id is {cluster.next_producer_id}"
+    )
+    if refused:
+        click.echo(f"not taken, they mean nothing here: {', '.join(refused)}")
+    users, acls = len(cluster.scram_users), cluster.acl_count
+    if users or acls:
+        named = f" ({', '.join(cluster.scram_users)})" if users else ""
+        click.echo(
+            f"not taken, and still in ZooKeeper: {counted(users, 'SCRAM user')}{named}, "
+            f"{counted(acls, 'ACL')}; every client may do everything here"
+        )
 
 
 def _say_what_is_left(left: list[str], wanted_count: int, *, as_json: bool) -> None:

@@ -6,16 +6,24 @@ Kafka's counterparts: `ConfigCommand` (what it prints), `ZkData.ConfigEntityZNod
 import json
 import logging
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from ottla.base.errors import UserError
+from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
 from ottla.config.broker import topic_settings_by_broker_name
 
 TopicSettings = dict[str, dict[str, str]]
 """The settings of each topic that has its own ones; none for a topic that has the defaults."""
 
 TIMEOUT_S = 10.0
+
+DEFAULT = "<default>"
+"""Instead of a name: for all that have no settings of their own."""
 
 FORMAT = 'a JSON object such as {"orders": {"retention.ms": "-1"}}, or what kafka-configs prints'
 
@@ -87,8 +95,20 @@ def _described(text: str) -> TopicSettings:
     return found
 
 
-def read_zookeeper(address: str) -> TopicSettings:
-    """Settings of all topics of the cluster; raises `UserError`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What ZooKeeper keeps of a cluster, as far as it can be kept here, and what it keeps alone."""
+
+    topics: TopicSettings
+    quotas: Quotas = field(default_factory=dict)
+    next_producer_id: int = 0
+    """After all blocks that its brokers have had."""
+    scram_users: tuple[str, ...] = ()
+    acl_count: int = 0
+
+
+def read_zookeeper(address: str) -> ClusterSettings:
+    """What the cluster's ZooKeeper says; raises `UserError`.
 
     Needs the package kazoo, which the extra `ottla[zookeeper]` installs.
     """
@@ -105,7 +125,7 @@ def read_zookeeper(address: str) -> TopicSettings:
     client = KazooClient(hosts=address, timeout=TIMEOUT_S, read_only=True)
     try:
         client.start(timeout=TIMEOUT_S)
-        found = topic_settings_of(client)
+        found = cluster_settings_of(client)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise UserError(
@@ -115,6 +135,84 @@ def read_zookeeper(address: str) -> TopicSettings:
         client.stop()
         client.close()
     return found
+
+
+def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
+    """Raises `ValueError` for a node that is not what Kafka writes."""
+    topics = topic_settings_of(zookeeper)
+    clients = dict(_client_settings(zookeeper))
+    return ClusterSettings(
+        topics=topics,
+        quotas={
+            entity: limits
+            for entity, settings in clients.items()
+            if (limits := _limits(entity, settings))
+        },
+        next_producer_id=_next_producer_id(zookeeper),
+        scram_users=tuple(
+            name or DEFAULT
+            for ((kind, name), *_), settings in clients.items()
+            if kind == USER and any(map(_is_scram, settings))
+        ),
+        acl_count=_acl_count(zookeeper),
+    )
+
+
+def _client_settings(zookeeper: ZooKeeper) -> Iterator[tuple[QuotaEntity, dict[str, str]]]:
+    """The settings of users, of client ids, of both together, and of addresses."""
+    for folder, kind in (("clients", CLIENT_ID), ("users", USER), ("ips", "ip")):
+        for name in _children(zookeeper, f"/config/{folder}"):
+            path, entity = f"/config/{folder}/{name}", {kind: _entity_name(name)}
+            yield quota_entity(entity), _settings_at(zookeeper, path)
+            for client in _children(zookeeper, f"{path}/clients"):
+                both = {**entity, CLIENT_ID: _entity_name(client)}
+                yield quota_entity(both), _settings_at(zookeeper, f"{path}/clients/{client}")
+
+
+def _entity_name(name: str) -> str | None:
+    """Kafka writes names as in addresses of the web (`Sanitizer`)."""
+    return None if name == DEFAULT else unquote(name)
+
+
+def _limits(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
+    try:
+        return {name: float(text) for name, text in settings.items() if not _is_scram(name)}
+    except ValueError as error:
+        raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
+
+
+def _is_scram(name: str) -> bool:
+    return name.startswith("SCRAM-")
+
+
+def _next_producer_id(zookeeper: ZooKeeper) -> int:
+    path = "/latest_producer_id_block"
+    content = zookeeper.get(path)[0] if zookeeper.exists(path) else None
+    if not content:
+        return 0
+    try:
+        return int(json.loads(content)["block_end"]) + 1
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not what Kafka writes there ({error!r})") from error
+
+
+def _acl_count(zookeeper: ZooKeeper) -> int:
+    """How many entries the access control lists have, by names and by prefixes."""
+    count = 0
+    for folder in ("/kafka-acl", "/kafka-acl-extended/prefixed"):
+        for kind in _children(zookeeper, folder):
+            for name in _children(zookeeper, f"{folder}/{kind}"):
+                content, _ = zookeeper.get(f"{folder}/{kind}/{name}")
+                try:
+                    count += len(json.loads(content or b'{"acls": []}')["acls"])
+                except (ValueError, KeyError, TypeError) as error:
+                    place = f"{folder}/{kind}/{name}"
+                    raise ValueError(f"{place} is not what Kafka writes there") from error
+    return count
+
+
+def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
+    return sorted(zookeeper.get_children(path)) if zookeeper.exists(path) else []
 
 
 def topic_settings_of(zookeeper: ZooKeeper) -> TopicSettings:
@@ -132,7 +230,7 @@ def topic_settings_of(zookeeper: ZooKeeper) -> TopicSettings:
     rows = topic_settings_by_broker_name()
     defaults = {
         rows[name].name: text
-        for name, text in _settings_at(zookeeper, "/config/brokers/<default>").items()
+        for name, text in _settings_at(zookeeper, f"/config/brokers/{DEFAULT}").items()
         if name in rows
     }
     return {

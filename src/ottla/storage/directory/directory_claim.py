@@ -15,6 +15,7 @@ from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
+    COPIED_LOG_STARTS,
     COPIED_META_PROPERTIES,
     LOCK,
     META_PROPERTIES,
@@ -88,6 +89,11 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
         raise UnusableDirectoryError(
             f"{join(path, META_PROPERTIES)} is missing; restore it: {copy} has its content, and "
             "one line more, its checksum"
+        )
+    if COPIED_LOG_STARTS in names:
+        raise UnusableDirectoryError(
+            f"{join(path, META_PROPERTIES)} and its copy, {COPIED_META_PROPERTIES}, are missing; "
+            "restore one of them: it says node.id, cluster.id and directory.id"
         )
     strangers = [
         name

@@ -12,8 +12,15 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.errors import UserError
 from ottla.base.timestamps import Timestamps
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.cli.directory import adopt
 from ottla.cli.directory.adopt import adopt_command
-from ottla.cli.directory.adopt_sources import read_topic_settings, topic_settings_of
+from ottla.cli.directory.adopt_sources import (
+    ClusterSettings,
+    cluster_settings_of,
+    read_topic_settings,
+    topic_settings_of,
+)
 from ottla.cli.doctor.command import doctor_command
 from ottla.cli.explain.compaction import compaction_command
 from ottla.cli.explain.retention import retention_command
@@ -231,6 +238,65 @@ def test_zookeeper_tells_the_settings_of_every_topic() -> None:
     zookeeper.data = {"/": None}
     with pytest.raises(ValueError, match="chroot"):
         topic_settings_of(zookeeper)
+
+
+@pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
+def test_zookeeper_tells_quotas_and_producer_ids_and_what_only_it_can_keep() -> None:
+    zookeeper = RecordedZooKeeper()
+    found = cluster_settings_of(zookeeper)
+    assert found.topics == topic_settings_of(zookeeper)
+    assert found.quotas == {(("user", "alice"),): {"producer_byte_rate": 1048576.0}}
+    assert (found.next_producer_id, found.scram_users, found.acl_count) == (2000, (), 0)
+    for path, config in {
+        "users/alice": {"SCRAM-SHA-256": "salt=a,stored_key=b,server_key=c,iterations=4096"},
+        "users/b%20%2F": {"consumer_byte_rate": "5"},
+        "users/b%20%2F/clients": None,
+        "users/b%20%2F/clients/<default>": {"request_percentage": "12.5"},
+        "clients/<default>": {"producer_byte_rate": "7"},
+        "ips/10.0.0.1": {"connection_creation_rate": "3"},
+    }.items():
+        zookeeper.data[f"/config/{path}"] = config and json.dumps({"version": 1, "config": config})
+    for path in ("", "/Topic", "/Topic/orders"):
+        zookeeper.data[f"/kafka-acl{path}"] = '{"version":1,"acls":[{}, {}]}'
+    found = cluster_settings_of(zookeeper)
+    assert found.quotas == {
+        (("user", "b /"),): {"consumer_byte_rate": 5.0},
+        (("client-id", None), ("user", "b /")): {"request_percentage": 12.5},
+        (("client-id", None),): {"producer_byte_rate": 7.0},
+        (("ip", "10.0.0.1"),): {"connection_creation_rate": 3.0},
+    }
+    assert (found.scram_users, found.acl_count) == (("alice",), 2)
+    zookeeper.data["/latest_producer_id_block"] = "{"
+    with pytest.raises(ValueError, match="latest_producer_id_block is not what Kafka writes"):
+        cluster_settings_of(zookeeper)
+
+
+def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, lost = (("client-id", "c"),), (("ip", "10.0.0.1"),)
+    cluster = ClusterSettings(
+        topics={"kept": {}, "keyed": {}, "plain": {}},
+        quotas={kept: {"producer_byte_rate": 7.0}, lost: {"connection_creation_rate": 3.0}},
+        next_producer_id=3000,
+        scram_users=("alice",),
+        acl_count=2,
+    )
+    monkeypatch.setattr(adopt, "read_zookeeper", lambda _: cluster)
+    result = run(directory, "--zookeeper", "somewhere:2181")
+    assert result.exit_code == 0
+    assert "1 quota, and that the next producer id is 3000" in result.output
+    assert "mean nothing here: connection_creation_rate of ip 10.0.0.1" in result.output
+    assert "still in ZooKeeper: 1 SCRAM user (alice), 2 ACLs" in result.output
+    broker = open_broker(directory)
+    broker.admin.alter_quotas(
+        [lambda: QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})]
+    )
+    assert broker.allocate_producer_id() >= 3000
+    broker.close()
+    again = json.loads(run(directory, "--zookeeper", "x", "--json").output.splitlines()[-2])
+    assert again["quotas"] == 0, "what was changed here since stays"
+    assert again["scram_users"] == ["alice"]
 
 
 def test_a_copy_of_the_directory_without_its_record_is_unknown_again(
