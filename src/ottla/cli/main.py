@@ -172,7 +172,11 @@ COMMANDS = {
         "ottla.cli.topics.delete_records:delete_records_command",
         "Delete a topic's records before an offset or a time.",
     ),
-    "records": ("ottla.cli.topic.records:records_command", "Print the records of a topic."),
+    "consume": ("ottla.cli.records.consume:consume_command", "Print the records of topics."),
+    "records": (
+        "ottla.cli.records.records:records_command",
+        "Print the records of topics from files alone.",
+    ),
     "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
     "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),
     "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),

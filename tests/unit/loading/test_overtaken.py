@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.cli.topic.records import read_on
+from ottla.cli.records.sources import FileRecords
 from ottla.loading.bounds import bounded, parse_place
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job
@@ -130,8 +130,9 @@ def test_the_command_that_prints_records_continues_and_says_what_was_removed(
     whole = [record.offset for record in log.records(0)]
 
     def read(files: OvertakingFileSystem) -> None:
-        directory = open_for_reading(SOURCE, files)
-        seen = [record.offset for record in read_on(directory, "t", 0, 0)]
+        source = FileRecords([open_for_reading(SOURCE, files)])
+        wanted = source.bounds([PLACE])[PLACE]
+        seen = [record.offset for record in source.records(PLACE, wanted)]
         said = capsys.readouterr().err
         assert seen == [offset for offset in whole if offset in set(seen)]
         assert whole[-1] in seen

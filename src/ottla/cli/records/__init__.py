@@ -1,0 +1,1 @@
+"""Records in and out: `produce`, `consume`, `records`, `export`, `import`, `sql`."""

@@ -1,0 +1,51 @@
+"""`ottla consume`: the records of topics, of a broker or of a data directory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from ottla.cli.records.reading import entries, parse_plan, reading_options
+from ottla.cli.records.sources import ClusterRecords, FileRecords, RecordSource
+from ottla.cli.target import Target, TargetCommand, target_argument
+
+
+@click.command(
+    "consume",
+    cls=TargetCommand,
+    examples=(
+        "ottla consume localhost:9092 orders -o -10 --follow",
+        "ottla consume data/ orders --where '.total > 100' --format '{key}: {.total}'",
+    ),
+)
+@target_argument(directories=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1)
+@reading_options(default_format="value")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether records of open and aborted transactions are left out.",
+)
+def consume_command(target: Target, topics: tuple[str, ...], isolation: str, **given: Any) -> None:
+    """Print the records of topics, as bytes, each value with a line's end.
+
+    TARGET is a broker, or a data directory, whose files are read and not written to. TOPIC may be
+    a pattern: 'orders-*', or a regular expression that begins with ^. One partition is printed
+    after the other; with --follow new records then come as they are written.
+    """
+    plan, printer = parse_plan(topics, given)
+    with _source(target, read_committed=isolation == "read_committed") as source:
+        printer.print_all(entries(source, plan))
+
+
+@contextmanager
+def _source(target: Target, *, read_committed: bool) -> Iterator[RecordSource]:
+    if target.is_directory:
+        target.check_directories()
+        yield FileRecords.at(target.directories, read_committed=read_committed)
+        return
+    with target.open() as cluster:
+        yield ClusterRecords(cluster, read_committed=read_committed)

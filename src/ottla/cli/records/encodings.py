@@ -1,0 +1,158 @@
+"""What the bytes of keys and values are: text, JSON, hexadecimal, base64 or Avro.
+
+One encoding does all four things for its side of a record: bytes to what is printed, to a field of
+`--json`, to what a path of `--where` leads into, and from an input back to bytes.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.cli.records.fields import Decoder
+
+ENCODINGS = ("text", "json", "hex", "base64", "avro")
+
+BASE64_SUFFIX = "_base64"
+HEX_SUFFIX = "_hex"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Of keys or of values. All but `json_field` raise `ValueError` for what is not of it."""
+
+    name: str
+    decode: Decoder
+    show: Callable[[bytes], bytes]
+    json_field: Callable[[str, bytes], tuple[str, Any]]
+    """From a field's name and bytes to a member of a JSON object; the name says the form."""
+    parse: Callable[[bytes], bytes]
+
+
+def text_field(name: str, data: bytes) -> tuple[str, Any]:
+    """Text where it is UTF-8, and base64 otherwise, under a name that says so."""
+    try:
+        return name, data.decode()
+    except UnicodeDecodeError:
+        return f"{name}{BASE64_SUFFIX}", base64.b64encode(data).decode("ascii")
+
+
+def json_bytes(value: Any) -> bytes:
+    """One line, as short as JSON can be; what JSON has no form for is text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode()
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _same(data: bytes) -> bytes:
+    return data
+
+
+def _checked_json(data: bytes) -> bytes:
+    json.loads(data)
+    return data
+
+
+def _json_field(name: str, data: bytes) -> tuple[str, Any]:
+    try:
+        return name, json.loads(data)
+    except ValueError:
+        return text_field(f"{name}_text", data)
+
+
+def _from_base64(data: bytes) -> bytes:
+    return base64.b64decode(data, validate=True)
+
+
+def _from_hex(data: bytes) -> bytes:
+    return bytes.fromhex(data.decode("ascii"))
+
+
+TEXT = Encoding("text", json.loads, _same, text_field, _same)
+_JSON = Encoding(
+    "json", json.loads, lambda data: json_bytes(json.loads(data)), _json_field, _checked_json
+)
+_HEX = Encoding(
+    "hex",
+    json.loads,
+    lambda data: data.hex().encode(),
+    lambda name, data: (f"{name}{HEX_SUFFIX}", data.hex()),
+    _from_hex,
+)
+_BASE64 = Encoding(
+    "base64",
+    json.loads,
+    base64.b64encode,
+    lambda name, data: (f"{name}{BASE64_SUFFIX}", base64.b64encode(data).decode("ascii")),
+    _from_base64,
+)
+_PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
+
+
+def encoding_of(side: str, name: str | None, schema: Path | None) -> Encoding:
+    """The encoding of a side, `key` or `value`; raises `UserError`.
+
+    A schema is Avro's, and without it there is no Avro.
+    """
+    schema_option = "--schema" if side == "value" else "--key-schema"
+    if name is None:
+        name = "text" if schema is None else "avro"
+    if name != "avro":
+        if schema is not None:
+            raise UserError(f"{schema_option} is for avro, and the {side} is {name}; leave one out")
+        return _PLAIN[name]
+    if schema is None:
+        raise UserError(f"an avro {side} needs its schema: {schema_option} FILE.avsc")
+    return avro(schema)
+
+
+def avro(path: Path) -> Encoding:
+    """One Avro datum to a value, as `ottla load` reads it; raises `UserError`."""
+    import fastavro
+    import fastavro.schema
+
+    try:
+        schema = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a file with an Avro schema") from error
+    except (
+        ValueError,
+        KeyError,
+        fastavro.schema.SchemaParseException,
+        fastavro.schema.UnknownType,
+    ) as error:
+        raise UserError(f"{path}: this is no Avro schema: {error}") from error
+
+    def decode(data: bytes) -> Any:
+        stream = BytesIO(data)
+        try:
+            found = fastavro.schemaless_reader(stream, schema, None)
+        except (EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+            raise ValueError(f"not of the Avro schema: {error or type(error).__name__}") from error
+        if stream.tell() != len(data):
+            raise ValueError(f"{len(data) - stream.tell()} bytes follow the Avro datum")
+        return found
+
+    def parse(data: bytes) -> bytes:
+        stream = BytesIO()
+        try:
+            fastavro.schemaless_writer(stream, schema, json.loads(data))
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"not of the Avro schema: {error}") from error
+        return stream.getvalue()
+
+    def json_field(name: str, data: bytes) -> tuple[str, Any]:
+        try:
+            return name, json.loads(json_bytes(decode(data)))
+        except ValueError:
+            return f"{name}{BASE64_SUFFIX}", base64.b64encode(data).decode("ascii")
+
+    return Encoding("avro", decode, lambda data: json_bytes(decode(data)), json_field, parse)

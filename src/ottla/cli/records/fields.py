@@ -1,0 +1,131 @@
+"""The fields of a record by name, as `--where` and `--format` write them.
+
+`key`, `value.customer.id`, `.items[0].price` (short for `value.items[0].price`),
+`header.trace-id`, `header["a b"]`, `topic`, `partition`, `offset`, `timestamp`.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ottla.base.errors import UserError
+from ottla.record.record import Record
+
+ROOTS = ("topic", "partition", "offset", "timestamp", "key", "value", "header", "headers")
+
+_ROOT = re.compile(r"[A-Za-z_]+|(?=\.)")
+_STEP = re.compile(r"""\.(?P<name>[\w-]+)|\[(?P<index>-?\d+)\]|\[(?P<text>"[^"]*"|'[^']*')\]""")
+
+Step = str | int
+
+
+class Entry(NamedTuple):
+    """A record and the place where it was read."""
+
+    topic: str
+    partition: int
+    record: Record
+
+
+Decoder = Callable[[bytes], Any]
+"""From the bytes of a key or a value to what a path leads into; raises `ValueError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A root and the steps below it, which only `key`, `value` and `header` have."""
+
+    root: str
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether the field is bytes, or null, and not what a path leads to."""
+        return self.root == "header" or (self.root in ("key", "value") and not self.steps)
+
+
+def parse_field(text: str, position: int = 0) -> tuple[Field, int]:
+    """The field that begins at a position, and where it ends; raises `UserError`."""
+    found = _ROOT.match(text, position)
+    if found is None:
+        raise UserError(f"{text[position:]!r} begins with no field; there are {_names()}")
+    root, end = found[0] or "value", found.end()
+    if root not in ROOTS:
+        raise UserError(f"there is no field {root!r}; there are {_names()}, and paths like .id")
+    steps: list[Step] = []
+    while (step := _STEP.match(text, end)) is not None:
+        steps.append(_step(step))
+        end = step.end()
+    field = Field("header" if root == "headers" and steps else root, tuple(steps))
+    _check_steps(field)
+    return field, end
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["index"] is not None:
+        return int(found["index"])
+    return found["name"] if found["name"] is not None else found["text"][1:-1]
+
+
+def _check_steps(field: Field) -> None:
+    if field.root == "header":
+        if len(field.steps) != 1 or not isinstance(field.steps[0], str):
+            raise UserError('a header is named as header.trace-id or header["trace id"]')
+    elif field.steps and field.root not in ("key", "value"):
+        raise UserError(f"{field.root} has no fields of its own; key and value may have")
+
+
+def _names() -> str:
+    return ", ".join(ROOTS[:-1])
+
+
+class FieldReader:
+    """Looks fields up; a key or value is decoded once, however many paths lead into it."""
+
+    def __init__(self, key: Decoder = json.loads, value: Decoder = json.loads) -> None:
+        self._decoders = {"key": key, "value": value}
+        self._of: Record | None = None
+        self._decoded: dict[str, Any] = {}
+
+    def get(self, entry: Entry, field: Field) -> Any:
+        """The field's value; `None` where the record has no such field."""
+        record = entry.record
+        match field.root:
+            case "topic":
+                return entry.topic
+            case "partition":
+                return entry.partition
+            case "offset":
+                return record.offset
+            case "timestamp":
+                return None if record.timestamp_type is None else record.timestamp_ms
+            case "headers":
+                return record.headers
+            case "header":
+                return next((v for k, v in reversed(record.headers) if k == field.steps[0]), None)
+        data: bytes | None = getattr(record, field.root)
+        return data if not field.steps else self._follow(record, field, data)
+
+    def _follow(self, record: Record, field: Field, data: bytes | None) -> Any:
+        if self._of is not record:
+            self._of = record
+            self._decoded = {}
+        if field.root not in self._decoded:
+            self._decoded[field.root] = self._decode(field.root, data)
+        found = self._decoded[field.root]
+        for step in field.steps:
+            try:
+                found = found[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return found
+
+    def _decode(self, root: str, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        try:
+            return self._decoders[root](data)
+        except ValueError:
+            return None

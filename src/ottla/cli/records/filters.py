@@ -1,0 +1,222 @@
+"""`--where`: which records are wanted, in a small language that calls nothing.
+
+    value ~ 'error|fail' and not header.test
+    key = alice or .order.total >= 100
+    timestamp >= 2026-01-31T12:00 and partition = 3
+
+A test is a field (`fields.py`), one of `= == != < <= > >= ~ !~`, and a literal: a quoted text, a
+number, `true`, `false`, `null`, or a word without spaces. A field alone is true where it is there
+and neither null nor false. `~` searches a regular expression. What a record lacks is null: equal to
+null only, and neither less nor greater than anything. `and`, `or`, `not` and parentheses combine.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.errors import UserError
+from ottla.cli.records.fields import Entry, Field, FieldReader, parse_field
+from ottla.cli.records.positions import parse_time
+
+Filter = Callable[[FieldReader, Entry], bool]
+
+EXAMPLE = 'such as --where "key = alice and .total > 100"'
+
+_SPACE = re.compile(r"\s*")
+_OPERATOR = re.compile(r"==|!=|!~|<=|>=|=|<|>|~")
+_WORD = re.compile(r"(and|or|not)\b|&&|\|\||!|\(|\)")
+_LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
+_ESCAPE = re.compile(r"\\(['\"\\])")
+
+_SPELLINGS = {"&&": "and", "||": "or", "!": "not"}
+_CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """What a field is compared with; `number` where a bare word is one."""
+
+    text: str
+    value: Any
+    number: float | None = None
+
+
+def parse_filter(text: str, now_ms: int) -> Filter:
+    """The test that an expression is; raises `UserError` naming the place of what is wrong."""
+    return _Parser(text, now_ms).parse()
+
+
+def all_of(filters: list[Filter]) -> Filter | None:
+    """One that needs all of them; `None` where there is none."""
+    if len(filters) < 2:
+        return filters[0] if filters else None
+    return lambda reader, entry: all(one(reader, entry) for one in filters)
+
+
+class _Parser:
+    """By recursive descent: or, and, not, a test or parentheses."""
+
+    def __init__(self, text: str, now_ms: int) -> None:
+        self._text = text
+        self._now_ms = now_ms
+        self._position = 0
+
+    def parse(self) -> Filter:
+        found = self._either()
+        self._skip_space()
+        if self._position < len(self._text):
+            raise self._wrong("and, or, or the end is expected")
+        return found
+
+    def _either(self) -> Filter:
+        several = [self._both()]
+        while self._takes("or"):
+            several.append(self._both())
+        if len(several) == 1:
+            return several[0]
+        return lambda reader, entry: any(one(reader, entry) for one in several)
+
+    def _both(self) -> Filter:
+        several = [self._negated()]
+        while self._takes("and"):
+            several.append(self._negated())
+        return all_of(several) or several[0]
+
+    def _negated(self) -> Filter:
+        if self._takes("not"):
+            inner = self._negated()
+            return lambda reader, entry: not inner(reader, entry)
+        if self._takes("("):
+            inner = self._either()
+            if not self._takes(")"):
+                raise self._wrong("a closing parenthesis is expected")
+            return inner
+        return self._test()
+
+    def _test(self) -> Filter:
+        self._skip_space()
+        try:
+            field, self._position = parse_field(self._text, self._position)
+        except UserError as error:
+            raise self._wrong(str(error)) from error
+        if field.root == "headers":
+            raise self._wrong("name one header: header.trace-id")
+        self._skip_space()
+        operator = _OPERATOR.match(self._text, self._position)
+        if operator is None:
+            return lambda reader, entry: reader.get(entry, field) not in (None, False)
+        self._position = operator.end()
+        return self._comparison(field, operator[0], self._literal())
+
+    def _literal(self) -> Literal:
+        self._skip_space()
+        found = _LITERAL.match(self._text, self._position)
+        if found is None:
+            raise self._wrong("a value to compare with is expected")
+        self._position = found.end()
+        if found[3] is None:
+            # In a regular expression other escapes are its own.
+            text = _ESCAPE.sub(r"\1", found[1] if found[1] is not None else found[2])
+            return Literal(text, text)
+        word = found[3]
+        if word in _CONSTANTS:
+            return Literal(word, _CONSTANTS[word])
+        number = _number(word)
+        return Literal(word, word if number is None else number, number)
+
+    def _comparison(self, field: Field, operator: str, literal: Literal) -> Filter:
+        if operator in ("~", "!~"):
+            return self._search(field, literal, is_wanted=operator == "~")
+        if field.root == "timestamp" and literal.value is not None:
+            time_ms = parse_time(literal.text, self._now_ms)
+            literal = Literal(literal.text, time_ms, float(time_ms))
+        compare = _ORDERS.get(operator)
+        if compare is not None:
+            return lambda reader, entry: compare(_order(reader.get(entry, field), literal))
+        is_wanted = operator != "!="
+        return lambda reader, entry: _equals(reader.get(entry, field), literal) is is_wanted
+
+    def _search(self, field: Field, literal: Literal, *, is_wanted: bool) -> Filter:
+        try:
+            pattern = re.compile(literal.text.encode())
+        except re.error as error:
+            raise self._wrong(f"{literal.text} is no regular expression ({error})") from error
+
+        def test(reader: FieldReader, entry: Entry) -> bool:
+            data = as_bytes(reader.get(entry, field))
+            return (data is not None and pattern.search(data) is not None) is is_wanted
+
+        return test
+
+    def _takes(self, word: str) -> bool:
+        self._skip_space()
+        found = _WORD.match(self._text, self._position)
+        if found is None or _SPELLINGS.get(found[0], found[0]) != word:
+            return False
+        self._position = found.end()
+        return True
+
+    def _skip_space(self) -> None:
+        found = _SPACE.match(self._text, self._position)
+        assert found is not None
+        self._position = found.end()
+
+    def _wrong(self, reason: str) -> UserError:
+        at = f"at character {self._position + 1}"
+        return UserError(f"--where {self._text!r}: {at}: {reason}; {EXAMPLE}")
+
+
+_ORDERS: dict[str, Callable[[int | None], bool]] = {
+    "<": lambda order: order == -1,
+    "<=": lambda order: order in (-1, 0),
+    ">": lambda order: order == 1,
+    ">=": lambda order: order in (0, 1),
+}
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """A field as the text that a pattern is searched in."""
+    match value:
+        case None | bytes():
+            return value
+        case str():
+            return value.encode("utf-8", "surrogateescape")
+    return json.dumps(value, ensure_ascii=False, default=str).encode()
+
+
+def _number(text: str | bytes) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _equals(value: Any, literal: Literal) -> bool:
+    match value:
+        case None | bool():
+            return value is literal.value
+        case bytes():
+            return literal.value is not None and value == literal.text.encode()
+        case str():
+            return literal.value is not None and value == literal.text
+    return bool(value == literal.value)
+
+
+def _order(value: Any, literal: Literal) -> int | None:
+    """-1, 0 or 1; `None` for what has no order. Numbers are compared as numbers where both are."""
+    if literal.number is not None:
+        number = _number(value) if isinstance(value, str | bytes) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            return None
+        return (number > literal.number) - (number < literal.number)
+    if literal.value is None or isinstance(literal.value, bool):
+        return None
+    match value:
+        case bytes():
+            wanted = literal.text.encode()
+            return (value > wanted) - (value < wanted)
+        case str():
+            return (value > literal.text) - (value < literal.text)
+    return None

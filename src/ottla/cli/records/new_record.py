@@ -1,0 +1,21 @@
+"""A record that is to be written, before it has an offset."""
+
+from dataclasses import dataclass
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecord:
+    """Without a partition the key chooses one; without a timestamp it is the time of sending."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")

@@ -1,0 +1,113 @@
+"""Where to begin and to end: `beginning`, `end`, an offset, `-N` from the end, `@TIME`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
+
+_WORDS = {
+    "beginning": "START", "earliest": "START", "start": "START", "oldest": "START",
+    "end": "END", "latest": "END", "newest": "END", "stored": "STORED",
+}  # fmt: skip
+_AGO = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_MAX_SECONDS_DIGITS = 10
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+WANTED = "beginning, end, an offset such as 42, -10 for the last ten, or a time such as @1h, @today"
+
+
+class PositionKind(Enum):
+    """What a position's number is."""
+
+    START = "start"
+    END = "end"
+    STORED = "stored"
+    OFFSET = "offset"
+    TAIL = "tail"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in every partition; `number` is an offset, a count from the end, or milliseconds."""
+
+    kind: PositionKind
+    number: int = 0
+
+
+FROM_START = Position(PositionKind.START)
+
+
+def parse_position(option: str, text: str, now_ms: int) -> Position:
+    """Raises `UserError`."""
+    word = text.strip()
+    if word.lower() in _WORDS:
+        return Position(PositionKind[_WORDS[word.lower()]])
+    if word.startswith("@"):
+        return Position(PositionKind.TIME, parse_time(word[1:], now_ms))
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise UserError(f"{option} {text}: name {WANTED}")
+    if word.startswith("-"):
+        return Position(PositionKind.TAIL, int(digits))
+    return Position(PositionKind.OFFSET, int(digits))
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970 of a date, a time, a number or a duration ago; raises `UserError`.
+
+    Dates and times without a zone are UTC. A number of up to ten digits is seconds.
+    """
+    word = text.strip()
+    if word.isascii() and word.isdigit():
+        return int(word) * (1000 if len(word) <= _MAX_SECONDS_DIGITS else 1)
+    if (found := _AGO.fullmatch(word.removesuffix(" ago"))) is not None:
+        return now_ms - round(float(found[1]) * _UNITS_MS[found[2]])
+    midnight_ms = now_ms - now_ms % _UNITS_MS["d"]
+    known = {"now": now_ms, "today": midnight_ms, "yesterday": midnight_ms - _UNITS_MS["d"]}
+    if word in known:
+        return known[word]
+    try:
+        at = datetime.fromisoformat(word)
+    except ValueError:
+        raise UserError(
+            f"{text!r} is no time; write 2026-01-31, 2026-01-31T12:00:00Z, 15m, today "
+            f"or milliseconds since 1970"
+        ) from None
+    zoned = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
+
+
+def resolve(
+    position: Position, there: OffsetRange, offset_at_time: int | None, *, is_start: bool
+) -> int:
+    """The offset that a position is in a partition; a time after its last record is its end.
+
+    A start before the partition's first offset is moved there; an end is kept as it is asked for.
+    """
+    match position.kind:
+        case PositionKind.START:
+            offset = there.from_offset
+        case PositionKind.END | PositionKind.STORED:
+            offset = there.until_offset
+        case PositionKind.OFFSET:
+            offset = position.number
+        case PositionKind.TAIL:
+            offset = max(there.from_offset, there.until_offset - position.number)
+        case PositionKind.TIME:
+            offset = there.until_offset if offset_at_time is None else offset_at_time
+    return max(offset, there.from_offset) if is_start else offset
+
+
+def times_of(
+    position: Position, places: Mapping[TopicPartition, object]
+) -> dict[TopicPartition, int]:
+    """What has to be asked of a log to resolve a position."""
+    if position.kind is not PositionKind.TIME:
+        return {}
+    return dict.fromkeys(places, position.number)

@@ -1,0 +1,294 @@
+"""What `consume` and `records` have in common: which records, in which order, and how printed."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.cli.records.encodings import ENCODINGS, encoding_of
+from ottla.cli.records.fields import Entry, FieldReader
+from ottla.cli.records.filters import Filter, all_of, parse_filter
+from ottla.cli.records.positions import (
+    FROM_START,
+    Position,
+    PositionKind,
+    parse_position,
+    resolve,
+    times_of,
+)
+from ottla.cli.records.sources import RecordSource
+from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
+from ottla.cli.terminal import with_options
+
+IDLE_S = 0.1
+"""How long `--follow` waits before it looks again."""
+
+MATCH, PLAIN = b"\x1b[01;31m", b"\x1b[m"
+"""As grep does."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def reading_options(*, default_format: str) -> Callable[[Any], Any]:
+    """All options of a command that prints records."""
+    return with_options(
+        click.option(
+            "--partition", "-p", "partitions", multiple=True, type=int, help="Partition to read."
+        ),
+        click.option(
+            "--offset",
+            "--from",
+            "-o",
+            "offset",
+            metavar="POSITION",
+            help="Start: beginning (default), end, an offset, -10 for the last ten of each "
+            "partition, or a time: @2026-01-31T12:00 (UTC), @15m ago, @today, @MILLISECONDS.",
+        ),
+        click.option("--until", metavar="POSITION", help="End of the range, exclusive."),
+        click.option(
+            "--number", "-n", "-c", "count", type=click.IntRange(1), help="Records to print."
+        ),
+        click.option("--follow", "-f", "is_following", is_flag=True, help="Wait for new records."),
+        click.option(
+            "--exit", "-e", "is_ending", is_flag=True, help="Exit at the end, the default."
+        ),
+        click.option(
+            "--where",
+            "-w",
+            "tests",
+            multiple=True,
+            metavar="TEST",
+            help="Records to print: key = a, value ~ 'err|warn', header.h, .total > 5, "
+            "with and, or, not. Repeatable: all must hold.",
+        ),
+        click.option(
+            "--grep", "-g", metavar="REGEX", help="Print what matches only, and highlight it."
+        ),
+        click.option(
+            "--format",
+            "-F",
+            "template",
+            default=default_format,
+            show_default=True,
+            metavar="FORMAT",
+            help="value, line, json, kcat's letters such as '%k: %s\\n', or fields such as "
+            "'{offset} {key} {.total}'.",
+        ),
+        click.option("--json", "-J", "as_json", is_flag=True, help="Print JSON lines."),
+        click.option(
+            "--key-separator", "-K", metavar="TEXT", help="Print keys too, before this separator."
+        ),
+        click.option("--null", "-Z", is_flag=True, help="Print NULL for a null, not nothing."),
+        encoding_option("--value", "value_as", "Encoding of values."),
+        encoding_option("--key", "key_as", "Encoding of keys."),
+        *schema_options,
+    )
+
+
+def encoding_option(name: str, parameter: str, words: str) -> Callable[[Any], Any]:
+    return click.option(name, parameter, type=click.Choice(ENCODINGS), help=words)
+
+
+_SCHEMA = click.Path(dir_okay=False, path_type=Path)
+schema_options = (
+    click.option("--schema", metavar="FILE", type=_SCHEMA, help="Avro schema of values."),
+    click.option("--key-schema", metavar="FILE", type=_SCHEMA, help="Avro schema of keys."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """Which records of which topics. Without `until` to the end as it is at the beginning."""
+
+    topics: Sequence[str]
+    partitions: Sequence[int] = ()
+    start: Position = FROM_START
+    until: Position | None = None
+    is_following: bool = False
+    filter: Filter | None = None
+    fields: FieldReader
+
+
+def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, "Printer"]:
+    """The options of a command as values; raises `UserError`."""
+    now_ms = round(time.time() * 1000)
+    style = Style(
+        key=encoding_of("key", given["key_as"], given["key_schema"]),
+        value=encoding_of("value", given["value_as"], given["schema"]),
+        null=b"NULL" if given["null"] else b"",
+        separator=_separator(given["key_separator"]),
+    )
+    if given["is_following"] and given["is_ending"]:
+        raise UserError("--follow waits at the end, and --exit ends there; leave one out")
+    until = given["until"]
+    plan = ReadPlan(
+        topics=topics,
+        partitions=given["partitions"],
+        start=_position("--offset", given["offset"], now_ms) or FROM_START,
+        until=_position("--until", until, now_ms),
+        is_following=given["is_following"],
+        filter=all_of([parse_filter(one, now_ms) for one in given["tests"]]),
+        fields=FieldReader(style.key.decode, style.value.decode),
+    )
+    template = "json" if given["as_json"] else given["template"]
+    return plan, Printer(parse_template(template, style), given["grep"], given["count"])
+
+
+def _separator(text: str | None) -> bytes | None:
+    return None if text is None else unescaped(text.encode("utf-8", "surrogateescape"))
+
+
+def _position(option: str, text: str | None, now_ms: int) -> Position | None:
+    if text is None:
+        return None
+    position = parse_position(option, text, now_ms)
+    if position.kind is PositionKind.STORED:
+        raise UserError(f"{option} stored: what is stored is a group's; name it with --group")
+    return position
+
+
+def chosen_places(source: RecordSource, plan: ReadPlan) -> list[TopicPartition]:
+    """The partitions to read, in order; raises `UnknownNameError` for what is not there."""
+    if not plan.topics:
+        raise UserError("name a topic, or a pattern such as 'orders-*' or '^orders-[0-9]+$'")
+    names = [name for one in plan.topics for name in _matching(source, one)]
+    return [
+        TopicPartition(name, number)
+        for name in dict.fromkeys(names)
+        for number in _chosen_partitions(name, source.partitions(name), plan.partitions)
+    ]
+
+
+def _matching(source: RecordSource, name: str) -> list[str]:
+    if _TOPIC_NAME.fullmatch(name):
+        if not source.partitions(name):
+            raise UnknownNameError("topic", name, source.topics())
+        return [name]
+    known = source.topics()
+    found = [one for one in known if not one.startswith("__") and _fits(name, one)]
+    if not found:
+        raise UnknownNameError("topic like", name, known)
+    return found
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """A regular expression begins with `^`, as for kcat; anything else is a shell's pattern."""
+    if not pattern.startswith("^"):
+        return fnmatchcase(name, pattern)
+    try:
+        return re.search(pattern, name) is not None
+    except re.error as error:
+        raise UserError(f"{pattern} is no regular expression: {error}") from error
+
+
+def _chosen_partitions(topic: str, there: list[int], wanted: Sequence[int]) -> Sequence[int]:
+    missing = sorted(set(wanted).difference(there))
+    if missing:
+        has = ", ".join(map(str, there))
+        raise UserError(f"topic {topic} has no partition {missing[0]}; it has {has}")
+    return wanted or there
+
+
+def entries(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
+    """The records that pass the filter, partition by partition, and then as they come.
+
+    `None` stands where there are no more for now.
+    """
+    for entry in _read(source, plan):
+        if entry is None or plan.filter is None or plan.filter(plan.fields, entry):
+            yield entry
+
+
+def _read(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
+    places = chosen_places(source, plan)
+    there = source.bounds(places)
+    following = _resolved(source, plan.start, there, is_start=True)
+    ends = None if plan.until is None else _resolved(source, plan.until, there, is_start=False)
+    while True:
+        for place in places:
+            until = there[place].until_offset
+            if ends is not None:
+                until = min(until, ends[place])
+            wanted = OffsetRange(from_offset=following[place], until_offset=until)
+            if not wanted.is_empty:
+                for record in source.records(place, wanted):
+                    yield Entry(*place, record)
+                following[place] = until
+        is_read = ends is not None and all(following[one] >= ends[one] for one in places)
+        if not plan.is_following or is_read:
+            return
+        yield None
+        time.sleep(IDLE_S)
+        there = source.bounds(places)
+
+
+def _resolved(
+    source: RecordSource,
+    position: Position,
+    there: dict[TopicPartition, OffsetRange],
+    *,
+    is_start: bool,
+) -> dict[TopicPartition, int]:
+    times = times_of(position, there)
+    at_time = source.offsets_at(times) if times else {}
+    return {
+        place: resolve(position, there[place], at_time.get(place), is_start=is_start)
+        for place in there
+    }
+
+
+class Printer:
+    """Writes records to standard output as bytes, and what matches `--grep` in red on a screen."""
+
+    def __init__(self, piece: Piece, grep: str | None = None, count: int | None = None) -> None:
+        """At most `count` records are printed."""
+        self._piece = piece
+        self._grep = None if grep is None else _pattern(grep)
+        self._count = count
+
+    def print_all(self, found: Iterator[Entry | None]) -> None:
+        """To the end, or until nobody reads: `BrokenPipeError`."""
+        out = sys.stdout.buffer
+        grep, left = self._grep, self._count
+        is_red = grep is not None and _has_colour()
+        for entry in found:
+            if entry is None:
+                out.flush()
+                continue
+            data = self._piece(entry)
+            if grep is not None:
+                if grep.search(data) is None:
+                    continue
+                if is_red:
+                    data = grep.sub(_red, data)
+            out.write(data)
+            if left is not None:
+                left -= 1
+                if not left:
+                    break
+        out.flush()
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(text.encode("utf-8", "surrogateescape"), re.MULTILINE)
+    except re.error as error:
+        raise UserError(f"--grep {text}: this is no regular expression: {error}") from error
+
+
+def _red(found: re.Match[bytes]) -> bytes:
+    return MATCH + found[0] + PLAIN if found[0] else b""
+
+
+def _has_colour() -> bool:
+    import os
+
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -1,0 +1,56 @@
+"""`ottla records`: the records of a data directory, with no broker and without writing to it."""
+
+from typing import Any
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.records.reading import entries, parse_plan, reading_options
+from ottla.cli.records.sources import FileRecords
+from ottla.cli.target import Target, TargetCommand, target_argument
+
+
+@click.command(
+    "records",
+    cls=TargetCommand,
+    examples=(
+        "ottla records data/ orders -o @today --where '.total > 100'",
+        "ottla records data/ orders -p 0 --offset 42 -n 1 --json",
+    ),
+)
+@target_argument(directories=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1)
+@click.option("--topic", "-t", "more_topics", multiple=True, help="Topic to read.")
+@reading_options(default_format="line")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="Whether records of open and aborted transactions are left out.",
+)
+@click.option(
+    "--skip-damaged", is_flag=True, help="Continue after damage; skipped offsets go to stderr."
+)
+def records_command(
+    target: Target,
+    topics: tuple[str, ...],
+    more_topics: tuple[str, ...],
+    isolation: str,
+    skip_damaged: bool,
+    **given: Any,
+) -> None:
+    """Print the records of topics from the files in TARGET, a data directory.
+
+    Works while a broker runs on the directory, and never writes to it. Control records are left
+    out. Exits with 1 where the log is damaged. TOPIC may be a pattern: 'orders-*', '^orders-[0-9]'.
+    """
+    if not target.is_directory:
+        raise UserError(f"records reads files; of a broker: ottla consume {target.text} TOPIC")
+    plan, printer = parse_plan((*topics, *more_topics), given)
+    source = FileRecords.at(
+        target.directories,
+        read_committed=isolation == "read_committed",
+        skip_damaged=skip_damaged,
+    )
+    printer.print_all(entries(source, plan))

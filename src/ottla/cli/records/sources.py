@@ -1,0 +1,214 @@
+"""Where `consume` and `records` read: the files of a data directory, or a cluster's brokers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from ottla.base.errors import ApiError
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.cli.terminal import report_skipped
+from ottla.record.record import Record
+from ottla.storage.reading.overtaking import ask_log
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+
+FETCH_SIZE = 4 << 20
+EMPTY_ANSWERS = 3
+"""How often nothing below the end must be answered until it is believed: all of it is control."""
+
+
+class RecordSource(Protocol):
+    """Topics and their records. With `read_committed` none of open or aborted transactions."""
+
+    def topics(self) -> list[str]:
+        """Every topic, internal ones too."""
+
+    def partitions(self, topic: str) -> list[int]:
+        """The topic's partitions; none where there is no such topic."""
+
+    def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+        """The offsets that can be read now."""
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset whose record is of a time, in ms, or later; `None` without one."""
+
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+        """The data records of a range, in their order."""
+
+
+class FileRecords:
+    """Read beside a running broker too, and never written to."""
+
+    def __init__(
+        self, directories: Sequence[ReadOnlyLogDirectory], *, read_committed: bool = False
+    ) -> None:
+        """All directories of one broker."""
+        self._directories = directories
+        self._read_committed = read_committed
+
+    @staticmethod
+    def at(
+        paths: Sequence[str], *, read_committed: bool, skip_damaged: bool = False
+    ) -> "FileRecords":
+        """Of directories at paths. With `skip_damaged` reads step over damage, and say so."""
+        on_damage = report_skipped if skip_damaged else None
+        directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
+        return FileRecords(directories, read_committed=read_committed)
+
+    def topics(self) -> list[str]:
+        return sorted({topic for one in self._directories for topic in one.topics()})
+
+    def partitions(self, topic: str) -> list[int]:
+        here = {number for one in self._directories for number in one.topics().get(topic, [])}
+        # A partition that is lost is an error where it is read, and not passed over.
+        lost = {number for one in self._directories for number in one.lost_partitions(topic)}
+        return sorted(here | lost)
+
+    def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+        return {place: self._bounds(place) for place in places}
+
+    def _bounds(self, place: TopicPartition) -> OffsetRange:
+        log = self._log(place)
+        end = log.last_stable_offset if self._read_committed else log.log_end_offset
+        start = log.log_start_offset
+        return OffsetRange(from_offset=start, until_offset=max(start, end))
+
+    def _log(self, place: TopicPartition) -> ReadOnlyLog:
+        for one in self._directories[:-1]:
+            if one.holds(*place):
+                return one.partition(*place)
+        return self._directories[-1].partition(*place)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        from ottla.storage.reading.time_search import first_offset_at
+
+        return {
+            place: ask_log(
+                partial(self._log, place),
+                partial(first_offset_at, timestamp_ms=time_ms),
+            )
+            for place, time_ms in times.items()
+        }
+
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+        """Over what retention takes while it is read, which is said."""
+        offset = wanted.from_offset
+        while offset < wanted.until_offset:
+            log = self._log(place)
+            try:
+                for record in log.records(
+                    offset, wanted.until_offset, read_committed=self._read_committed
+                ):
+                    yield record
+                    offset = record.offset + 1
+                return
+            except ApiError:
+                log = self._log(place)
+                if log.log_start_offset <= offset:
+                    raise
+                _report_removed(place, offset, log.log_start_offset)
+                offset = log.log_start_offset
+
+
+def _report_removed(place: TopicPartition, offset: int, start: int) -> None:
+    click.echo(
+        f"{place}: offsets {offset} to {start - 1} were removed while they were read", err=True
+    )
+
+
+class ClusterRecords:
+    """Fetched from the leaders of the partitions."""
+
+    def __init__(self, cluster: "Cluster", *, read_committed: bool = True) -> None:
+        from ottla.client.reading import READ_COMMITTED, READ_UNCOMMITTED
+
+        self._cluster = cluster
+        self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
+
+    def topics(self) -> list[str]:
+        return sorted(self._cluster.topic_names())
+
+    def partitions(self, topic: str) -> list[int]:
+        found = self._cluster.look_up([topic]).get(topic)
+        return [] if found is None else sorted(found.leaders)
+
+    def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+        from ottla.client.reading import EARLIEST, LATEST
+
+        starts = self._offsets(dict.fromkeys(places, EARLIEST))
+        ends = self._offsets(dict.fromkeys(places, LATEST))
+        return {
+            place: OffsetRange(
+                from_offset=starts[place], until_offset=max(starts[place], ends[place])
+            )
+            for place in places
+        }
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        found = self._offsets(times)
+        return {place: None if offset < 0 else offset for place, offset in found.items()}
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        from ottla.client.reading import list_offsets
+
+        def ask() -> dict[TopicPartition, int]:
+            found = {}
+            for broker, places in self._cluster.by_leader(wanted):
+                here = {place: wanted[place] for place in places}
+                for place, one in list_offsets(broker, here, isolation_level=self._level).items():
+                    found[place] = one.offset
+            return found
+
+        return self._cluster.again(ask)
+
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+        from ottla.base.error_codes import ErrorCode
+
+        offset = wanted.from_offset
+        while True:
+            try:
+                for record in self._fetched(place, offset, wanted.until_offset):
+                    yield record
+                    offset = record.offset + 1
+                return
+            except ApiError as error:
+                start = self.bounds([place])[place].from_offset
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= offset:
+                    raise
+                _report_removed(place, offset, start)
+                offset = start
+
+    def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> Iterator[Record]:
+        from ottla.client.fetching import committed_runs, fetches
+        from ottla.client.reading import FetchFrom
+        from ottla.record.batch import iter_batches
+        from ottla.record.record import read_records
+
+        asked = FetchFrom(
+            topic=place.topic,
+            partition=place.partition,
+            offset=offset,
+            max_size=FETCH_SIZE,
+            isolation_level=self._level,
+        )
+        empty_count = 0
+        for found in fetches(self._cluster, asked, until_offset):
+            if not len(found.records):
+                empty_count += found.is_answered
+                if empty_count == EMPTY_ANSWERS:
+                    return
+                continue
+            empty_count = 0
+            for run in committed_runs(found):
+                for batch in iter_batches(run):
+                    batch.check()
+                    if batch.is_control:
+                        continue
+                    for record in read_records(batch):
+                        if offset <= record.offset < until_offset:
+                            yield record

@@ -1,0 +1,197 @@
+"""What `produce` makes of lines, JSON, CSV, Parquet and files."""
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import UserError
+from ottla.cli.records.encodings import encoding_of
+from ottla.cli.records.inputs import (
+    PAUSE,
+    InputError,
+    InputOptions,
+    Reader,
+    csv_records,
+    file_records,
+    json_records,
+    json_value_records,
+    line_records,
+    parquet_records,
+)
+from ottla.cli.records.json_lines import parse_record, record_object
+from ottla.cli.records.new_record import NewRecord
+from tests.unit.cli.records.support import entry
+
+TEXT = encoding_of("value", "text", None)
+
+
+def read(reader: Reader, data: bytes, **options: Any) -> list[NewRecord]:
+    found = reader("input", io.BytesIO(data), InputOptions(**options))
+    return [one for one in found if isinstance(one, NewRecord)]
+
+
+def test_a_line_is_a_value_and_the_last_one_needs_no_end() -> None:
+    found = read(line_records, b"a\n\nb\xff")
+    assert [one.value for one in found] == [b"a", b"", b"b\xff"]
+    assert [one.key for one in found] == [None] * 3
+    assert read(line_records, b"") == []
+
+
+def test_a_separator_divides_the_key_from_the_value() -> None:
+    found = read(line_records, b"k:v:w\nno key\n:v\nk:\n", key_separator=b":")
+    pairs = [(one.key, one.value) for one in found]
+    assert pairs == [(b"k", b"v:w"), (None, b"no key"), (b"", b"v"), (b"k", b"")]
+    found = read(line_records, b"k:\n:\n", key_separator=b":", empty_is_null=True)
+    assert [(one.key, one.value) for one in found] == [(b"k", None), (b"", None)]
+
+
+def test_records_may_end_in_something_else_than_lines() -> None:
+    found = read(line_records, b"a\nb\0c\0", separator=b"\0")
+    assert [one.value for one in found] == [b"a\nb", b"c"]
+
+
+def test_options_say_what_the_input_does_not() -> None:
+    (one,) = read(line_records, b"v", key=b"k", headers=(("h", b"1"),), partition=2, timestamp_ms=5)
+    assert one == NewRecord(
+        key=b"k", value=b"v", headers=(("h", b"1"),), partition=2, timestamp_ms=5
+    )
+
+
+def test_encoded_lines_are_decoded() -> None:
+    found = read(
+        line_records,
+        b"00ff|AP8=",
+        key_separator=b"|",
+        key_encoding=encoding_of("key", "hex", None),
+        value_encoding=encoding_of("value", "base64", None),
+    )
+    assert [(one.key, one.value) for one in found] == [(b"\0\xff", b"\0\xff")]
+    with pytest.raises(InputError, match=r"input, line 2: .*which is not hex"):
+        read(line_records, b"00\nxx", value_encoding=encoding_of("value", "hex", None))
+
+
+def test_what_consume_prints_as_json_is_read_again() -> None:
+    headers = (("h", b"\xff"), ("none", None), ("t", b"text"))
+    for key, value in [(b"k", b"v"), (None, None), (b"\xff", b""), (b"5", b'{"a": 1}')]:
+        one = entry(value, key, headers=headers)
+        line = json.dumps(record_object(one, TEXT, TEXT)).encode()
+        assert read(json_records, line) == [
+            NewRecord(
+                key=key, value=value, headers=headers, partition=3, timestamp_ms=1_700_000_000_123
+            )
+        ]
+
+
+def test_json_lines_of_other_shapes() -> None:
+    lines = [
+        b'{"value": {"a": 1}, "key": 5, "headers": {"h": "v"}}',
+        b'{"value_hex": "00ff", "headers": [["a", "b"]], "timestamp": "2023-11-14T22:13:20Z"}',
+        b"",
+    ]
+    first, second = read(json_records, b"\n".join(lines))
+    assert first == NewRecord(key=b"5", value=b'{"a":1}', headers=(("h", b"v"),))
+    assert second == NewRecord(
+        value=b"\0\xff", headers=(("a", b"b"),), timestamp_ms=1_700_000_000_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b"{", "this is not JSON"),
+        (b"[1]", "a record is an object"),
+        (b'{"valeu": 1}', "no member 'valeu'; with --json-value"),
+        (b'{"partition": -1}', "partition is a number from 0"),
+        (b'{"timestamp_ms": true}', "a timestamp is milliseconds"),
+        (b'{"headers": [1]}', "a header is"),
+        (b'{"value_base64": "%"}', "input, line 1"),
+    ],
+)
+def test_a_wrong_json_line_is_named(line: bytes, told: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(json_records, line)
+    assert told in str(raised.value)
+    with pytest.raises((ValueError, UserError)):
+        parse_record(line, 0)
+
+
+def test_json_values_are_sent_as_they_stand_with_a_key_out_of_them() -> None:
+    data = b'{"id": 7, "at": 5, "c": {"n": "Ada"}}\n"x"\n'
+    with pytest.raises(InputError, match=r"line 2: there is no c\.n"):
+        read(json_value_records, data, key_column="c.n")
+    (one,) = read(json_value_records, data[:-5], key_column="id", timestamp_column="at")
+    assert one == NewRecord(key=b"7", value=data.split(b"\n")[0], timestamp_ms=5)
+
+
+def test_csv_rows_become_json_or_one_column() -> None:
+    data = b'id,name\r\n1,"a\nb"\n2,\xc3\xa9\n'
+    found = read(csv_records, data, key_column="id")
+    assert [one.key for one in found] == [b"1", b"2"]
+    assert json.loads(found[0].value or b"") == {"id": "1", "name": "a\nb"}
+    found = read(csv_records, data, key_column="id", value_column="name")
+    assert [one.value for one in found] == [b"a\nb", "é".encode()]
+    with pytest.raises(UserError, match="there is no column nam; there are id, name"):
+        read(csv_records, data, value_column="nam")
+    with pytest.raises(InputError, match="another number of columns"):
+        read(csv_records, b"a,b\n1\n")
+
+
+def test_parquet_rows_become_json_or_one_column(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "raw": [b"\xff", None]}), path)
+    found = read(parquet_records, path.read_bytes(), key_column="id", value_column="raw")
+    assert [(one.key, one.value) for one in found] == [(b"1", b"\xff"), (b"2", None)]
+    found = read(parquet_records, path.read_bytes())
+    assert json.loads(found[0].value or b"") == {"id": 1, "raw": "/w=="}
+    with pytest.raises(UserError, match="this is no Parquet file"):
+        read(parquet_records, b"nonsense")
+
+
+def test_a_file_is_a_record(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.write_bytes(path.name.encode() + b"\n")
+    found = file_records(map(str, paths), InputOptions(key=b"k"))
+    assert [one.value for one in found if isinstance(one, NewRecord)] == [b"a\n", b"b\n"]
+    with pytest.raises(UserError, match="No such file"):
+        list(file_records([str(tmp_path / "c")], InputOptions()))
+
+
+def test_a_pipe_that_has_nothing_more_for_now_is_a_pause() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"a\nb")
+    with open(reading, "rb") as stream:
+        found = line_records("stdin", stream, InputOptions())
+        assert next(found) == NewRecord(value=b"a")
+        assert next(found) is PAUSE
+        os.write(writing, b"c\n")
+        assert next(found) == NewRecord(value=b"bc")
+        assert next(found) is PAUSE
+        os.close(writing)
+        assert list(found) == []
+
+
+def test_avro_goes_both_ways(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    schema = tmp_path / "s.avsc"
+    field = {"name": "n", "type": "long"}
+    schema.write_text(json.dumps({"type": "record", "name": "R", "fields": [field]}))
+    avro = encoding_of("value", "avro", schema)
+    (one,) = read(line_records, b'{"n": 5}', value_encoding=avro)
+    assert one.value == b"\x0a"
+    assert avro.show(one.value) == b'{"n":5}'
+    assert avro.json_field("value", one.value) == ("value", {"n": 5})
+    assert avro.json_field("value", b"\x0a\x0a") == ("value_base64", "Cgo=")
+    with pytest.raises(InputError, match=r"line 1: .*which is not avro"):
+        read(line_records, b"{}", value_encoding=avro)
+    with pytest.raises(UserError, match="needs its schema: --schema FILE"):
+        encoding_of("value", "avro", None)
+    (tmp_path / "bad").write_text("{}")
+    with pytest.raises(UserError, match="this is no Avro schema"):
+        encoding_of("value", None, tmp_path / "bad")
