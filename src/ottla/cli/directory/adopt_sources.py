@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER
 from ottla.config.broker import topic_settings_by_broker_name
@@ -112,14 +113,10 @@ def read_zookeeper(address: str) -> ClusterSettings:
 
     Needs the package kazoo, which the extra `ottla[zookeeper]` installs.
     """
-    try:
+    with needed_for("--zookeeper"):
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException
         from kazoo.handlers.threading import KazooTimeoutError
-    except ImportError as error:
-        raise UserError(
-            "--zookeeper needs the package kazoo: pip install 'ottla[zookeeper]'"
-        ) from error
     # It logs every try to connect; the last one's reason is raised.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     client = KazooClient(hosts=address, timeout=TIMEOUT_S, read_only=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.cli.terminal import parse_seconds, parse_size, with_options
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
                 raise UserError(f"{option} is for values that are decoded: add --decode json")
     if decode == "avro" and given["schema"] is None:
         raise UserError("--decode avro needs --schema FILE, the schema that values are written in")
+    if given["decode"] == "avro":
+        with needed_for("--decode avro"):  # Before Spark starts, which takes its time.
+            import fastavro  # noqa: F401
     if given["schema_id"] is not None and not given["confluent"]:
         raise UserError("--schema-id is what stands in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:

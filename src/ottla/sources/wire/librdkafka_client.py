@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.client.reading import EARLIEST, LATEST, ListedOffset
@@ -156,13 +157,8 @@ class LibrdkafkaClient:
 
     @cached_property
     def _module(self) -> Any:
-        try:
+        with needed_for(f"option {CLIENT_PREFIX}{self._reason} needs another client than our own"):
             import confluent_kafka
-        except ImportError as error:
-            raise UserError(
-                f"option {CLIENT_PREFIX}{self._reason} needs another client than our own; run: "
-                f"pip install confluent-kafka"
-            ) from error
         return confluent_kafka
 
     @contextmanager

@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.tables.values.decoder import Decoded, require
 from ottla.tables.values.schema import struct_type
 
@@ -189,9 +190,7 @@ def _words(error: BaseException) -> str:
 
 
 def _fastavro() -> Any:
-    try:
+    with needed_for("Avro"):
         import fastavro
         import fastavro.schema
-    except ImportError as error:
-        raise UserError("Avro needs fastavro; run: pip install 'ottla[avro]'") from error
     return fastavro

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 
 PATHS = "/metrics, /healthz and /readyz"
 
@@ -23,12 +24,8 @@ class MetricsServer:
 
     def __init__(self, address: tuple[str, int], why_not_ready: Callable[[], str | None]) -> None:
         """Raises `UserError` when the extra is missing or the address cannot be had."""
-        try:
+        with needed_for("--metrics"):
             from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
-        except ImportError as error:
-            raise UserError(
-                "--metrics needs prometheus-client: pip install 'ottla[metrics]'"
-            ) from error
         self.registry = CollectorRegistry()
         self.why_not_ready = why_not_ready
         ProcessCollector(registry=self.registry)

@@ -1,0 +1,57 @@
+"""Whatever optional package is missing, a command says in one line how to install it."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.base.extras import EXTRAS
+from ottla.cli.main import cli
+
+PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
+
+COMMANDS = {
+    "fastavro": "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
+    "fsspec": "table files s3://bucket/table",
+    "kazoo": "adopt LOG --zookeeper 127.0.0.1:1",
+    "numpy": "load LOG --topic t --into TABLE",
+    "prometheus_client": "serve -d LOG --metrics 127.0.0.1:0",
+    "pyarrow": "table read TABLE",
+    "pyspark": "load LOG --topic t --into TABLE",
+    "s3fs": "table files s3://bucket/table",
+}
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("t")
+        log.append("t", b"v")
+    (tmp_path / "s.avsc").write_text('"string"')
+    return {
+        "LOG": str(tmp_path / "log"),
+        "TABLE": str(tmp_path / "table"),
+        "SCHEMA": str(tmp_path / "s.avsc"),
+    }
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_missing_package_is_one_line_that_names_its_extra(
+    module: str, places: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [one for one in sys.modules if one == module or one.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    words = [places.get(word, word) for word in COMMANDS[module].split()]
+    result = CliRunner().invoke(cli, words)
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1), result.output
+    assert f"pip install 'ottla[{EXTRAS[module]}]'" in result.output
+
+
+def test_each_extra_has_the_package_that_a_person_is_told_to_install() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    for module, extra in EXTRAS.items():
+        assert any(one.startswith(module.replace("_", "-")) for one in extras[extra]), module
