@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.records.group import print_as_group
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.records.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -21,6 +22,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 )
 @target_argument(directories=True)
 @click.argument("topics", metavar="TOPIC...", nargs=-1)
+@click.option("--group", "-G", help="Consumer group to read as: prints what is new to it.")
 @reading_options(default_format="value")
 @click.option(
     "--isolation",
@@ -29,14 +31,20 @@ from ottla.cli.target import Target, TargetCommand, target_argument
     show_default=True,
     help="Whether records of open and aborted transactions are left out.",
 )
-def consume_command(target: Target, topics: tuple[str, ...], isolation: str, **given: Any) -> None:
+def consume_command(
+    target: Target, topics: tuple[str, ...], group: str | None, isolation: str, **given: Any
+) -> None:
     """Print the records of topics, as bytes, each value with a line's end.
 
     TARGET is a broker, or a data directory, whose files are read and not written to. TOPIC may be
     a pattern: 'orders-*', or a regular expression that begins with ^. One partition is printed
-    after the other; with --follow new records then come as they are written.
+    after the other; with --follow new records then come as they are written. With --group the
+    group's members share the partitions, and what was printed is committed.
     """
     plan, printer = parse_plan(topics, given)
+    if group is not None:
+        print_as_group(target, group, plan, printer, isolation=isolation)
+        return
     with _source(target, read_committed=isolation == "read_committed") as source:
         printer.print_all(entries(source, plan))
 

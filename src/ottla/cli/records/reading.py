@@ -149,10 +149,7 @@ def _separator(text: str | None) -> bytes | None:
 def _position(option: str, text: str | None, now_ms: int) -> Position | None:
     if text is None:
         return None
-    position = parse_position(option, text, now_ms)
-    if position.kind is PositionKind.STORED:
-        raise UserError(f"{option} stored: what is stored is a group's; name it with --group")
-    return position
+    return parse_position(option, text, now_ms)
 
 
 def chosen_places(source: RecordSource, plan: ReadPlan) -> list[TopicPartition]:
@@ -167,8 +164,13 @@ def chosen_places(source: RecordSource, plan: ReadPlan) -> list[TopicPartition]:
     ]
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name is a pattern of names: of a shell, or a regular expression."""
+    return _TOPIC_NAME.fullmatch(name) is None
+
+
 def _matching(source: RecordSource, name: str) -> list[str]:
-    if _TOPIC_NAME.fullmatch(name):
+    if not is_pattern(name):
         if not source.partitions(name):
             raise UnknownNameError("topic", name, source.topics())
         return [name]
@@ -208,6 +210,8 @@ def entries(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
 
 
 def _read(source: RecordSource, plan: ReadPlan) -> Iterator[Entry | None]:
+    if PositionKind.STORED in (plan.start.kind, plan.until and plan.until.kind):
+        raise UserError("-o stored: what is stored is a group's; name it with --group")
     places = chosen_places(source, plan)
     there = source.bounds(places)
     following = _resolved(source, plan.start, there, is_start=True)
@@ -254,8 +258,13 @@ class Printer:
         self._grep = None if grep is None else _pattern(grep)
         self._count = count
 
-    def print_all(self, found: Iterator[Entry | None]) -> None:
-        """To the end, or until nobody reads: `BrokenPipeError`."""
+    def print_all(
+        self, found: Iterator[Entry | None], on_done: Callable[[Entry], None] = lambda _: None
+    ) -> None:
+        """To the end, or until nobody reads: `BrokenPipeError`.
+
+        `on_done` is called with what was printed, and with what `--grep` leaves out.
+        """
         out = sys.stdout.buffer
         grep, left = self._grep, self._count
         is_red = grep is not None and _has_colour()
@@ -266,10 +275,12 @@ class Printer:
             data = self._piece(entry)
             if grep is not None:
                 if grep.search(data) is None:
+                    on_done(entry)
                     continue
                 if is_red:
                     data = grep.sub(_red, data)
             out.write(data)
+            on_done(entry)
             if left is not None:
                 left -= 1
                 if not left:

@@ -1,0 +1,138 @@
+"""Records as a member of a consumer group reads them, which commits what has been printed."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.addresses import address_text
+from ottla.base.errors import RefusalError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.cli.records.fields import Entry
+from ottla.cli.records.positions import Position, PositionKind
+from ottla.cli.records.reading import Printer, ReadPlan, is_pattern
+from ottla.cli.target import Target
+from ottla.record.record import Record
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.consumer import Consumer
+
+POLL_S = 0.2
+COMMIT_S = 1.0
+PATIENCE_S = 30.0
+"""After which a member that was given no partition gives up, unless it follows."""
+
+RESETS = {
+    PositionKind.START: "earliest",
+    PositionKind.END: "latest",
+    PositionKind.STORED: "earliest",
+}
+
+
+def print_as_group(
+    target: Target, group: str, plan: ReadPlan, printer: Printer, *, isolation: str
+) -> None:
+    """Prints what the group has not read yet, and commits it; raises `UserError`."""
+    from ottla.client.consumer.consumer import Consumer
+
+    if plan.partitions or plan.until is not None:
+        raise UserError("--group reads to the end of what it is given: no --partition, no --until")
+    settings: dict[str, Any] = {
+        **target.settings,
+        "enable.auto.commit": False,
+        "auto.offset.reset": _reset(plan.start),
+        "isolation.level": isolation,
+    }
+    with Consumer(_place(target), group, settings=settings) as consumer:
+        consumer.subscribe(_subscription(plan.topics))
+        reader = _GroupReader(consumer, plan)
+        try:
+            printer.print_all(reader.entries(), reader.done)
+        finally:
+            # What could not be written is read again by the group's next member.
+            sys.stdout.flush()
+            reader.commit()
+
+
+class _GroupReader:
+    """`entries` are read; what is `done` with them is committed."""
+
+    def __init__(self, consumer: "Consumer", plan: ReadPlan) -> None:
+        self._consumer = consumer
+        self._plan = plan
+        self._done: dict[TopicPartition, int] = {}
+        self._commit_due_s = 0.0
+
+    def entries(self) -> Iterator[Entry | None]:
+        plan = self._plan
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            found = self._consumer.poll(POLL_S)
+            if found is None or time.monotonic() >= self._commit_due_s:
+                yield None  # Flushed first, and committed then.
+                self.commit()
+            if found is not None:
+                record = Record(
+                    offset=found.offset,
+                    timestamp_ms=found.timestamp,
+                    timestamp_type=found.timestamp_type,
+                    key=found.key,
+                    value=found.value,
+                    headers=found.headers,
+                    leader_epoch=found.leader_epoch,
+                )
+                entry = Entry(found.topic, found.partition, record)
+                if plan.filter is None or plan.filter(plan.fields, entry):
+                    yield entry
+                else:
+                    self.done(entry)
+            elif not plan.is_following and self._is_at_end(until_s):
+                return
+
+    def _is_at_end(self, until_s: float) -> bool:
+        places = self._consumer.assignment()
+        if places:
+            return all(self._consumer.lag(one) == 0 for one in places)
+        if time.monotonic() < until_s:
+            return False
+        raise RefusalError("the group's other members have all partitions; -f waits for one")
+
+    def done(self, entry: Entry) -> None:
+        self._done[TopicPartition(entry.topic, entry.partition)] = entry.record.offset + 1
+
+    def commit(self) -> None:
+        done, self._done = self._done, {}
+        self._commit_due_s = time.monotonic() + COMMIT_S
+        held = self._consumer.assignment()
+        if offsets := {place: offset for place, offset in done.items() if place in held}:
+            self._consumer.commit(offsets=offsets)
+
+
+def _reset(start: Position) -> str:
+    if start.kind not in RESETS:
+        raise UserError(
+            "--group continues where it has committed; -o beginning or end says where it begins "
+            "without that, and ottla groups reset moves it"
+        )
+    return RESETS[start.kind]
+
+
+def _place(target: Target) -> str:
+    if not target.is_directory:
+        return ",".join(address_text(*one) for one in target.addresses)
+    if len(target.directories) > 1:
+        raise UserError("--group needs a broker for several directories; ottla serve")
+    target.check_directories()
+    return target.directories[0]
+
+
+def _subscription(names: Sequence[str]) -> Any:
+    if not names:
+        raise UserError("name a topic, or a pattern such as 'orders-*' or '^orders-[0-9]+$'")
+    if not any(is_pattern(one) for one in names):
+        return list(names)
+    return compile_pattern(
+        "|".join(f"(?:{one})" if one.startswith("^") else translate(one) for one in names)
+    )
