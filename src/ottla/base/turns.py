@@ -165,6 +165,13 @@ def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T
         yield part
 
 
+def free_in_turns(items: list[Any]) -> None:
+    """Empties a list that nobody else holds: to free 100,000 objects at once takes 3 to 5 ms."""
+    while items:
+        give_way()
+        del items[-PART_SIZE:]
+
+
 def sorted_in_turns(items: Iterable[T], key: Callable[[T], Any] | None = None) -> Iterable[T]:
     """The same items in order; they are gone through once."""
     if CURRENT.get() is None:

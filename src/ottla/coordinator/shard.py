@@ -11,7 +11,7 @@ Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -285,7 +285,7 @@ class GroupCoordinatorShard:
             return draft.decide(Acknowledgement(error=error.code))
 
     def leave(
-        self, group_id: str, leaving: tuple[Leaving, ...], at: Timestamps
+        self, group_id: str, leaving: Sequence[Leaving], at: Timestamps
     ) -> Decision[LeaveAnswer]:
         """Members of a consumer group do not leave in this way: each is unknown."""
         draft = Draft(group_id, at)

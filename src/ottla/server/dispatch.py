@@ -31,6 +31,9 @@ MAX_SHORT_ELEMENTS: Final = 256
 """What a request may have without being taken for a long one."""
 
 
+ASKED_BY_ALL: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH)
+
+
 class Route:
     """One API in one version: how to read it and who answers it."""
 
@@ -220,6 +223,12 @@ class _UnsupportedApiVersions(Route):
 
 def _answer_unsupported(_: None, context: RequestContext) -> Message:
     return handler_of(ApiKey.API_VERSIONS)(None, context)  # type: ignore[return-value]
+
+
+def load_first_handlers() -> None:
+    """Imports what nearly every client asks for, 3 to 5 ms each, before the first one waits."""
+    for key in ASKED_BY_ALL:
+        handler_of(key)
 
 
 def handler_of(api_key: ApiKey) -> Handler:

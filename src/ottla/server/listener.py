@@ -41,7 +41,7 @@ from ottla.server.connection_events import (
     ConnectionCounts,
     Refusal,
 )
-from ottla.server.dispatch import Dispatcher
+from ottla.server.dispatch import Dispatcher, load_first_handlers
 from ottla.server.request_context import PendingResponse
 from ottla.server.request_memory import RequestMemory
 from ottla.server.send_queue import TruncatedFileError
@@ -184,6 +184,7 @@ class Server:
             at = read_clock(self._clock)
             self._broker.groups.loaded(at)
             self._broker.transactions.load(at)
+            load_first_handlers()
             self._acceptors = open_acceptors(self._listeners)
         except UserError:
             self._close_all()

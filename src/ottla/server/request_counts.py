@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
+from ottla.base.turns import in_turns
 from ottla.protocol.api_keys import ApiKey
 
 BOUNDS_MS: Final = (
@@ -54,7 +55,7 @@ class ApiCounts:
         self.in_round = 0
 
     def note_errors(self, codes: list[int]) -> None:
-        for code in codes:
+        for code in in_turns(codes):
             self.errors[code] = self.errors.get(code, 0) + 1
 
 

@@ -6,7 +6,7 @@ assignment, and the loss of the last member. Kafka's counterparts: the classic h
 """
 
 import logging
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 
 from ottla.base.error_codes import ErrorCode
@@ -241,7 +241,7 @@ class Rebalance(Plan[ClassicGroup]):
             return Acknowledgement(error=ErrorCode.REBALANCE_IN_PROGRESS)
         return Acknowledgement()
 
-    def leave(self, leaving: tuple[Leaving, ...]) -> list[ErrorCode]:
+    def leave(self, leaving: Sequence[Leaving]) -> list[ErrorCode]:
         """One error code for each leaving member; the others rebalance once for all of them.
 
         Different from Kafka: a client that was given a member id and never joined leaves without
