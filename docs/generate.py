@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from docs import house, metrics
+from docs import commands, house, metrics
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
@@ -127,6 +127,7 @@ A name that Kafka does not know either is refused, with the nearest one that it 
 def main() -> None:
     CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
+    commands.PAGE.write_text(commands.page_text())
     house.write()
     metrics.write()
 

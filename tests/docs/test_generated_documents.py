@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
-from docs import metrics
+from docs import commands, metrics
 from ottla.cli.serve.metrics.names import METRICS, Kind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
@@ -22,6 +22,10 @@ def test_the_table_of_apis_is_up_to_date() -> None:
 
 def test_the_page_of_settings_is_up_to_date() -> None:
     assert configuration() == CONFIGURATION.read_text(), "run `make docs`"
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert commands.page_text() == commands.PAGE.read_text(), "run `make docs`"
 
 
 def test_the_page_of_settings_is_complete() -> None:

@@ -20,13 +20,13 @@ from ottla.cli.directory.adopt_sources import (
     read_zookeeper,
 )
 from ottla.cli.settings_files import given_settings
-from ottla.cli.terminal import counted, print_json
+from ottla.cli.terminal import ExampleCommand, counted, print_json
 from ottla.runtime.opening import open_broker
 
 EXIT_UNCONFIRMED = 1
 
 
-@click.command("adopt")
+@click.command("adopt", cls=ExampleCommand, examples=("ottla adopt kafka/ --config topics.json",))
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @click.option(
     "--config",

@@ -13,6 +13,7 @@ from ottla.broker.adoption.handover import (
     plan_handover,
     write_handover,
 )
+from ottla.cli.terminal import ExampleCommand
 from ottla.runtime.opening import new_id
 
 SERVER_PROPERTIES = """\
@@ -28,7 +29,7 @@ start Apache Kafka with a server.properties that says
   transaction.state.log.min.isr=1"""
 
 
-@click.command("handover")
+@click.command("handover", cls=ExampleCommand, examples=("ottla handover data/",))
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
 def handover_command(directories: tuple[str, ...], dry_run: bool) -> None:

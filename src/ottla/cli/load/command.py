@@ -12,7 +12,7 @@ from ottla.cli.load.options import (
     with_load_options,
 )
 from ottla.cli.load.text import commit_line, progress_words, show_report
-from ottla.cli.terminal import ProgressLine, Stopping, new_console
+from ottla.cli.terminal import ExampleCommand, ProgressLine, Stopping, new_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from ottla.loading.tasks import TaskRunner
 
 
-@click.command("load")
+@click.command(
+    "load", cls=ExampleCommand, examples=("ottla load data/ orders --into tables/orders",)
+)
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
+@click.argument("topic_arguments", metavar="[TOPIC]...", nargs=-1)
 @with_load_options
-def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
+def load_command(
+    source: str, topic_arguments: tuple[str, ...], topics: tuple[str, ...], **given: Any
+) -> None:
     """Load new records of topics into Parquet, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
@@ -37,6 +42,7 @@ def load_command(source: str, topics: tuple[str, ...], **given: Any) -> None:
     from ottla.spark.session import SessionSettings
     from ottla.spark.tasks import SparkTasks
 
+    topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
     console = new_console()
     # What goes wrong in a task is reported in one line, by us.

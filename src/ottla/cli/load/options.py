@@ -22,7 +22,6 @@ with_load_options = with_options(
         "-t",
         "topics",
         multiple=True,
-        required=True,
         help="Topic to load; repeatable. Of several, each has its own table, PATH/TOPIC.",
     ),
     click.option(
@@ -121,6 +120,8 @@ with_load_options = with_options(
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that have no meaning together."""
     decode = given["decode"]
+    if not topics:
+        raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
     if given["rerun"] and (given["follow"] or len(topics) > 1):
         raise UserError("--rerun reads one topic's range once: leave out --follow and other topics")
     if given["follow"] and given["end"] is not None:

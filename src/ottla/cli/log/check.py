@@ -7,14 +7,14 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
-from ottla.cli.terminal import counted
+from ottla.cli.terminal import ExampleCommand, counted
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.findings import Finding
 
 EXIT_FINDINGS = 1
 
 
-@click.command("check")
+@click.command("check", cls=ExampleCommand, examples=("ottla log check data/",))
 @click.argument("directory", metavar="DIR")
 @click.option("--deep", is_flag=True, help="Decompress every batch and read its records.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

@@ -11,7 +11,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.times import time_text
-from ottla.cli.terminal import offsets_text, print_json, text_of_bytes
+from ottla.cli.terminal import ExampleCommand, offsets_text, print_json, text_of_bytes
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.dump import dump_file, files_to_dump
 from ottla.storage.diagnosis.rows import Row
@@ -20,7 +20,14 @@ ROWS_PER_TABLE = 500
 """A table is laid out as a whole; a longer listing repeats its heading."""
 
 
-@click.command("dump")
+@click.command(
+    "dump",
+    cls=ExampleCommand,
+    examples=(
+        "ottla log dump data/orders-0",
+        "ottla log dump --deep data/orders-0",
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--deep", is_flag=True, help="Also print the records of each batch.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

@@ -5,12 +5,12 @@ import click
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.broker.topics.topic_file import read_topic_file
-from ottla.cli.terminal import print_json
+from ottla.cli.terminal import ExampleCommand, print_json
 from ottla.storage.diagnosis.giving_up import give_up
 from ottla.storage.files.filenames import parse_directory_name
 
 
-@click.command("give-up")
+@click.command("give-up", cls=ExampleCommand, examples=("ottla log give-up data/ orders-3",))
 @click.argument("directory", metavar="DIR")
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -9,7 +9,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, base_name, parent_directory
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
-from ottla.cli.terminal import counted, print_json
+from ottla.cli.terminal import ExampleCommand, counted, print_json
 from ottla.storage.diagnosis.findings import LostOffsets
 from ottla.storage.diagnosis.repair import (
     RepairOptions,
@@ -36,7 +36,14 @@ STEPS = {
 }
 
 
-@click.command("repair")
+@click.command(
+    "repair",
+    cls=ExampleCommand,
+    examples=(
+        "ottla log repair data/",
+        "ottla log repair --in-place data/",
+    ),
+)
 @click.argument("directory", metavar="DIR")
 @click.option("--in-place", is_flag=True, help="Repair DIR itself.")
 @click.option("--copy-to", metavar="NEWDIR", help="Copy DIR to NEWDIR, and repair the copy.")

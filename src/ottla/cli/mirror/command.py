@@ -12,6 +12,7 @@ from ottla.base.errors import UserError
 from ottla.cli.mirror.options import with_pair
 from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import (
+    ExampleCommand,
     ProgressLine,
     StopAskedError,
     Stopping,
@@ -36,7 +37,7 @@ def byte_rate(context: click.Context, parameter: click.Parameter, text: str | No
     return None if text is None else parse_size("--throttle", text.removesuffix("/s"))
 
 
-class MirrorCommand(click.Command):
+class MirrorCommand(ExampleCommand):
     """`ottla mirror verify ...` is a command of its own, with arguments of the same kind."""
 
     def make_context(
@@ -78,7 +79,7 @@ class CopyOptions:
         return report_skipped if self.skip_damaged else None
 
 
-@click.command("mirror", cls=MirrorCommand)
+@click.command("mirror", cls=MirrorCommand, examples=("ottla mirror kafka:9092 copy/ --follow",))
 @with_pair
 @click.option("--follow", is_flag=True, help="Continue until Ctrl-C or SIGTERM.")
 @click.option(

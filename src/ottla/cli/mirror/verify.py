@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.mirror.options import with_pair
 from ottla.cli.settings_files import read_security
-from ottla.cli.terminal import ProgressLine, new_console
+from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console
 
 if TYPE_CHECKING:
     from ottla.mirror.source import Source
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXIT_DIFFERENT = 1
 
 
-@click.command("verify")
+@click.command("verify", cls=ExampleCommand, examples=("ottla mirror verify kafka:9092 copy/",))
 @with_pair
 @click.option(
     "--allow-lag",

@@ -16,7 +16,7 @@ from ottla.base.files import OsFileSystem
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
-from ottla.cli.terminal import Stopping
+from ottla.cli.terminal import ExampleCommand, Stopping
 from ottla.config.broker import broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
@@ -33,7 +33,7 @@ from ottla.server.listener import Server
 logger = logging.getLogger(__name__)
 
 
-@click.command("serve")
+@click.command("serve", cls=ExampleCommand, examples=("ottla serve -d data/",))
 @click.option(
     "--data-dir",
     "-d",

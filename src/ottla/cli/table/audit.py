@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.base.errors import UserError
+from ottla.cli.terminal import ExampleCommand
+
 if TYPE_CHECKING:
     from ottla.loading.auditing.report import AuditReport
 
@@ -14,9 +17,12 @@ EXIT_DIFFERENCES = 1
 DIFFERENCES_SHOWN = 20
 
 
-@click.command("audit")
+@click.command(
+    "audit", cls=ExampleCommand, examples=("ottla audit data/ orders --table tables/orders",)
+)
 @click.argument("source", metavar="DIR-OR-BOOTSTRAP")
-@click.option("--topic", "-t", required=True, help="Topic that was loaded.")
+@click.argument("topic_argument", metavar="[TOPIC]", required=False)
+@click.option("--topic", "-t", help="Topic that was loaded.")
 @click.option(
     "--table",
     required=True,
@@ -32,7 +38,9 @@ DIFFERENCES_SHOWN = 20
 @click.option(
     "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged reads."
 )
-def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
+def audit_command(
+    source: str, topic_argument: str | None, topic: str | None, table: str, **given: Any
+) -> None:
     """Prove that a table equals its log, or name the first difference.
 
     The audit checks that commits follow each other without gap or overlap, that the files are those
@@ -44,6 +52,9 @@ def audit_command(source: str, topic: str, table: str, **given: Any) -> None:
     from ottla.sources.opening import open_log, topic_options
     from ottla.tables.table_directory import TableDirectory
 
+    topic = topic or topic_argument
+    if topic is None:
+        raise UserError("name the topic that was loaded: ottla audit SOURCE TOPIC --table PATH")
     options = topic_options(source, topic, skip_damaged=given["skip_damaged"])
     report = audit(
         TableDirectory(table),

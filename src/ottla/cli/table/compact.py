@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import ProgressLine, new_console
+from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console
 
 if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MEGABYTE = 1024 * 1024
 
 
-@click.command("compact")
+@click.command("compact", cls=ExampleCommand, examples=("ottla table compact tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
     "--target-mb",

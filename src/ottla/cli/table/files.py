@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import counted, new_console, new_table
+from ottla.cli.terminal import ExampleCommand, counted, new_console, new_table
 
 if TYPE_CHECKING:
     from ottla.tables.manifest import DataFile
 
 
-@click.command("files")
+@click.command("files", cls=ExampleCommand, examples=("ottla table files tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
     "--quarantine", is_flag=True, help="List the files of records that could not be decoded."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.terminal import new_console, new_table, print_json
+from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 if TYPE_CHECKING:
     from ottla.tables.completeness import CompleteHour
@@ -16,7 +16,7 @@ EXIT_INCOMPLETE = 1
 HOURS_SHOWN = 24
 
 
-@click.command("hours")
+@click.command("hours", cls=ExampleCommand, examples=("ottla table hours tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
     "--hour", metavar="2026-07-20T13", help="Exit with 0 if this hour (UTC) is complete, else 1."

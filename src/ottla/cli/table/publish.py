@@ -2,8 +2,14 @@
 
 import click
 
+from ottla.cli.terminal import ExampleCommand
 
-@click.command("publish")
+
+@click.command(
+    "publish",
+    cls=ExampleCommand,
+    examples=("ottla table publish tables/orders s3://bucket/orders",),
+)
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.argument("url")
 def publish_command(path: str, url: str) -> None:

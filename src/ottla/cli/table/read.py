@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.terminal import new_console, new_table, print_json
+from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
 """On a screen, unless others are asked for."""
 
 
-@click.command("read")
+@click.command("read", cls=ExampleCommand, examples=("ottla table read tables/orders --limit 10",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
     "--columns",

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.terminal import counted
+from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
     from ottla.tables.vacuum import VacuumReport
 
 
-@click.command("vacuum")
+@click.command("vacuum", cls=ExampleCommand, examples=("ottla table vacuum tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
 @click.option(
     "--keep-hours",

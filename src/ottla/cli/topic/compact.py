@@ -12,12 +12,14 @@ import click
 import ottla
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
+from ottla.cli.terminal import ExampleCommand
 from ottla.config.broker import broker_config
 from ottla.embedded.log import CompactedPartition
 from ottla.runtime.cleaning import Engine
 
 
-@click.command("compact")
+@click.command("compact", cls=ExampleCommand, examples=("ottla compact data/ accounts",))
+@click.argument("words", metavar="[DIR]... [TOPIC]", nargs=-1)
 @click.option(
     "--data-dir",
     "-d",
@@ -26,7 +28,7 @@ from ottla.runtime.cleaning import Engine
     metavar="DIR",
     help="Log directory that no broker serves; name all of a broker's directories.",
 )
-@click.option("--topic", "-t", required=True, help="Topic to compact.")
+@click.option("--topic", "-t", "named", metavar="TOPIC", help="Topic to compact.")
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
@@ -38,12 +40,12 @@ from ottla.runtime.cleaning import Engine
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per partition.")
 def compact_command(
-    data_dirs: tuple[str, ...],
-    topic: str,
+    words: tuple[str, ...],
+    named: str | None,
     engine: str,
     config_file: Path | None,
-    settings: tuple[str, ...],
     as_json: bool,
+    **given: tuple[str, ...],
 ) -> None:
     """Compact a topic now: keep the last record of each key.
 
@@ -51,8 +53,12 @@ def compact_command(
     min.compaction.lag.ms protects stay unchanged. A broker compacts automatically:
     `ottla explain compaction` says when.
     """
-    values = given_settings(config_file, settings)
-    paths = data_dirs or log_directories(broker_config(values))
+    if named is None and not words:
+        raise UserError("name a topic to compact: ottla compact DIR TOPIC")
+    topic = named or words[-1]
+    values = given_settings(config_file, given["settings"])
+    named_paths = (*given["data_dirs"], *(words if named else words[:-1]))
+    paths = named_paths or log_directories(broker_config(values))
     for path in paths:
         if not Path(path).is_dir():
             raise UserError(f"{path}: there is no such directory")

@@ -1,0 +1,69 @@
+"""Writes docs/cli.md, the reference of commands, from what `--help` is made of."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ottla.cli.main import cli
+from ottla.cli.target import TargetCommand
+from ottla.cli.terminal import ExampleCommand
+
+PAGE = Path(__file__).resolve().parent / "cli.md"
+
+BEGIN = "<!-- from here on made by `make docs` from the commands in src/ottla/cli -->"
+
+
+def page_text() -> str:
+    """The whole page: what a person wrote, and after that the commands."""
+    head = PAGE.read_text().partition(BEGIN)[0]
+    return "\n".join([head + BEGIN, "", *_index(), *_sections()]).rstrip() + "\n"
+
+
+def commands(group: click.Group = cli, words: str = "ottla") -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, with the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{words} {name}")
+        else:
+            yield f"{words} {name}", command
+
+
+def _index() -> list[str]:
+    lines = ["| command | |", "|---|---|"]
+    for words, command in commands():
+        anchor = words.replace(" ", "-")
+        lines.append(f"| [`{words}`](#{anchor}) | {command.get_short_help_str(200)} |")
+    return [*lines, ""]
+
+
+def _sections() -> Iterator[str]:
+    for words, command in commands():
+        yield f"## `{words}`\n"
+        examples = command.examples if isinstance(command, ExampleCommand) else ()
+        context = click.Context(command, info_name=words)
+        usage = " ".join(command.collect_usage_pieces(context))
+        yield "```"
+        yield from (f"$ {line}" for line in examples)
+        yield f"usage: {words} {usage}"
+        yield "```\n"
+        yield inspect.cleandoc(command.help or "") + "\n"
+        rows = list(_options(command, context))
+        if rows:
+            yield "| option | meaning |\n|---|---|"
+            yield "\n".join(f"| `{name}` | {text} |" for name, text in rows) + "\n"
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Those that are the command's own, as `--help` has them."""
+    has_target = isinstance(command, TargetCommand)
+    shared = ExampleCommand.SHARED if has_target else {"--json", "--quiet", "--help"}
+    for one in command.params:
+        if isinstance(one, click.Option) and not shared & {*one.opts}:
+            record = one.get_help_record(context)
+            if record is not None:
+                yield record[0].replace("|", "\\|"), record[1].replace("|", "\\|")

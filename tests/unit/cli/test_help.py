@@ -1,0 +1,53 @@
+"""Every command's help opens with an example, and the examples are right."""
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from ottla.cli.main import cli
+from ottla.cli.terminal import ExampleCommand
+
+
+def commands(
+    group: click.Group, words: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
+COMMANDS = dict(commands(cli))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
+    command = COMMANDS[name]
+    assert isinstance(command, ExampleCommand)
+    assert command.examples
+    own = ["ottla", *name.split()]
+    for example in command.examples:
+        calls = [words for words in calls_in(example) if words[: len(own)] == own]
+        assert calls, f"{example} calls another command"
+        for words in calls:
+            command.make_context(name, words[len(own) :])
+
+
+def calls_in(line: str) -> Iterator[list[str]]:
+    """The commands of a shell's line, without what goes into files."""
+    words: list[str] = []
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|><")
+    lexer.commenters, lexer.whitespace_split = "", True
+    for word in lexer:
+        if word in ("|", ">", "<"):
+            yield words
+            words = []
+        else:
+            words.append(word)
+    yield words
