@@ -32,6 +32,8 @@ $(READY): pyproject.toml
 run: $(READY)
 	@$(BIN)/python -m examples.flights
 
+# Hundreds of tests start a process: what is imported is compiled once, whatever the host's default.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
@@ -89,7 +91,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash tests/histories tests/spark/test_follow.py tests/benchmarks --crash-seconds $(or $(SECONDS),600)
+	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/unit/runtime/test_interrupts.py tests/spark/test_follow.py tests/benchmarks --crash-seconds $(or $(SECONDS),600)
 
 sim: SEED ?= 0
 sim: $(READY)

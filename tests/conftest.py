@@ -1,5 +1,6 @@
 """Options and fixtures for all tests."""
 
+import gc
 import os
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
@@ -39,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{found} is not compiled")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shares `--crash-seconds` out, and gives who loops the time to do so.
 
@@ -48,12 +50,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=_turn)
     looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]
     share = config.getoption("--crash-seconds") / max(1, len(looping))
     config.stash[SHARE] = share
     if share:
         for item in looping:
             item.add_marker(pytest.mark.timeout(ORDINARY_TIMEOUT_SECONDS + share))
+
+
+def _turn(item: pytest.Item) -> int:
+    """The first worker gets all of Spark, so that one session is started, and others take its rest.
+
+    Whoever is out of work takes from the end: short tests first, then what is long.
+    """
+    if item.get_closest_marker("spark"):
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
+
+
+def pytest_collection_finish() -> None:
+    """No collection of garbage looks at ten thousand tests again."""
+    gc.collect()
+    gc.freeze()
 
 
 SHARE = pytest.StashKey[float]()

@@ -7,11 +7,18 @@ from tests.simulation.consumer_world import ConsumerWorld
 pytestmark = pytest.mark.slow
 
 FEW = range(6)
-MANY = range(60)
+MORE = range(6, 30)
+MANY = range(30, 120)
 
 
-@pytest.mark.parametrize("seed", MANY)
+@pytest.mark.parametrize("seed", MORE)
 def test_a_group_of_the_new_protocol_lives_through_chaos_and_settles(seed: int) -> None:
+    ConsumerWorld(seed).run()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", MANY)
+def test_a_group_of_the_new_protocol_lives_through_more_chaos_and_settles(seed: int) -> None:
     ConsumerWorld(seed).run()
 
 

@@ -5,14 +5,16 @@ import pytest
 from tests.simulation.group_world import World
 
 FEW = range(6)
-MANY = range(6, 60)
+MORE = range(6, 30)
+MANY = range(30, 120)
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", MORE)
 def test_a_group_lives_through_chaos_and_settles(seed: int) -> None:
     World(seed).run()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", MANY)
 def test_a_group_lives_through_more_chaos_and_settles(seed: int) -> None:

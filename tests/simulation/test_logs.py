@@ -8,7 +8,8 @@ import pytest
 from tests.simulation.log_world import World
 
 FEW = range(3)
-MANY = range(3, 25)
+MORE = range(3, 13)
+MANY = range(13, 40)
 
 
 @pytest.fixture(autouse=True)
@@ -17,11 +18,12 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", MORE)
 def test_logs_live_through_thirty_days(seed: int) -> None:
     World(seed).run()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", MANY)
 def test_logs_live_through_thirty_more_days(seed: int) -> None:
