@@ -1,22 +1,33 @@
 """The one walk over the batches of a log: position, header, verdict.
 
 `headers` steps through a file from header to header and reads no payload, `batches` goes through
-whole batches that are in memory, `search_offset` looks for one batch. A walk takes checks: small
-functions that raise `InvalidBatchError` with the reason. The walk adds file and position
-(`CorruptionError`), and its caller decides: recovery cuts, a reader refuses, compaction leaves the
-segment as it is. `damage_scan` is the walk that continues after damage.
+whole batches that are in memory, `whole_batches` says how much of a chunk is whole batches,
+`search_offset` looks for one batch. A walk takes checks: small functions that raise
+`InvalidBatchError` with the reason. The walk adds file and position (`CorruptionError`), and its
+caller decides: recovery cuts, a reader refuses, compaction leaves the segment as it is.
+`damage_scan` is the walk that continues after damage.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka's counterparts:
 `FileRecords.batchesFrom` and `searchForOffsetWithSize`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
-from ottla.record.batch import Batch, InvalidBatchError, batch_at, iter_batches
-from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_END, struct_of
+from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at, iter_batches
+from ottla.record.layout import (
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LAST_OFFSET_DELTA_POSITION,
+    LENGTH_END,
+    MAGIC_END,
+    MAGIC_POSITION,
+    OFFSET_AND_LENGTH,
+    struct_of,
+)
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.files.log_file import LogFile
 
@@ -168,6 +179,96 @@ def _header_in(buffer: bytes, inside: int, path: str, position: int) -> Batch:
         return batch_at(buffer, inside)
     except InvalidBatchError as error:
         raise CorruptionError(path, position, str(error)) from error
+
+
+# Whole batches of a chunk, as they are handed out without a view of each
+
+
+class Span:
+    """The offsets that are read, of which all before `next_offset` lie before what is read next."""
+
+    __slots__ = ("due_offset", "limit", "next_offset", "on_gap", "until_offset")
+
+    def __init__(self, base_offset: int, until_offset: int, limit: int | None) -> None:
+        self.next_offset = base_offset
+        self.until_offset = until_offset
+        self.limit = MAX_OFFSET + 1 if limit is None else limit
+        self.due_offset = base_offset
+        """Where the next batch begins, unless there is a gap before it."""
+        self.on_gap: Callable[[str, int, tuple[int, int]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBatches:
+    size: int
+    last_offset: int
+    next_size: int | None
+    """What must be read for one more batch; `None` after the last one wanted."""
+
+
+def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) -> WholeBatches:
+    """How much of a chunk is whole batches that begin before the span's end.
+
+    What lies after a batch that reaches the range's end may be torn, and is not looked at.
+    """
+    start, last_offset, until_offset = 0, -1, span.until_offset
+    while start + MIN_LEGACY_SIZE <= len(chunk):
+        offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
+        size = length + LENGTH_END
+        is_legacy = chunk[start + MAGIC_POSITION] < 2
+        if size < (MIN_LEGACY_SIZE if is_legacy else HEADER_SIZE):
+            raise CorruptionError(log.path, position + start, "there is no batch")
+        if start + size > len(chunk):
+            return WholeBatches(start, last_offset, size)
+        # A compressed batch of the old formats carries its last offset here.
+        if offset >= until_offset and (
+            not is_legacy or _legacy_base_offset(log, chunk, start, position) >= until_offset
+        ):
+            if not is_legacy and offset != span.next_offset:
+                _check_gap(log, position + start, span)
+                if span.on_gap is not None and span.due_offset < until_offset:
+                    gap = span.due_offset, until_offset
+                    span.on_gap(log.path, position + start, gap)
+            return WholeBatches(start, last_offset, None)
+        last_offset = offset
+        if not is_legacy:
+            last_offset += LAST_OFFSET_DELTA.unpack_from(chunk, start + LAST_OFFSET_DELTA_POSITION)[
+                0
+            ]
+        # No checksum covers a base offset: only its neighbours can contradict it.
+        if not span.next_offset <= offset <= last_offset < span.limit:
+            raise _misplaced(log, position + start, offset, last_offset)
+        if offset > span.due_offset and not is_legacy and span.on_gap is not None:
+            span.on_gap(log.path, position + start, (span.due_offset, offset))
+        span.next_offset = span.due_offset = last_offset + 1
+        start += size
+        if last_offset + 1 >= until_offset:
+            return WholeBatches(start, last_offset, None)
+    is_end = position + start >= log.size
+    return WholeBatches(start, last_offset, None if is_end else MIN_LEGACY_SIZE)
+
+
+def _check_gap(log: LogFile, position: int, span: Span) -> None:
+    """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
+    header = header_at(log, position)
+    if header is None or header.magic < 2:
+        return
+    following = header_at(log, position + header.size)
+    is_ahead = following is not None and following.last_offset <= header.last_offset
+    if is_ahead or not span.next_offset <= header.base_offset < span.limit:
+        raise _misplaced(log, position, header.base_offset, header.last_offset)
+
+
+def _misplaced(log: LogFile, position: int, first: int, last: int) -> CorruptionError:
+    reason = f"a batch of offsets {first} to {last} is out of place"
+    return CorruptionError(log.path, position, reason)
+
+
+def _legacy_base_offset(log: LogFile, chunk: memoryview, start: int, position: int) -> int:
+    try:
+        return batch_at(chunk, start).base_offset
+    except InvalidBatchError as error:
+        raise CorruptionError(log.path, position + start, str(error)) from error
 
 
 # Checks

@@ -14,15 +14,6 @@ from dataclasses import dataclass
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.record.batch import MIN_LEGACY_SIZE, InvalidBatchError, batch_at
-from ottla.record.layout import (
-    HEADER_SIZE,
-    LAST_OFFSET_DELTA,
-    LAST_OFFSET_DELTA_POSITION,
-    LENGTH_END,
-    MAGIC_POSITION,
-    OFFSET_AND_LENGTH,
-)
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind
 from ottla.storage.files.log_file import LogFile
@@ -145,14 +136,14 @@ class SegmentReader(SegmentView):
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
-        span = _Span(self.base_offset, until_offset, limit)
+        span = scan.Span(self.base_offset, until_offset, limit)
         span.due_offset = from_offset
         span.on_gap = on_gap
         while position is not None and position < self.log.size:
             chunk = memoryview(self.log.read(position, wanted))
             if len(chunk) < min(wanted, self.log.size - position):
                 raise CorruptionError(self.log.path, position, "the file was cut meanwhile")
-            whole = self._whole_batches(chunk, position, span)
+            whole = scan.whole_batches(self.log, chunk, position, span)
             if whole.size:
                 data = chunk[: whole.size]
                 yield Region(self.log.path, position, data, whole.last_offset + 1)
@@ -186,67 +177,6 @@ class SegmentReader(SegmentView):
                 return
             scan.run_checks(checks, header, self.log.path, position)
 
-    def _check_gap(self, position: int, span: "_Span") -> None:
-        """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
-        header = scan.header_at(self.log, position)
-        if header is None or header.magic < 2:
-            return
-        following = scan.header_at(self.log, position + header.size)
-        is_ahead = following is not None and following.last_offset <= header.last_offset
-        if is_ahead or not span.next_offset <= header.base_offset < span.limit:
-            raise self._out_of_place(position, header.base_offset, header.last_offset)
-
-    def _out_of_place(self, position: int, first: int, last: int) -> CorruptionError:
-        reason = f"a batch of offsets {first} to {last} is out of place"
-        return CorruptionError(self.log.path, position, reason)
-
-    def _whole_batches(self, chunk: memoryview, position: int, span: "_Span") -> "_WholeBatches":
-        """How much of a chunk is whole batches that begin before the span's end.
-
-        What lies after a batch that reaches the range's end may be torn, and is not looked at.
-        """
-        start, last_offset, until_offset = 0, -1, span.until_offset
-        while start + MIN_LEGACY_SIZE <= len(chunk):
-            offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
-            size = length + LENGTH_END
-            is_legacy = chunk[start + MAGIC_POSITION] < 2
-            if size < (MIN_LEGACY_SIZE if is_legacy else HEADER_SIZE):
-                raise CorruptionError(self.log.path, position + start, "there is no batch")
-            if start + size > len(chunk):
-                return _WholeBatches(start, last_offset, size)
-            # A compressed batch of the old formats carries its last offset here.
-            if offset >= until_offset and (
-                not is_legacy or self._legacy_base_offset(chunk, start, position) >= until_offset
-            ):
-                if not is_legacy and offset != span.next_offset:
-                    self._check_gap(position + start, span)
-                    if span.on_gap is not None and span.due_offset < until_offset:
-                        gap = span.due_offset, until_offset
-                        span.on_gap(self.log.path, position + start, gap)
-                return _WholeBatches(start, last_offset, None)
-            last_offset = offset
-            if not is_legacy:
-                last_offset += LAST_OFFSET_DELTA.unpack_from(
-                    chunk, start + LAST_OFFSET_DELTA_POSITION
-                )[0]
-            # No checksum covers a base offset: only its neighbours can contradict it.
-            if not span.next_offset <= offset <= last_offset < span.limit:
-                raise self._out_of_place(position + start, offset, last_offset)
-            if offset > span.due_offset and not is_legacy and span.on_gap is not None:
-                span.on_gap(self.log.path, position + start, (span.due_offset, offset))
-            span.next_offset = span.due_offset = last_offset + 1
-            start += size
-            if last_offset + 1 >= until_offset:
-                return _WholeBatches(start, last_offset, None)
-        is_end = position + start >= self.log.size
-        return _WholeBatches(start, last_offset, None if is_end else MIN_LEGACY_SIZE)
-
-    def _legacy_base_offset(self, chunk: memoryview, start: int, position: int) -> int:
-        try:
-            return batch_at(chunk, start).base_offset
-        except InvalidBatchError as error:
-            raise CorruptionError(self.log.path, position + start, str(error)) from error
-
 
 def _makes_sense(index: OffsetIndex | TimeIndex) -> bool:
     """Whether an index is there and could be one; otherwise it is left closed."""
@@ -258,20 +188,6 @@ def _makes_sense(index: OffsetIndex | TimeIndex) -> bool:
     return True
 
 
-class _Span:
-    """The offsets that are read, of which all before `next_offset` lie before what is read next."""
-
-    __slots__ = ("due_offset", "limit", "next_offset", "on_gap", "until_offset")
-
-    def __init__(self, base_offset: int, until_offset: int, limit: int | None) -> None:
-        self.next_offset = base_offset
-        self.until_offset = until_offset
-        self.limit = MAX_OFFSET + 1 if limit is None else limit
-        self.due_offset = base_offset
-        """Where the next batch begins, unless there is a gap before it."""
-        self.on_gap: Callable[[str, int, tuple[int, int]], None] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class SegmentTail:
     """`is_whole` unless something follows that is no batch: a torn append, or room allocated."""
@@ -279,11 +195,3 @@ class SegmentTail:
     end_offset: int
     """After the last batch; the base offset without one."""
     is_whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _WholeBatches:
-    size: int
-    last_offset: int
-    next_size: int | None
-    """What must be read for one more batch; `None` after the last one wanted."""
