@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol
 
 import confluent_kafka
@@ -13,6 +14,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
+import ottla
+from ottla.client.connection import UnreachableError
 from tests.support.patience import PATIENCE_S
 
 TOPIC = "shared"
@@ -192,10 +195,56 @@ class AiokafkaConsumer:
         self._loop.close()
 
 
+class OttlaConsumer:
+    """Ottla's own, in a group with the others."""
+
+    def __init__(
+        self,
+        address: str,
+        group_id: str,
+        *,
+        instance_id: str | None = None,
+        strategy: str = "range",
+    ) -> None:
+        self.seen: list[Seen] = []
+        self.revoked: list[set[int]] = []
+        self._consumer = ottla.Consumer(
+            address,
+            group_id,
+            settings={
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "partition.assignment.strategy": strategy,
+                "group.instance.id": instance_id or "",
+            },
+        )
+        self._consumer.subscribe(TOPIC, on_revoke=self._on_revoke)
+
+    def _on_revoke(self, partitions: list[ottla.TopicPartition]) -> None:
+        self.revoked.append({one.partition for one in partitions})
+
+    def poll(self) -> None:
+        with suppress(UnreachableError):  # Some tests are about lost connections.
+            records = self._consumer.consume(500, POLL_S)
+            self.seen += [(one.partition, one.offset) for one in records]
+
+    def assignment(self) -> set[int]:
+        return {one.partition for one in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
 CONSUMERS: dict[str, MakeConsumer] = {
     "confluent-kafka": ConfluentConsumer,
     "kafka-python": KafkaPythonConsumer,
     "aiokafka": AiokafkaConsumer,
+    "ottla": OttlaConsumer,
 }
 
 

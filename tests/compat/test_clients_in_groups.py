@@ -21,6 +21,7 @@ from tests.compat.group_consumers import (
     GroupConsumer,
     KafkaPythonConsumer,
     MakeConsumer,
+    OttlaConsumer,
     poll_until,
     share,
 )
@@ -125,6 +126,16 @@ def test_clients_of_different_makers_share_a_group(home: Home) -> None:
     poll_until(lambda: {one for member in members for one in member.seen} == ALL, *members)
 
 
+@pytest.mark.parametrize("strategy", ["roundrobin", "sticky"])
+def test_one_makers_members_share_by_each_of_kafkas_strategies(home: Home, strategy: str) -> None:
+    makes = [ConfluentConsumer, OttlaConsumer, OttlaConsumer]
+    if strategy == "sticky":  # librdkafka has no such strategy.
+        makes = [OttlaConsumer, OttlaConsumer]
+    members = [home.consumer(make, strategy=strategy) for make in makes]
+    poll_until(lambda: share(PARTITION_COUNT, *members), *members)
+    poll_until(lambda: {one for member in members for one in member.seen} == ALL, *members)
+
+
 @each_client
 def test_a_static_member_that_restarts_disturbs_nobody(home: Home, make: MakeConsumer) -> None:
     stays = home.consumer(make, instance_id="a")
@@ -139,11 +150,23 @@ def test_a_static_member_that_restarts_disturbs_nobody(home: Home, make: MakeCon
     assert share(PARTITION_COUNT, stays, back)
 
 
-@pytest.mark.parametrize("make", [ConfluentConsumer, KafkaPythonConsumer])
-def test_cooperative_members_hand_over_only_what_must_move(home: Home, make: MakeConsumer) -> None:
+@pytest.mark.parametrize(
+    ("make", "make_second"),
+    [
+        (ConfluentConsumer, ConfluentConsumer),
+        (KafkaPythonConsumer, KafkaPythonConsumer),
+        (OttlaConsumer, OttlaConsumer),
+        (OttlaConsumer, ConfluentConsumer),
+        (ConfluentConsumer, OttlaConsumer),
+        (KafkaPythonConsumer, OttlaConsumer),
+    ],
+)
+def test_cooperative_members_hand_over_only_what_must_move(
+    home: Home, make: MakeConsumer, make_second: MakeConsumer
+) -> None:
     first = home.consumer(make, strategy="cooperative-sticky")
     poll_until(lambda: share(PARTITION_COUNT, first), first)
-    second = home.consumer(make, strategy="cooperative-sticky")
+    second = home.consumer(make_second, strategy="cooperative-sticky")
     owned = [first.assignment()]
 
     def is_shared() -> bool:
@@ -154,7 +177,7 @@ def test_cooperative_members_hand_over_only_what_must_move(home: Home, make: Mak
     kept = first.assignment()
     assert len(kept) == PARTITION_COUNT / 2
     assert all(kept <= earlier for earlier in owned)
-    if isinstance(first, ConfluentConsumer):
+    if isinstance(first, ConfluentConsumer | OttlaConsumer):
         assert first.revoked == [set(range(PARTITION_COUNT)) - kept]
 
 
