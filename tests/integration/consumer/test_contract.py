@@ -266,6 +266,23 @@ def test_what_does_not_exist_is_named_with_what_was_perhaps_meant(place: Place) 
             consumer.seek(T0, 1)
 
 
+def test_what_is_unsubscribed_is_left_to_the_others(place: Place, protocol: str) -> None:
+    place.fill("t", 3)
+    place.fill("u", 1)
+    with place.consumer("g", group_protocol=protocol) as consumer:
+        consumer.subscribe("t")
+        assert consumer.poll(10).offset == 0
+        consumer.commit()
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        assert consumer.poll(0.01) is None
+        with place.consumer("g", group_protocol=protocol) as other:
+            other.subscribe("t")
+            assert other.poll(10).offset == 1
+        consumer.subscribe("u")
+        assert consumer.poll(10).topic == "u"
+
+
 def test_a_closed_consumer_says_so(place: Place) -> None:
     place.fill("t", 1)
     with place.consumer("g") as consumer:

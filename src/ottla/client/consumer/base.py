@@ -18,7 +18,6 @@ from ottla.client.consumer.arguments import (
     subscription_of,
 )
 from ottla.client.consumer.assignors import PartitionAssignor
-from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding, Deserializer
 from ottla.client.target import Target
@@ -71,8 +70,7 @@ class ConsumerBase:
 
     def unsubscribe(self) -> None:
         """Reads nothing any more, until it is subscribed or assigned again."""
-        self._core.subscribe(Subscription())
-        self._core.unassign()
+        self._core.unsubscribe()
 
     def assign(self, partitions: Placed) -> None:
         """Reads these partitions from now on, whatever a group's other members read.

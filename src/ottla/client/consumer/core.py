@@ -28,7 +28,7 @@ from ottla.client.consumer.group import GroupThread, Subscription
 from ottla.client.consumer.membership import Event, EventKind, MemberOptions, Membership
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import OUTSIDER, Committed
+from ottla.client.groups import OUTSIDER, Committed, GroupMemberId
 from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
@@ -71,6 +71,11 @@ class Handed:
     records: list[ConsumerRecord]
     left: Iterator[ConsumerRecord]
 
+    def end(self) -> None:
+        """A loop that runs over these records ends with the one it has."""
+        for _ in self.left:
+            pass
+
     def count(self) -> int:
         """Records that the application has not seen."""
         return length_hint(self.left)
@@ -111,7 +116,8 @@ class ConsumerCore:
         self._fetcher = Fetcher(
             self._cluster, config, self._isolation, self._queue, self._changed, self._notify
         )
-        self._thread = self._make_group(tuple(assignors)) if group is not None else None
+        self._assignors = tuple(assignors)
+        self._thread = self._make_group() if group is not None else None
         self._alone: Subscription | None = None
         self._looked_up_s = 0.0
         self._handed: Handed | None = None
@@ -124,7 +130,7 @@ class ConsumerCore:
         self._unchecked: set[str] = set()
         self._next_work_s = 0.0
 
-    def _make_group(self, assignors: tuple[PartitionAssignor, ...]) -> GroupThread:
+    def _make_group(self) -> GroupThread:
         config = self.config
         assert self.group is not None
         options = MemberOptions(
@@ -142,7 +148,7 @@ class ConsumerCore:
             member = ConsumerMember(options, member_id, config.group_remote_assignor or None)
         else:
             strategy = config.partition_assignment_strategy
-            member = ClassicMember(options, assignors_of(strategy, assignors))
+            member = ClassicMember(options, assignors_of(strategy, self._assignors))
         return GroupThread(
             cluster=self._cluster,
             group=self.group,
@@ -168,24 +174,40 @@ class ConsumerCore:
     def assign(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Reads these partitions from now on, outside the group's assignment."""
         self.check_open()
-        self._alone = None
+        self._leave()
         self._unchecked = {place.topic for place in positions}
         with self._changed:
             self._settle_handed()
-            self._queue.drop([one for one in self._queue.readings if one not in positions])
+            self._drop([one for one in self._queue.readings if one not in positions])
             self._add(positions)
             for place, offset in positions.items():
                 if offset is not None:
                     self.seek(place, offset)
 
-    def unassign(self) -> None:
+    def unsubscribe(self) -> None:
+        """Reads nothing any more."""
+        self.check_open()
+        self._leave()
         with self._changed:
-            self._queue.drop(list(self._queue.readings))
-            self._handed = None
+            self._drop(list(self._queue.readings))
+
+    def _leave(self) -> None:
+        """Is no member any more; the coordinator hears of it after what is being committed."""
+        self._alone = None
+        left = self._thread
+        if left is not None and left.is_started:
+            assert self._commits is not None
+            self._thread = self._make_group()
+            self._commits.submit(left.stop)
 
     def assignment(self) -> set[TopicPartition]:
         with self._changed:
             return set(self._queue.readings)
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        self._queue.drop(partitions)
+        if self._handed is not None and self._handed.place not in self._queue.readings:
+            self._handed.end()
 
     def _add(self, partitions: Iterable[TopicPartition]) -> None:
         self._queue.assign(partitions)
@@ -211,9 +233,7 @@ class ConsumerCore:
         with self._changed:
             self._check_assigned(place)
             if self._handed is not None and self._handed.place == place:
-                # A loop that runs over these records ends with the one it has.
-                for _ in self._handed.left:
-                    pass
+                self._handed.end()
             self._queue.seek(place, offset)
             self._next_work_s = 0.0
             self._changed.notify_all()
@@ -364,7 +384,7 @@ class ConsumerCore:
             if event.kind is EventKind.ASSIGNED:
                 self._add(event.partitions)
             else:
-                self._queue.drop(event.partitions)
+                self._drop(event.partitions)
                 for one in event.partitions:
                     self._committed.pop(one, None)
 
@@ -489,7 +509,7 @@ class ConsumerCore:
         places = {TopicPartition(name, n) for name in counts for n in range(counts[name])}
         with self._changed:
             self._looked_up_s = time.monotonic()
-            self._queue.drop([one for one in self._queue.readings if one not in places])
+            self._drop([one for one in self._queue.readings if one not in places])
             self._add(places)
 
     # Commits
@@ -520,9 +540,8 @@ class ConsumerCore:
             for place, offset in changed.items()
         ]
         for tries_left in reversed(range(COMMIT_TRIES)):
-            member = self._thread.member.identity if self._thread is not None else None
             try:
-                self._cluster.commit(entries, member or OUTSIDER, group)
+                self._cluster.commit(entries, self._identity(), group)
                 break
             except ApiError as error:
                 if error.code in COMMIT_LOST or (error.code in COMMIT_AGAIN and not tries_left):
@@ -535,6 +554,16 @@ class ConsumerCore:
                     raise RefusedError(f"group {group}: commit", error) from error
                 time.sleep(self.config.retry_backoff_ms / MILLISECONDS)
         self._committed.update(changed)
+
+    def _identity(self) -> GroupMemberId:
+        """Who commits; raises `ApiError` for one that should be a member and is not."""
+        thread = self._thread
+        if thread is None or not thread.is_started:
+            return OUTSIDER
+        identity = thread.member.identity
+        if identity is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return identity
 
     def auto_commit(self) -> None:
         """Where it is due; does not wait for the answer."""

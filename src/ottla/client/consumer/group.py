@@ -59,6 +59,11 @@ class GroupThread:
     _connection: Connection | None = None
     _thread: threading.Thread | None = field(default=None)
 
+    @property
+    def is_started(self) -> bool:
+        """Whether this consumer is to be a member."""
+        return self._thread is not None
+
     def subscribe(self, subscription: Subscription) -> None:
         """Under the lock: reads other topics from now on."""
         self.subscription = subscription
