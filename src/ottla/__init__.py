@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.records import ConsumerRecord
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
+    from ottla.client.producing.producer import Producer
+    from ottla.client.producing.serializers import AvroSerializer
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
@@ -24,11 +26,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Admin",
     "ApiError",
+    "AvroSerializer",
     "Consumer",
     "ConsumerRecord",
     "FetchPosition",
     "Log",
     "OttlaError",
+    "Producer",
     "Record",
     "RecordBatchBuilder",
     "RecordMetadata",
@@ -43,11 +47,13 @@ __all__ = [
 _HOME = {
     "Admin": "ottla.client.admin",
     "ApiError": "ottla.base.errors",
+    "AvroSerializer": "ottla.client.producing.serializers",
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.records",
     "FetchPosition": "ottla.client.consumer.simple",
     "Log": "ottla.embedded.log",
     "OttlaError": "ottla.base.errors",
+    "Producer": "ottla.client.producing.producer",
     "Record": "ottla.record.record",
     "RecordBatchBuilder": "ottla.record.builder",
     "RecordMetadata": "ottla.embedded.log",

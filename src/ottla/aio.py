@@ -8,5 +8,6 @@ coroutines.
 """
 
 from ottla.client.consumer.aio_consumer import Consumer
+from ottla.client.producing.aio_producer import Producer
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "Producer"]

@@ -159,10 +159,10 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        self._disconnect()
+        self.disconnect()
         self._transport.close()
 
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -345,7 +345,7 @@ class Cluster:
                     raise
                 is_stale = error.code != ErrorCode.CONCURRENT_TRANSACTIONS
             except UnreachableError:
-                self._disconnect()
+                self.disconnect()
                 is_stale = True
             if self._clock() >= until:
                 break

@@ -1,10 +1,11 @@
 """What a broker refuses for good, in one line: the subject, the reason and the fix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, RefusalError
+from ottla.base.errors import ApiError, RefusalError, UserError
 
 _TAKEN_OVER = (
     "another attempt has taken over, or the transaction took longer than transaction.timeout.ms"
@@ -29,6 +30,16 @@ class RefusedError(RefusalError):
         reason = f"{error.code.name}: {error.message}"
         super().__init__(f"{what}: {reason}" + (f" {fix}" if fix else ""))
         self.code = error.code
+
+
+class UnknownTopicError(UserError):
+    """There is no such topic; the text names the one that was perhaps meant."""
+
+    def __init__(self, topic: str, names: Iterable[str]) -> None:
+        close = get_close_matches(topic, list(names), n=1)
+        hint = f"did you mean {close[0]}?" if close else "create it first"
+        super().__init__(f"there is no topic {topic}; {hint}")
+        self.topic = topic
 
 
 @contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Integers: TypeAlias = "NDArray[np.int64]"
 
-_VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28)
+_VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28, 1 << 35, 1 << 42, 1 << 49, 1 << 56)
 _NULL = 1
 """How -1, a null's length, stands in zigzag."""
 
@@ -27,31 +27,37 @@ _NULL = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
     """Rows to pack: `key` and `value` are binary arrays, nulls are nulls; `headers` a list of
-    structs of a string `key` and a binary `value`. `None` stands for nulls, and for no headers."""
+    structs of a string `key` and a binary `value`. `None` stands for nulls, and for no headers.
+    `timestamp_ms` is an array of numpy; `None` leaves the times to whom the batches go."""
 
     key: Any
     value: Any
     headers: Any = None
+    timestamp_ms: "Integers | None" = None
 
     def take(self, rows: Any) -> "RecordColumns":
         return RecordColumns(
             key=_taken(self.key, rows),
             value=_taken(self.value, rows),
             headers=_taken(self.headers, rows),
+            timestamp_ms=None if self.timestamp_ms is None else self.timestamp_ms[rows],
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRecords:
-    """The records of one batch, without its header: `count` records, all with timestamp delta 0.
+    """The records of one batch, without its header: `count` records.
 
-    `first_row` is the place of the first one among the rows handed in.
+    `first_row` is the place of the first one among the rows handed in. Timestamps are `None` where
+    none were handed in: then all records have a timestamp delta of 0.
     """
 
     partition: int
     count: int
     payload: memoryview
     first_row: int
+    base_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
 
     @property
     def size(self) -> int:
@@ -78,15 +84,20 @@ def pack_records(
     starts = _batch_starts(partitions, body_sizes + MAX_RECORD_OVERHEAD, max_size - HEADER_SIZE)
     counts = np.diff(np.append(starts, row_count))
     offset_delta = np.arange(row_count) - np.repeat(starts, counts)
-    packed = _joined(keys, values, (tail, body_sizes), offset_delta)
+    times = columns.timestamp_ms
+    time_delta = None if times is None else times - np.repeat(times[starts], counts)
+    packed = _joined(keys, values, (tail, body_sizes), offset_delta, time_delta)
+    latest = None if times is None or not len(starts) else np.maximum.reduceat(times, starts)
     return [
         PackedRecords(
             partition=int(partitions[start]),
             count=int(count),
             payload=packed.between(int(start), int(start + count)),
             first_row=int(rows[start]),
+            base_timestamp_ms=None if times is None else int(times[start]),
+            max_timestamp_ms=None if latest is None else int(latest[number]),
         )
-        for start, count in zip(starts, counts, strict=True)
+        for number, (start, count) in enumerate(zip(starts, counts, strict=True))
     ]
 
 
@@ -134,14 +145,19 @@ class _Strings:
 
 
 def _joined(
-    keys: _Field, values: _Field, rest: tuple[Any, Integers], offset_delta: Integers
+    keys: _Field,
+    values: _Field,
+    rest: tuple[Any, Integers],
+    offset_delta: Integers,
+    time_delta: "Integers | None",
 ) -> _Strings:
     """Each record: size, attributes, two deltas, key, value, headers."""
     import numpy as np
 
     tail, body_sizes = rest
     zero = np.zeros_like(offset_delta)
-    fixed = (zero, zero, offset_delta * 2, keys.prefix)
+    times = zero if time_delta is None else (time_delta << 1) ^ (time_delta >> 63)
+    fixed = (zero, times, offset_delta * 2, keys.prefix)
     sizes = body_sizes + _varint_sizes(values.prefix) + sum(map(_varint_sizes, fixed))
     start = _varints((sizes * 2, *fixed))
     return _Strings.of(_join(start, keys.data, _varints((values.prefix,)), values.data, tail))

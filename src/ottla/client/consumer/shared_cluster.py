@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -18,19 +17,10 @@ from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed, GroupMemberId, commit_offsets, committed_by
 from ottla.client.reading import list_offsets
+from ottla.client.refusals import UnknownTopicError
 from ottla.protocol.messages.metadata import MetadataRequest
 
 T = TypeVar("T")
-
-
-class UnknownTopicError(UserError):
-    """There is no such topic; the text names the one that was perhaps meant."""
-
-    def __init__(self, topic: str, names: Iterable[str]) -> None:
-        close = get_close_matches(topic, list(names), n=1)
-        hint = f"did you mean {close[0]}?" if close else "create it first"
-        super().__init__(f"there is no topic {topic}; {hint}")
-        self.topic = topic
 
 
 @dataclass(frozen=True, slots=True)

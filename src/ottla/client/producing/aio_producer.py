@@ -1,0 +1,161 @@
+"""`ottla.aio.Producer`: the same producer for an event loop.
+
+What waits for brokers does so in threads of the loop's executor; a record that finds room in the
+buffer is put there in the loop itself.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.client.producing.accumulator import (
+    Headers,
+    RecordBatchInMaking,
+    SentRecord,
+    size_of,
+)
+from ottla.client.producing.core import Encoding, Offsets, ProducerCore
+from ottla.client.producing.partitioners import Partitioner
+from ottla.client.producing.serializers import Serializer
+from ottla.client.target import Target
+
+
+class Producer:
+    """Sends records in batches, from one event loop. Use it in an `async with` statement.
+
+    Arguments are those of `ottla.Producer`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        key_serializer: Serializer = "bytes",
+        value_serializer: Serializer = "bytes",
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
+        self._core = ProducerCore(target, settings, encoding)
+        self._promised: dict[RecordBatchInMaking, list[tuple[int, Any]]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> "asyncio.Future[SentRecord]":
+        """Puts a record into the next batch of its partition; await what it returns for the answer.
+
+        Waits only for room in the buffer, and the first time for what there is of the topic.
+        """
+        core = self._core
+        row = core.row(value, key, timestamp_ms, headers)
+        if not core.knows(topic):
+            await asyncio.to_thread(core.look_up, topic)
+        while (added := core.add(topic, row, partition, None)) is None:
+            await asyncio.to_thread(core.wait_for_room, size_of(row))
+        return self._promise(*added)
+
+    async def send_and_wait(
+        self, topic: str, value: Any = None, key: Any = None, **more: Any
+    ) -> SentRecord:
+        """Sends a record and returns where it lies; raises what went wrong."""
+        return await (await self.send(topic, value, key, **more))
+
+    def _promise(self, batch: RecordBatchInMaking, index: int) -> "asyncio.Future[SentRecord]":
+        loop = asyncio.get_running_loop()
+        promise: asyncio.Future[SentRecord] = loop.create_future()
+        promised = self._promised.get(batch)
+        if promised is None:
+            promised = self._promised[batch] = []
+            with self._core.sender.lock:
+                if not batch.is_done:
+                    wake = partial(loop.call_soon_threadsafe, self._keep_promises, batch)
+                    batch.waiters.append(wake)
+        promised.append((index, promise))
+        if batch.is_done:
+            self._keep_promises(batch)
+        return promise
+
+    def _keep_promises(self, batch: RecordBatchInMaking) -> None:
+        """In the loop: one call for all records of a batch."""
+        for index, promise in self._promised.pop(batch, ()):
+            if promise.done():
+                continue
+            if batch.error is None:
+                promise.set_result(batch.record(index))
+            else:
+                promise.set_exception(batch.error)
+                promise.exception()  # Nobody need ask: `flush` and the counts say it too.
+
+    async def flush(self, timeout: float | None = None) -> int:
+        """Waits until all that was sent has its answer; returns how many records have none yet."""
+        return await asyncio.to_thread(self._core.flush, timeout)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Sends what is left, and ends; a transaction that is open is aborted."""
+        await asyncio.to_thread(self._core.close, timeout)
+        for batch in list(self._promised):
+            if batch.is_done:
+                self._keep_promises(batch)
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic, asked for now."""
+        return set(range(await asyncio.to_thread(self._core.look_up, topic)))
+
+    def metrics(self) -> dict[str, int]:
+        """Counts since the start, and what waits now."""
+        return self._core.metrics()
+
+    # Transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """All that is sent within is there together at its end, or not at all after an error."""
+        core = self._core
+        await asyncio.to_thread(core.begin_transaction)
+        try:
+            yield self
+        except BaseException:
+            if core.is_in_transaction:
+                await asyncio.to_thread(core.abort_transaction)
+            raise
+        if core.is_in_transaction:
+            await asyncio.to_thread(core.commit_transaction)
+
+    async def init_transactions(self) -> None:
+        """Fences other producers of the same transactional.id; the first transaction does so."""
+        await asyncio.to_thread(self._core.init_transactions)
+
+    async def begin_transaction(self) -> None:
+        await asyncio.to_thread(self._core.begin_transaction)
+
+    async def commit_transaction(self) -> None:
+        """Raises `TransactionError` when a record could not be sent: then nothing is committed."""
+        await asyncio.to_thread(self._core.commit_transaction)
+
+    async def abort_transaction(self) -> None:
+        await asyncio.to_thread(self._core.abort_transaction)
+
+    async def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
+        """Commits a group's offsets, each that of the next record to read, with the transaction."""
+        await asyncio.to_thread(self._core.send_offsets, offsets, group)

@@ -1,0 +1,203 @@
+"""`ottla.Producer`, for applications that wait in a thread; `ottla.aio.Producer` has its names.
+
+with ottla.Producer("127.0.0.1:9092", value_serializer="json") as producer:
+    producer.send("orders", {"tea": 2}, key=b"table 4")
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.base.errors import OttlaError, UserError
+from ottla.client.loops import check_may_block
+from ottla.client.producing.accumulator import (
+    Headers,
+    OnDelivery,
+    RecordBatchInMaking,
+    SentRecord,
+    size_of,
+)
+from ottla.client.producing.core import Encoding, Offsets, ProducerCore
+from ottla.client.producing.partitioners import Partitioner
+from ottla.client.producing.serializers import Serializer
+from ottla.client.target import Target
+
+
+class Sending:
+    """A record on its way; the methods are those of `concurrent.futures.Future`."""
+
+    __slots__ = ("_batch", "_core", "_index")
+
+    def __init__(self, core: ProducerCore, batch: RecordBatchInMaking, index: int) -> None:
+        self._core = core
+        self._batch = batch
+        self._index = index
+
+    def done(self) -> bool:
+        return self._batch.is_done
+
+    def result(self, timeout: float | None = None) -> SentRecord:
+        """Where the record lies; raises what went wrong, and `TimeoutError`."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._batch.record(self._index)
+
+    get = result
+
+    def exception(self, timeout: float | None = None) -> OttlaError | None:
+        """What went wrong; raises `TimeoutError`."""
+        if not self._batch.is_done:
+            check_may_block("result", "await ottla.aio.Producer.send_and_wait")
+            lock = self._core.sender.lock
+            with lock:
+                if not lock.wait_for(lambda: self._batch.is_done, timeout):
+                    raise TimeoutError(f"{self._batch.place}: no answer in {timeout} s")
+        return self._batch.error
+
+    def add_done_callback(self, callback: "Callable[[Sending], object]") -> None:
+        """Called with this object, in the producer's thread, or at once when it is done."""
+        with self._core.sender.lock:
+            if not self._batch.is_done:
+                self._batch.waiters.append(lambda: callback(self))
+                return
+        callback(self)
+
+
+class Producer:
+    """Sends records in batches. Threads may share it. Use it in a `with` statement.
+
+    `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are a
+    producer's by Kafka's names. A serializer is a function, or one of "bytes", "str", "json".
+    A partitioner takes the key's bytes, or `None`, and the partition count. What is wrong raises
+    `UserError`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        key_serializer: Serializer = "bytes",
+        value_serializer: Serializer = "bytes",
+        partitioner: Partitioner | None = None,
+    ) -> None:
+        encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)
+        self._core = ProducerCore(target, settings, encoding)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Records that wait for an answer."""
+        return self._core.metrics()["records_waiting"]
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Sending:
+        """Puts a record into the next batch of its partition; `result()` waits for the answer.
+
+        Waits only for room in the buffer, and the first time for what there is of the topic.
+        """
+        core = self._core
+        row = core.row(value, key, timestamp_ms, headers)
+        if not core.knows(topic):
+            core.look_up(topic)
+        return Sending(core, *self._add(topic, row, partition, None))
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """As `send`, and later calls `on_delivery(error, record)` in the producer's thread.
+
+        One of the two is `None`.
+        """
+        core = self._core
+        row = core.row(value, key, None, headers)
+        if not core.knows(topic):
+            core.look_up(topic)
+        self._add(topic, row, partition, on_delivery)
+
+    def _add(
+        self, topic: str, row: Any, partition: int | None, on_delivery: OnDelivery | None
+    ) -> tuple[RecordBatchInMaking, int]:
+        while (added := self._core.add(topic, row, partition, on_delivery)) is None:
+            check_may_block("send", "await ottla.aio.Producer.send")
+            self._core.wait_for_room(size_of(row))
+        return added
+
+    def flush(self, timeout: float | None = None) -> int:
+        """Waits until all that was sent has its answer; returns how many records have none yet."""
+        check_may_block("flush", "await ottla.aio.Producer.flush")
+        return self._core.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Sends what is left, and ends; a transaction that is open is aborted."""
+        self._core.close(timeout)
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic, asked for now."""
+        return set(range(self._core.look_up(topic)))
+
+    def metrics(self) -> dict[str, int]:
+        """Counts since the start, and what waits now."""
+        return self._core.metrics()
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All that is sent within is there together at its end, or not at all after an error."""
+        check_may_block("transaction", "ottla.aio.Producer.transaction")
+        self._core.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            if self._core.is_in_transaction:
+                self._core.abort_transaction()
+            raise
+        if self._core.is_in_transaction:
+            self._core.commit_transaction()
+
+    def init_transactions(self) -> None:
+        """Fences other producers of the same transactional.id; the first transaction does so."""
+        self._core.init_transactions()
+
+    def begin_transaction(self) -> None:
+        self._core.begin_transaction()
+
+    def commit_transaction(self) -> None:
+        """Raises `TransactionError` when a record could not be sent: then nothing is committed."""
+        self._core.commit_transaction()
+
+    def abort_transaction(self) -> None:
+        self._core.abort_transaction()
+
+    def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
+        """Commits a group's offsets, each that of the next record to read, with the transaction."""
+        if not group:
+            raise UserError("offsets are a group's; name it")
+        self._core.send_offsets(offsets, group)

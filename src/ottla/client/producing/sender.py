@@ -1,0 +1,289 @@
+"""A thread that carries a producer's batches to the partitions' leaders.
+
+Several rounds of batches are on their way at once, and in each one batch of a partition. What is
+refused for now is sent again as the same bytes, in its order. Kafka's counterpart: `Sender`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, OttlaError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.cluster import PASSING, Cluster
+from ottla.client.connection import Connection, UnreachableError
+from ottla.client.producing.accumulator import Accumulator, RecordBatchInMaking, Stamp
+from ottla.client.refusals import RefusedError
+from ottla.client.transactions import ProducerIdentity, add_partitions, init_producer
+from ottla.codec.compression import Compression
+from ottla.config.producer import ProducerConfig, acks_of
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.record.batch import MAX_SEQUENCE
+
+LAST_VERSION = 11
+"""Of Produce; from 12 on a transaction takes in the partition by itself, and is of version 2."""
+
+MAX_ROUNDS = 5
+"""Requests on their way to one leader: as many batches of a producer as a broker remembers."""
+
+GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+"""It was there when it was looked up: the leader may not have heard of it yet."""
+
+MILLISECONDS = 1000
+
+
+class DeliveryTimeoutError(UserError):
+    """delivery.timeout.ms have passed, and no broker has said that it has the record."""
+
+
+class Sender:
+    """`lock` guards the accumulator; `cluster_lock` is held while brokers are asked."""
+
+    def __init__(self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator) -> None:
+        self.lock = threading.Condition()
+        self.cluster_lock = threading.RLock()
+        self.cluster = cluster
+        self.config = config
+        self.accumulator = accumulator
+        self.unfinished: dict[RecordBatchInMaking, None] = {}
+        self.identity: ProducerIdentity | None = None
+        self.added: set[TopicPartition] = set()
+        self.failure: OttlaError | None = None
+        """Why the open transaction cannot be committed."""
+        self.flush_count = 0
+        self.is_closing = False
+        self.counts = dict.fromkeys(
+            ("records_sent", "records_failed", "batches_sent", "bytes_sent", "retries"), 0
+        )
+        self._sequences: dict[TopicPartition, int] = {}
+        self._acks = acks_of(config.acks)
+        self._compression = Compression[config.compression_type.upper()]
+        self._thread = threading.Thread(target=self._run, name="ottla-producer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout_s: float | None) -> None:
+        """Waits for the thread, which ends after `is_closing` when nothing is left."""
+        self._thread.join(timeout_s)
+
+    def initialize(self) -> None:
+        """A new epoch, under `cluster_lock`: sequences begin again. Raises `RefusedError`."""
+        self.identity = init_producer(
+            self.cluster, self.config.transactional_id, self.config.transaction_timeout_ms
+        )
+        self._sequences.clear()
+        self.added.clear()
+        self.failure = None
+
+    def _run(self) -> None:
+        while (rounds := self._next_rounds()) is not None:
+            left = [[one for one in several if not self._is_late(one)] for several in rounds]
+            while any(left):
+                left = self._attempt(left)
+
+    def _next_rounds(self) -> list[list[RecordBatchInMaking]] | None:
+        with self.lock:
+            while True:
+                now_s = time.monotonic()
+                rounds = self.accumulator.take_ready(
+                    now_s, MAX_ROUNDS, all_of_it=bool(self.flush_count or self.is_closing)
+                )
+                if rounds or self.is_closing:
+                    return rounds or None
+                ready_s = self.accumulator.next_ready_s()
+                self.lock.wait(None if ready_s is None else max(0.0, ready_s - now_s))
+
+    def _is_late(self, batch: RecordBatchInMaking) -> bool:
+        if time.monotonic() - batch.begun_s < self.config.delivery_timeout_ms / MILLISECONDS:
+            return False
+        reason = f"not delivered within delivery.timeout.ms={self.config.delivery_timeout_ms}"
+        self._finish(batch, DeliveryTimeoutError(f"{batch.place}: {reason}"))
+        self._forget_identity()
+        return True
+
+    def _attempt(self, rounds: list[list[RecordBatchInMaking]]) -> list[list[RecordBatchInMaking]]:
+        """Sends all of it once; returns what is to be sent again."""
+        refused: dict[RecordBatchInMaking, OttlaError] = {}
+        for_all: OttlaError | None = None
+        try:
+            with self.cluster_lock:
+                refused = self._exchange(rounds)
+        except UnreachableError:
+            pass  # It is sent again, until its time is over.
+        except ApiError as error:
+            for_all = None if error.code in PASSING or error.code in GONE else error
+        except OttlaError as error:
+            for_all = error
+        except Exception as error:  # Ours, or memory that is out: the callers must hear of it.
+            for_all = UserError(f"the batch could not be sent: {error!r}")
+        if for_all is not None:
+            refused = dict.fromkeys((one for several in rounds for one in several), for_all)
+        for batch, refusal in refused.items():
+            self._finish(batch, refusal)
+        left = [
+            [one for one in several if not one.is_done and not self._is_late(one)]
+            for several in rounds
+        ]
+        if any(left):
+            self.counts["retries"] += 1
+            time.sleep(self.config.retry_backoff_ms / MILLISECONDS)
+            self._look_again()
+        return left
+
+    def _look_again(self) -> None:
+        try:
+            with self.cluster_lock:
+                self.cluster.refresh()
+        except (ApiError, UserError):
+            return  # The next attempt says why.
+
+    def _exchange(
+        self, rounds: list[list[RecordBatchInMaking]]
+    ) -> dict[RecordBatchInMaking, OttlaError]:
+        """Raises what concerns all; returns the batches that are refused for good."""
+        self._stamp([one for several in rounds for one in several])
+        asked: list[tuple[Callable[[], Any], dict[TopicPartition, RecordBatchInMaking]]] = []
+        for several in rounds:
+            by_leader: dict[Connection, dict[TopicPartition, RecordBatchInMaking]] = {}
+            for one in several:
+                leader = self.cluster.leader(*one.place)
+                by_leader.setdefault(leader, {})[one.place] = one
+            for leader, batches in by_leader.items():
+                request = self._request(batches.values())
+                asked.append((leader.send(request, newest=LAST_VERSION), batches))
+        refused: dict[RecordBatchInMaking, OttlaError] = {}
+        failure: UnreachableError | None = None
+        for answer, batches in asked:
+            try:
+                refused.update(self._take(answer(), batches))
+            except UnreachableError as error:
+                failure = error
+        if failure is not None:
+            self.cluster.disconnect()
+        return refused if self.config.transactional_id else self._without_followers(refused)
+
+    def _without_followers(
+        self, refused: dict[RecordBatchInMaking, OttlaError]
+    ) -> dict[RecordBatchInMaking, OttlaError]:
+        """Batches that came out of sequence since one before them was refused are sent again."""
+        gaps: set[TopicPartition] = set()
+        for_good: dict[RecordBatchInMaking, OttlaError] = {}
+        for batch, error in refused.items():
+            is_gap = getattr(error, "code", None) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            if is_gap and batch.place in gaps:
+                batch.data = None
+            else:
+                gaps.add(batch.place)
+                for_good[batch] = error
+        return for_good
+
+    def _take(
+        self, response: Any, batches: dict[TopicPartition, RecordBatchInMaking]
+    ) -> dict[RecordBatchInMaking, OttlaError]:
+        if response is None:
+            for batch in batches.values():
+                self._finish(batch, None)
+            return {}
+        refused: dict[RecordBatchInMaking, OttlaError] = {}
+        for topic in response.responses:
+            for one in topic.partition_responses:
+                batch = batches[TopicPartition(topic.name, one.index)]
+                code = ErrorCode(one.error_code)
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    batch.base_offset = one.base_offset
+                    self._finish(batch, None)
+                elif code not in PASSING and code not in GONE:
+                    error = RefusedError(str(batch.place), ApiError(code, one.error_message))
+                    refused[batch] = error
+        return refused
+
+    def _stamp(self, batches: list[RecordBatchInMaking]) -> None:
+        """Gives batches that are sent for the first time their place in the sequence."""
+        if self.config.is_idempotent and self.identity is None:
+            self.initialize()
+        identity = self.identity
+        if self.config.transactional_id:
+            assert identity is not None
+            new = {one.place for one in batches} - self.added
+            if new:
+                add_partitions(self.cluster, identity, new)
+                self.added |= new
+        for one in batches:
+            if one.data is None:
+                one.encode(self._next_stamp(one), self._compression)
+
+    def _next_stamp(self, batch: RecordBatchInMaking) -> Stamp:
+        if self.identity is None:
+            return Stamp()
+        sequence = self._sequences.get(batch.place, 0)
+        self._sequences[batch.place] = (sequence + len(batch.rows)) & MAX_SEQUENCE
+        return Stamp(
+            producer_id=self.identity.producer_id,
+            epoch=self.identity.epoch,
+            sequence=sequence,
+            is_transactional=bool(self.config.transactional_id),
+        )
+
+    def _request(self, batches: Iterable[RecordBatchInMaking]) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for one in batches:
+            data = PartitionProduceData(index=one.place.partition, records=one.data)
+            topics.setdefault(one.place.topic, []).append(data)
+        return ProduceRequest(
+            transactional_id=self.config.transactional_id or None,
+            acks=self._acks,
+            timeout_ms=self.config.request_timeout_ms,
+            topic_data=[
+                TopicProduceData(name=name, partition_data=data) for name, data in topics.items()
+            ],
+        )
+
+    def _forget_identity(self) -> None:
+        """After a gap in the sequence: others continue under another id, or not at all."""
+        if self.config.transactional_id:
+            return
+        self.identity = None
+        self._sequences.clear()
+
+    def _finish(self, batch: RecordBatchInMaking, error: OttlaError | None) -> None:
+        counts, count = self.counts, len(batch.rows)
+        if error is None:
+            counts["records_sent"] += count
+            counts["batches_sent"] += 1
+            counts["bytes_sent"] += len(batch.data or b"")
+        else:
+            counts["records_failed"] += count
+            if self.config.transactional_id:
+                self.failure = self.failure or error
+            else:
+                self._forget_identity()
+        with self.lock:
+            batch.error = error
+            batch.is_done = True
+            self.unfinished.pop(batch, None)
+            self.accumulator.done(batch)
+            waiters, batch.waiters = batch.waiters, []
+            self.lock.notify_all()
+        for index, callback in batch.callbacks:
+            _call(callback, error, None if error is not None else batch.record(index))
+        for waiter in waiters:
+            waiter()
+
+
+def _call(callback: Callable[..., None], *arguments: object) -> None:
+    """An application's mistake is reported as Python does for threads; the rest goes its way."""
+    try:
+        callback(*arguments)
+    except Exception:
+        import sys
+
+        threading.excepthook(
+            threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread()))
+        )

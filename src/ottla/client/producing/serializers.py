@@ -1,0 +1,62 @@
+"""From what an application has to the bytes of a key or a value.
+
+A serializer is a function of one object, or the name of one of these: "bytes", "str", "json".
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from struct import Struct
+from typing import Any
+
+from ottla.base.errors import UserError
+
+Serialize = Callable[[Any], bytes | None]
+Serializer = Serialize | str
+
+REGISTERED = Struct(">bi")
+"""What precedes a value whose schema lies in a registry: 0 and the schema's id."""
+
+
+def serializer_of(wanted: Serializer) -> Serialize | None:
+    """The function; `None` for bytes as they are. Raises `UserError`."""
+    if callable(wanted):
+        return wanted
+    if wanted not in NAMED:
+        raise UserError(
+            f"there is no serializer {wanted}; one of {', '.join(NAMED)}, or a function"
+        )
+    return NAMED[wanted]
+
+
+def as_text(value: str) -> bytes:
+    return value.encode()
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+NAMED: Mapping[str, Serialize | None] = {"bytes": None, "str": as_text, "json": as_json}
+
+
+class AvroSerializer:
+    """Objects by an Avro schema; with `schema_id` in the framing of schema registries.
+
+    Needs the extra `avro`. A broken object raises what fastavro raises.
+    """
+
+    def __init__(self, schema: Mapping[str, Any] | str, *, schema_id: int | None = None) -> None:
+        try:
+            from fastavro import parse_schema, schemaless_writer
+        except ImportError as error:
+            raise UserError("Avro needs fastavro; pip install 'ottla[avro]'") from error
+        self._schema = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
+        self._write = schemaless_writer
+        self._prefix = b"" if schema_id is None else REGISTERED.pack(0, schema_id)
+
+    def __call__(self, value: Any) -> bytes:
+        out = BytesIO()
+        out.write(self._prefix)
+        self._write(out, self._schema, value)
+        return out.getvalue()

@@ -1,0 +1,295 @@
+"""`ottla.Producer` and `ottla.aio.Producer` over both transports: what is sent is there, once."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import ottla
+import ottla.aio
+from ottla.base.errors import UserError
+from ottla.base.partitions import TopicPartition
+from ottla.client.loops import BlockingCallError
+from ottla.client.producing.core import BufferFullError, TransactionError
+from ottla.client.producing.partitioners import Partitioning
+from ottla.client.producing.sender import DeliveryTimeoutError
+from ottla.client.refusals import RefusedError, UnknownTopicError
+from ottla.embedded.log import Log
+from ottla.record.partitioner import partition_for_key
+from tests.support.ports import free_port
+
+Target = Log | str
+
+
+def values(log: Log, topic: str = "t") -> list[bytes | None]:
+    return [one.value for index in range(log.topics()[topic]) for one in log.read(topic, index)]
+
+
+@pytest.fixture(autouse=True)
+def topic(log: Log) -> str:
+    log.create_topic("t", partitions=2)
+    log.create_topic("one")
+    return "t"
+
+
+def test_records_are_sent_with_all_they_have(target: Target, log: Log) -> None:
+    with ottla.Producer(target) as producer:
+        sent = producer.send("t", b"tea", b"k", headers=[("a", b"1")], timestamp_ms=9_000)
+        found = sent.result(20)
+        assert sent.done()
+        assert (found.topic, found.offset, found.timestamp_ms) == ("t", 0, 9_000)
+        assert found.partition == partition_for_key(b"k", 2)
+        other = producer.send("t", None, b"x", partition=1 - found.partition).result(20)
+        assert other.partition == 1 - found.partition
+    record = next(iter(log.read("t", found.partition)))
+    assert (record.key, record.value, record.timestamp_ms) == (b"k", b"tea", 9_000)
+    assert record.headers == (("a", b"1"),)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_many_records_keep_their_order_in_many_batches(
+    target: Target, log: Log, compression: str
+) -> None:
+    settings = {"batch.size": 2_000, "linger.ms": 0, "compression.type": compression}
+    with ottla.Producer(target, settings=settings) as producer:
+        sent = [producer.send("one", b"%d" % number) for number in range(2_000)]
+        assert producer.flush(20) == 0
+        assert [one.result().offset for one in sent] == list(range(2_000))
+        counts = producer.metrics()
+        assert counts["records_sent"] == 2_000
+        assert counts["batches_sent"] > 1
+        assert counts["records_waiting"] == counts["bytes_waiting"] == len(producer) == 0
+    assert values(log, "one") == [b"%d" % number for number in range(2_000)]
+
+
+def test_close_sends_what_lingers(target: Target, log: Log) -> None:
+    with ottla.Producer(target, settings={"linger.ms": 60_000}) as producer:
+        producer.send("one", b"late")
+    assert values(log, "one") == [b"late"]
+    with pytest.raises(UserError, match="closed"):
+        producer.send("one", b"too late")
+
+
+def test_callbacks_hear_of_each_record(target: Target) -> None:
+    heard: list[Any] = []
+    with ottla.Producer(target) as producer:
+        for number in range(3):
+            producer.produce("one", b"%d" % number, on_delivery=lambda *one: heard.append(one))
+        futures: list[Any] = []
+        producer.send("one", b"last").add_done_callback(futures.append)
+    assert [(error, record.offset) for error, record in heard] == [(None, 0), (None, 1), (None, 2)]
+    assert futures[0].result().offset == 3
+
+
+def test_acks_0_waits_for_no_answer(target: Target, log: Log) -> None:
+    with ottla.Producer(target, settings={"acks": "0"}) as producer:
+        assert producer.send("one", b"x").result(20).offset == -1
+    while values(log, "one") != [b"x"]:
+        pass
+
+
+def test_what_the_broker_refuses_fails_alone(target: Target, log: Log) -> None:
+    log.create_topic("small", config={"max.message.bytes": 200})
+    with ottla.Producer(target, settings={"batch.size": 1, "linger.ms": 0}) as producer:
+        sent = [producer.send("small", b"x" * size) for size in (1, 500, 2, 3)]
+        producer.flush(20)
+        with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
+            sent[1].result()
+        assert [one.result().offset for one in (sent[0], *sent[2:])] == [0, 1, 2]
+        assert producer.metrics()["records_failed"] == 1
+
+
+def test_a_full_buffer_holds_up_senders(target: Target) -> None:
+    settings = {"buffer.memory": 1_000, "max.block.ms": 20_000, "linger.ms": 0}
+    with ottla.Producer(target, settings=settings) as producer:
+        for number in range(100):
+            producer.send("one", b"%d" % number * 50)
+        assert producer.flush(20) == 0
+    stuck = {"buffer.memory": 1_000, "max.block.ms": 1, "linger.ms": 60_000}
+    with ottla.Producer(target, settings=stuck) as producer, pytest.raises(BufferFullError):  # noqa: PT012
+        for _ in range(100):
+            producer.send("one", b"x" * 100)
+
+
+def test_a_transaction_is_there_whole_or_not_at_all(target: Target, log: Log) -> None:
+    with ottla.Producer(target, settings={"transactional.id": "x"}) as producer:
+        with pytest.raises(UserError, match="no transaction has begun"):
+            producer.send("t", b"outside")
+        with producer.transaction():
+            producer.send("t", b"a", b"1")
+            producer.send("t", b"b", b"2")
+        with pytest.raises(ZeroDivisionError), producer.transaction():  # noqa: PT012
+            producer.send("one", b"never seen")
+            raise ZeroDivisionError
+        with producer.transaction():
+            producer.send("one", b"c")
+            producer.send_offsets_to_transaction({TopicPartition("t", 0): 7}, "readers")
+        with producer.transaction():
+            pass
+    assert sorted(one or b"" for one in values(log)) == [b"a", b"b"]
+    assert values(log, "one") == [b"c"]
+    with ottla.Consumer(target, group="readers") as consumer:
+        assert consumer.committed([TopicPartition("t", 0)])[TopicPartition("t", 0)] == 7
+
+
+def test_a_record_that_fails_aborts_its_transaction(target: Target, log: Log) -> None:
+    log.create_topic("small", config={"max.message.bytes": 200})
+    with ottla.Producer(target, settings={"transactional.id": "x"}) as producer:
+        with pytest.raises(TransactionError, match="MESSAGE_TOO_LARGE"), producer.transaction():  # noqa: PT012
+            producer.send("one", b"dropped with it")
+            producer.send("small", b"x" * 500)
+        with producer.transaction():
+            producer.send("one", b"kept")
+    assert values(log, "one") == [b"kept"]
+
+
+def test_a_second_producer_fences_the_first(target: Target, log: Log) -> None:
+    settings = {"transactional.id": "x"}
+    with ottla.Producer(target, settings=settings) as first:
+        first.begin_transaction()
+        first.send("one", b"dropped").result(20)
+        with ottla.Producer(target, settings=settings) as second, second.transaction():
+            second.send("one", b"kept")
+        with pytest.raises(TransactionError):
+            first.commit_transaction()
+    assert values(log, "one") == [b"kept"]
+
+
+def test_serializers_take_what_applications_have(target: Target, log: Log) -> None:
+    pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    for serializer, value, expected in (
+        ("str", "tée", "tée".encode()),
+        ("json", {"n": [1, None]}, b'{"n":[1,null]}'),
+        (ottla.AvroSerializer(schema), {"n": 5}, b"\x0a"),
+        (ottla.AvroSerializer(schema, schema_id=3), {"n": 5}, b"\0\0\0\0\x03\x0a"),
+        (lambda number: b"%d" % number, 7, b"7"),
+    ):
+        with ottla.Producer(target, value_serializer=serializer) as producer:
+            producer.send("one", value)
+            assert producer.flush() == 0
+        assert values(log, "one")[-1] == expected
+
+
+def test_several_threads_share_a_producer(target: Target, log: Log) -> None:
+    with ottla.Producer(target) as producer:
+
+        def send() -> None:
+            for number in range(200):
+                producer.send("t", b"%d" % number)
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    assert len(values(log)) == 800
+
+
+# In an event loop
+
+
+def run(deed: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(deed())  # type: ignore[arg-type]
+
+
+def test_records_are_sent_from_an_event_loop(target: Target, log: Log) -> None:
+    async def deed() -> None:
+        settings = {"linger.ms": 0, "batch.size": 500}
+        async with ottla.aio.Producer(target, settings=settings) as producer:
+            promises = [await producer.send("one", b"%d" % number) for number in range(300)]
+            assert await producer.flush(20) == 0
+            assert [(await one).offset for one in promises] == list(range(300))
+            assert (await producer.send_and_wait("one", b"last")).offset == 300
+            with pytest.raises(UnknownTopicError, match="no topic onee; did you mean one"):
+                await producer.send("onee", b"x")
+
+    run(deed)
+    assert len(values(log, "one")) == 301
+
+
+def test_transactions_in_an_event_loop(target: Target, log: Log) -> None:
+    async def deed() -> None:
+        settings = {"transactional.id": "x"}
+        async with ottla.aio.Producer(target, settings=settings) as producer:
+            async with producer.transaction():
+                await producer.send("one", b"kept")
+            with pytest.raises(ZeroDivisionError):  # noqa: PT012
+                async with producer.transaction():
+                    await producer.send("one", b"dropped")
+                    raise ZeroDivisionError
+
+    run(deed)
+    assert values(log, "one") == [b"kept"]
+
+
+def test_a_blocking_call_in_a_loop_says_what_to_call_instead(log: Log) -> None:
+    async def deed() -> None:
+        with ottla.Producer(log) as producer:
+            sent = producer.send("one", b"x")
+            with pytest.raises(BlockingCallError, match=r"ottla\.aio\.Producer\.flush"):
+                producer.flush()
+            while not sent.done():
+                await asyncio.sleep(0)
+
+    run(deed)
+
+
+# What needs one transport only
+
+
+def test_mistakes_say_what_to_do(log: Log) -> None:
+    with ottla.Producer(log) as producer:
+        with pytest.raises(UnknownTopicError, match="no topic onne; did you mean one"):
+            producer.send("onne", b"x")
+        with pytest.raises(UserError, match="bytes, not str; name a key_serializer"):
+            producer.send("one", "text")
+        with pytest.raises(UserError, match="2 partitions; 5 is not one"):
+            producer.send("t", b"x", partition=5)
+        with pytest.raises(UserError, match=r"max\.request\.size=1048576"):
+            producer.send("one", b"x" * (2 << 20))
+        with pytest.raises(UserError, match=r"transactional\.id"):
+            producer.begin_transaction()
+    with pytest.raises(UserError, match="no serializer yaml"):
+        ottla.Producer(log, value_serializer="yaml")
+    with pytest.raises(UserError, match=r"bach\.size"):
+        ottla.Producer(log, settings={"bach.size": 1})
+
+
+def test_a_record_that_no_broker_takes_fails_in_time(log: Log) -> None:
+    listening = log.listen("127.0.0.1:0")
+    settings = {"delivery.timeout.ms": 50, "retry.backoff.ms": 1, "linger.ms": 0}
+    with ottla.Producer(listening.address, settings=settings) as producer:
+        producer.send("one", b"there").result(20)
+        listening.close()
+        with pytest.raises(DeliveryTimeoutError, match=r"delivery\.timeout\.ms=50"):
+            producer.send("one", b"lost").result(20)
+
+
+def test_a_producer_outlives_a_broker_that_comes_back(log: Log) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    listening = log.listen(address)
+    settings = {"retry.backoff.ms": 1, "linger.ms": 0}
+    with ottla.Producer(address, settings=settings) as producer:
+        producer.send("one", b"a").result(20)
+        listening.close()
+        sent = producer.send("one", b"b")
+        log.listen(address)
+        assert sent.result(20).offset == 1
+
+
+def test_keys_choose_as_other_clients_do() -> None:
+    assert Partitioning("murmur2").partition_of("t", b"key", 7) == partition_for_key(b"key", 7)
+    # rd_kafka_msg_partitioner_consistent: CRC-32 of zlib.
+    assert Partitioning("consistent").partition_of("t", b"123456789", 1000) == 0xCBF43926 % 1000
+    assert Partitioning(lambda key, count: count - 1).partition_of("t", None, 3) == 2
+
+
+def test_records_without_a_key_stay_together_until_their_batch_is_full() -> None:
+    partitioning = Partitioning("murmur2")
+    first = partitioning.partition_of("t", None, 3)
+    assert {partitioning.partition_of("t", None, 3) for _ in range(20)} == {first}
+    partitioning.batch_begun("t", first, 3)
+    assert partitioning.partition_of("t", None, 3) != first
