@@ -31,7 +31,7 @@ BROKER = {
     "record": "batch layout walk",
     "server": (
         "busy_poll connection dispatch listener metering request_context send_queue turns"
-        " request_counts"
+        " request_counts request_log"
     ),
     "server/handlers": "produce",
     "storage": "scan",

@@ -23,6 +23,7 @@ from ottla.config.listeners import client_listeners
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.server.listener import Server
+from ottla.server.request_log import RequestFilter
 
 TIMEOUT_S = 20.0
 
@@ -41,13 +42,17 @@ def open_broker(directory: Path, **settings: str) -> Broker:
 
 
 @contextlib.contextmanager
-def serving(broker: Broker, clock: Clock | None = None) -> Iterator[Server]:
+def serving(
+    broker: Broker, clock: Clock | None = None, *, logged: RequestFilter | None = None
+) -> Iterator[Server]:
     """Serves a broker on free ports of the loopback; the broker is closed at the end."""
     listeners = [
         dataclasses.replace(one, address=("127.0.0.1", 0))
         for one in client_listeners(broker.config)
     ]
     server = Server(broker, listeners, clock=clock or SystemClock())
+    if logged is not None:
+        server.log_requests(logged)
     server.start()
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()

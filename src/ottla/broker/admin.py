@@ -10,12 +10,14 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
+from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.configs.cluster_store import ClusterStore
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
+from ottla.broker.events import PartitionsAdded, setting_changes
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
 from ottla.broker.topics.topic_store import TopicStore, storage_failures_answered
@@ -33,6 +35,7 @@ class Configured(Protocol):
 
     node_id: int
     quotas: ClientQuotas
+    on_event: OnEvent
 
     def reconfigure(self, config: BrokerConfig) -> None: ...
 
@@ -50,6 +53,7 @@ class Admin:
         self._cluster = cluster
         self._settings = settings
         self._broker = broker
+        self._on_event = broker.on_event
 
     # Topics
 
@@ -64,7 +68,12 @@ class Admin:
     ) -> list[ApiError | None]:
         """Gives topics, each named once, more partitions; why one was refused, if it was."""
         if not validate_only:
-            return self._store.grow_all(growths, self._growing_topic)
+            refusals = self._store.grow_all(growths, self._growing_topic)
+            for growth, refusal in in_turns(zip(growths, refusals, strict=True)):
+                if refusal is None:
+                    count = growth.partition_count
+                    self._on_event(PartitionsAdded(topic=growth.name, partition_count=count))
+            return refusals
         results: list[ApiError | None] = []
         for growth in in_turns(growths):
             try:
@@ -85,7 +94,15 @@ class Admin:
         """Changes a topic's settings."""
         topic = self._topics.get(name)
         overrides = alteration.apply(topic.overrides, settings_of(TopicConfig))
+        before = topic.overrides
         self._store.configure(topic, overrides, validate_only=validate_only)
+        self._report(f"topic {name}", before, topic.overrides, alteration.by)
+
+    def _report(
+        self, owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
+    ) -> None:
+        for event in setting_changes(owner, before, after, by):
+            self._on_event(event)
 
     # Settings
 
@@ -96,10 +113,12 @@ class Admin:
         assert scope in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS)
         state = self._cluster.state
         if scope is ConfigSource.BROKER:
-            values = alteration.apply(state.broker_configs, broker_settings())
+            before, owner = state.broker_configs, f"broker {self._broker.node_id}"
+            values = alteration.apply(before, broker_settings())
             new = dataclasses.replace(state, broker_configs=values)
         else:
-            values = alteration.apply(state.default_configs, broker_settings())
+            before, owner = state.default_configs, "all brokers"
+            values = alteration.apply(before, broker_settings())
             new = dataclasses.replace(state, default_configs=values)
         check_dynamic(values, scope)
         try:
@@ -116,6 +135,7 @@ class Admin:
         self._settings.follow(self._cluster.state, config)
         self._broker.reconfigure(config)
         self._store.change_defaults(config.topic_defaults)
+        self._report(owner, before, values, alteration.by)
 
     def alter_groups(
         self,
@@ -129,12 +149,15 @@ class Admin:
         """
         refusals: dict[str, ApiError] = {}
         changed: dict[str, Mapping[str, str]] = {}
+        by: dict[str, str] = {}
         seen: dict[str, Mapping[str, str] | None] = {}
 
         def change(group_id: str) -> None:
             seen[group_id] = self._cluster.state.group_configs.get(group_id)
             try:
-                changed[group_id] = self._group_values(group_id, alterations[group_id]())
+                alteration = alterations[group_id]()
+                changed[group_id] = self._group_values(group_id, alteration)
+                by[group_id] = alteration.by
             except ApiError as error:
                 changed.pop(group_id, None)
                 refusals[group_id] = error.without_traceback()
@@ -156,6 +179,8 @@ class Admin:
             return refusals | dict.fromkeys(changed, refusal)
         for group_id, values in in_turns(changed.items()):
             self._settings.groups.change(group_id, values)
+            before = state.group_configs.get(group_id, {})
+            self._report(f"group {group_id}", before, values, by[group_id])
         return refusals
 
     def _group_values(self, group_id: str, alteration: Alteration) -> Mapping[str, str]:

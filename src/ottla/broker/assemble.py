@@ -72,8 +72,8 @@ def _make_parts(
     adoption = AdoptionStore(found, directories, file_system)
     access = LogAccess(adoption)
     segment_removals = SegmentRemovals()
-    retention = Retention(directories, access, segment_removals)
-    cleaner = Cleaner(directories, access, file_system, config, segment_removals)
+    retention = Retention(directories, access, segment_removals, options.on_event)
+    cleaner = Cleaner(directories, access, file_system, config, segment_removals, options.on_event)
 
     def before_delete(key: TopicPartition) -> None:
         access.begin_deletion(key)

@@ -20,6 +20,7 @@ from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
+from ottla.broker.events import TopicCreated, TopicDeleted
 from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.groups.coordinator import GroupCoordinator
@@ -135,7 +136,10 @@ class Broker:
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
         """Makes a topic, durably; raises `ApiError` and then leaves nothing behind."""
-        return self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
+        topic = self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
+        if not validate_only:
+            self.on_event(_created(topic))
+        return topic
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
         """Makes topics, durably; what became of each."""
@@ -149,7 +153,11 @@ class Broker:
         made = iter(
             self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
         )
-        return [one if isinstance(one, ApiError) else next(made) for one in counts]
+        results = [one if isinstance(one, ApiError) else next(made) for one in counts]
+        for result in in_turns(results):
+            if isinstance(result, Topic):
+                self.on_event(_created(result))
+        return results
 
     def _partition_count_of(self, new: NewTopic) -> int:
         return partition_count_of(new, default=self.config.num_partitions, node_id=self.node_id)
@@ -171,6 +179,8 @@ class Broker:
         self.write_out()
         partitions = [one for topic in topics for one in topic.partitions.values()]
         self._store.delete(topics)
+        for topic in in_turns(topics):
+            self.on_event(TopicDeleted(topic=topic.name, partition_count=topic.partition_count))
         for partition in partitions:
             self._waiting.wake(partition)
         for topic in topics:
@@ -489,6 +499,12 @@ class Broker:
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
         self.moves.advance(at)
+
+
+def _created(topic: Topic) -> TopicCreated:
+    return TopicCreated(
+        topic=topic.name, partition_count=topic.partition_count, settings=dict(topic.overrides)
+    )
 
 
 def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:

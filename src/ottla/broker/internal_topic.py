@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.base.errors import CorruptionError
+from ottla.base.events import OnEvent
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import at_once
@@ -36,6 +37,7 @@ class Appender(Protocol):
     """What a coordinator needs of the broker it belongs to."""
 
     topics: Topics
+    on_event: OnEvent
 
     def create_topic(self, new: NewTopic) -> Topic: ...
 

@@ -4,12 +4,13 @@ An operation changes nothing. Its caller appends the records, replays them, and 
 rest of the decision take effect. Kafka's counterpart: `CoordinatorResult`.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.events import Event
 from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
 
@@ -50,7 +51,8 @@ class Decision(NamedTuple, Generic[AnswerT]):
     `answer` is for the request at hand; `None` means that it comes later, under its pending_id.
     `deadlines` and `group`, the group as the decision leaves it, take effect once the records are
     appended. `None` leaves the group as the records do. `producer` is the id and epoch in whose
-    transaction the records are, and `too_large` what to answer when they do not fit.
+    transaction the records are, and `too_large` what to answer when they do not fit. `events` are
+    reported once the decision has taken effect.
     """
 
     key: str
@@ -61,6 +63,7 @@ class Decision(NamedTuple, Generic[AnswerT]):
     group: object | None = None
     producer: tuple[int, int] | None = None
     too_large: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
+    events: Sequence[Event] = ()
 
 
 @dataclass(slots=True)
@@ -72,6 +75,7 @@ class Draft:
     records: list[CoordinatorRecord] = field(default_factory=list)
     replies: dict[Hashable, Answer] = field(default_factory=dict)
     deadlines: dict[Hashable, float | None] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
 
     def record(self, key: Message, value: Message | None) -> None:
         self.records.append(CoordinatorRecord(key, value))
@@ -91,4 +95,5 @@ class Draft:
             replies=tuple([Reply(pending_id, one) for pending_id, one in self.replies.items()]),
             deadlines=self.deadlines,
             group=group,
+            events=self.events,
         )

@@ -14,7 +14,7 @@ from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
 from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
-from ottla.server.connection_events import CloseReason
+from ottla.server.connection_events import ClientWent, CloseReason
 from ottla.server.request_context import ClientAddress, PendingResponse
 from ottla.server.send_queue import SendQueue
 
@@ -149,6 +149,15 @@ class Connection:
         if self.is_muted or self.is_starved or (self.frames is not None and self.later is None):
             return 0
         return EVENT_READ
+
+    def went(self, reason: CloseReason, error: Exception | None, now_ms: float) -> ClientWent:
+        """What is reported of a client that has sent a request, and is gone."""
+        return ClientWent(
+            client=self.peer_name,
+            client_id=self.client_id or "",
+            reason=reason.value if error is None else f"{reason.value}: {error}",
+            connected_ms=int(now_ms - self.came_ms),
+        )
 
     def end(self, reason: CloseReason) -> None:
         """Takes no more requests."""

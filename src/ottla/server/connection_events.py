@@ -35,6 +35,14 @@ class ConnectionCounts:
         self.refused: Counter[Refusal] = Counter()
         self.closed: Counter[CloseReason] = Counter()
 
+    def came(self) -> None:
+        self.open += 1
+        self.accepted += 1
+
+    def went(self, reason: CloseReason) -> None:
+        self.open -= 1
+        self.closed[reason] += 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCame:

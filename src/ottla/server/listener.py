@@ -36,13 +36,13 @@ from ottla.server.busy_poll import BusyPoll, sleep_towards
 from ottla.server.connection import Connection, host_of
 from ottla.server.connection_events import (
     ClientCame,
-    ClientWent,
     CloseReason,
     ConnectionCounts,
     Refusal,
 )
 from ottla.server.dispatch import Dispatcher, load_first_handlers
 from ottla.server.request_context import PendingResponse
+from ottla.server.request_log import LoggingDispatcher, RequestFilter
 from ottla.server.request_memory import RequestMemory
 from ottla.server.send_queue import TruncatedFileError
 from ottla.server.turns import LongRequest, LongRequests
@@ -97,7 +97,7 @@ class Server:
         self.lock = lock if lock is not None else RLock()
         self._listeners = listeners
         self._long_requests = LongRequests(self.wake)
-        self._dispatcher = Dispatcher(broker, clock, self._long_requests)
+        self._dispatcher: Dispatcher = Dispatcher(broker, clock, self._long_requests)
         self.request_counts = self._dispatcher.counts
         self.busy_ms = 0.0
         """How long all rounds have taken."""
@@ -148,6 +148,11 @@ class Server:
         """Has `run` close all connections and return."""
         self._is_stopping = True
         self.wake()
+
+    def log_requests(self, wanted: RequestFilter) -> None:
+        """Logs the requests that pass a filter; to be called before `run`."""
+        self._dispatcher = LoggingDispatcher(self._broker, self._clock, self._long_requests, wanted)
+        self.request_counts = self._dispatcher.counts
 
     @property
     def is_serving(self) -> bool:
@@ -620,8 +625,7 @@ class Server:
             self._host_limits.leave(host)
             self.connection_counts.refused[Refusal.RESET] += 1
             return
-        self.connection_counts.open += 1
-        self.connection_counts.accepted += 1
+        self.connection_counts.came()
         connection.came_ms = self._monotonic_ms
         connection.last_active_ms = self._monotonic_ms
         self._connections.add(connection)
@@ -632,18 +636,9 @@ class Server:
     ) -> None:
         if connection.is_closed:
             return
-        self.connection_counts.open -= 1
-        self.connection_counts.closed[reason] += 1
+        self.connection_counts.went(reason)
         if connection.client_id is not None:
-            connected_ms = self._clock.monotonic_ms() - connection.came_ms
-            self._report(
-                ClientWent(
-                    client=connection.peer_name,
-                    client_id=connection.client_id,
-                    reason=reason.value if error is None else f"{reason.value}: {error}",
-                    connected_ms=int(connected_ms),
-                )
-            )
+            self._report(connection.went(reason, error, self._clock.monotonic_ms()))
         if isinstance(error, TruncatedFileError):
             logger.warning("closing %s: %s", connection.peer_name, error)
         elif error is not None:

@@ -47,6 +47,11 @@ class RequestContext:
         self.client: Final = client
         self.can_be_long: Final = can_be_long
 
+    @property
+    def who(self) -> str:
+        """The client, for people."""
+        return f"{self.client_id or 'a client'} on {self.client.host}"
+
     def later(self, at: Timestamps) -> "RequestContext":
         """The same request at another time: its answer had to wait."""
         return RequestContext(self.broker, at, self.header, self.client, False)
@@ -62,10 +67,11 @@ class PendingResponse:
 
     The connection is held until then. `response` is one that goes before that all the same, and
     `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns.
-    `received_ms` and `begun_ms`: when the request came, and when its answer began to wait.
+    `received_ms` and `begun_ms`: when the request came, and when its answer began to wait. `logged`
+    is what the log of requests keeps of it.
     """
 
-    __slots__ = ("begun_ms", "header", "pending_id", "received_ms", "takes_long")
+    __slots__ = ("begun_ms", "header", "logged", "pending_id", "received_ms", "takes_long")
 
     response: Message | None = None
     is_answered: bool = False
@@ -76,6 +82,7 @@ class PendingResponse:
         self.takes_long = False
         self.received_ms = 0.0
         self.begun_ms = 0.0
+        self.logged: object = None
 
     def finish(self, at: Timestamps) -> "Message | PendingResponse | None":
         """What a handler returns, now that the pending id has come back."""

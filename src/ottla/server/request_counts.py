@@ -81,7 +81,7 @@ class RequestCounts:
     def of(self, api_key: int) -> ApiCounts:
         counts = self._apis.get(api_key)
         if counts is None:
-            counts = self._apis[api_key] = ApiCounts(ApiKey(api_key).name)
+            counts = self._apis[api_key] = ApiCounts(api_title(api_key))
         return counts
 
     def begin_round(self, at_ms: float) -> None:
@@ -115,3 +115,8 @@ class RequestCounts:
             for counts, received_ms, count in self._alone:
                 counts.durations.add(now_ms - received_ms, count)
             self._alone = []
+
+
+def api_title(api_key: int) -> str:
+    """Kafka's spelling: `Produce`, `OffsetCommit`."""
+    return "".join(part.capitalize() for part in ApiKey(api_key).name.split("_"))

@@ -43,4 +43,4 @@ def test_an_answer_that_had_to_wait_is_timed_by_itself() -> None:
     counts.begin_round(2000.0)
     counts.answered_late(counts.of(ApiKey.FETCH), 1500.0)
     counts.end_round(2000.5)
-    assert [(one.name, one.durations.sum_ms) for one in counts] == [("FETCH", 500.5)]
+    assert [(one.name, one.durations.sum_ms) for one in counts] == [("Fetch", 500.5)]

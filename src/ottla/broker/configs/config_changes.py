@@ -32,10 +32,11 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """`is_whole`: what is not named goes back to its default."""
+    """`is_whole`: what is not named goes back to its default. `by` says who asks for it."""
 
     changes: Sequence[ConfigChange]
     is_whole: bool = False
+    by: str = ""
 
     def apply(self, current: Mapping[str, str], rows: Mapping[str, Setting]) -> dict[str, str]:
         """The settings after the changes; raises `ApiError(INVALID_CONFIG)`.

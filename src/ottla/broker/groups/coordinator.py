@@ -62,6 +62,7 @@ class GroupCoordinator:
         self.machine = GroupCoordinatorShard(
             config, broker.topics, new_id, group_configs, self._topic.is_unread
         )
+        self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
         self._gone_topics: set[str] = set()
         self._is_loaded = False
@@ -168,6 +169,8 @@ class GroupCoordinator:
                 code = too_large or REFUSALS.get(error.code) or ErrorCode.UNKNOWN_SERVER_ERROR
                 decision = self.machine.refused(decision, code, at)
         self.machine.adopt(decision, first_offset, producer_id=producer_id)
+        for event in decision.events:
+            self._on_event(event)
         for reply in decision.replies:
             assert isinstance(reply.pending_id, Waiting)
             reply.pending_id.result = reply.answer

@@ -13,9 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.events import LogCompacted
 from ottla.broker.log_jobs.cleaner_troubles import (
     DamagedSegment,
     Trouble,
@@ -87,7 +89,9 @@ class Cleaner:
         file_system: FileSystem,
         config: Callable[[], BrokerConfig],
         removals: SegmentRemovals,
+        on_event: OnEvent = pass_over,
     ) -> None:
+        self._on_event = on_event
         self.states = access.states
         self._access = access
         self.totals = CleanerTotals()
@@ -267,11 +271,16 @@ class Cleaner:
         self.totals.last_pass_ms = at.now_ms
         self.totals.bytes_read += stats.bytes_read
         self.totals.bytes_written += stats.bytes_written
-        logger.info(
-            "%s is compacted below offset %d: %d of %d records stay, %d of %d bytes",
-            log.name, result.end_offset, stats.records_kept, stats.records_read,
-            stats.bytes_written, stats.bytes_read,
-        )  # fmt: skip
+        self._on_event(
+            LogCompacted(
+                log=log.name,
+                end_offset=result.end_offset,
+                records_kept=stats.records_kept,
+                records_read=stats.records_read,
+                bytes_kept=stats.bytes_written,
+                bytes_read=stats.bytes_read,
+            )
+        )
         if stats.keyless_records:
             logger.warning(
                 "%s had %d records without a key, which a compacted topic cannot keep",

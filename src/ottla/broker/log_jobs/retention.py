@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.events import OnEvent, pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.events import SegmentsGoing
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
 from ottla.storage.directory.log_directories import LogDirectories
@@ -80,8 +82,13 @@ class Retention:
     """
 
     def __init__(
-        self, directories: LogDirectories, access: LogAccess, removals: SegmentRemovals
+        self,
+        directories: LogDirectories,
+        access: LogAccess,
+        removals: SegmentRemovals,
+        on_event: OnEvent = pass_over,
     ) -> None:
+        self._on_event = on_event
         self.totals = RetentionTotals()
         self._directories = directories
         self._access = access
@@ -138,6 +145,11 @@ class Retention:
                 assert one.rule is not None, "a segment that goes has a rule"
                 self.totals.segments[one.rule] += 1
                 self.totals.bytes[one.rule] += one.size
+            rules = Counter(one.rule.value for one in plan.going if one.rule is not None)
+            reason = ", ".join(f"{count} by {rule}" for rule, count in rules.items())
+            self._on_event(
+                SegmentsGoing(log=log.name, start_offset=plan.start_offset, reason=reason)
+            )
             begin_retention(log, plan, now_ms)
         return plan
 

@@ -318,6 +318,8 @@ class TransactionCoordinator:
                 refusal = REFUSALS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
                 return self.machine.refused(decision, refusal, at).answer
             self._replay(decision)
+        for event in decision.events:
+            self._broker.on_event(event)
         return decision.answer
 
     def _append(self, decision: Decision[Any], at: Timestamps) -> None:

@@ -24,6 +24,7 @@ from ottla.config.one_broker import shortfalls
 from ottla.runtime.cleaning import Cleaning
 from ottla.runtime.cleaning_process import ProcessEngine
 from ottla.runtime.collector import Collector
+from ottla.runtime.event_log import EventLog
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
@@ -83,12 +84,14 @@ def serve_command(
     allow_open_files()
     clock = machine_clock()
     progress = RecoveryProgress(clock)
-    metrics = observing.open_metrics(clock, progress)
+    events = EventLog(clock)
+    metrics = observing.open_metrics(clock, progress, events)
     broker = open_broker(
         paths,
         with_local_defaults(values, *(listener.address[0] for listener in listeners)),
         clock=clock,
         on_progress=progress,
+        on_event=events,
     )
     listeners = client_listeners(broker.config)  # as clients have changed them, if they have
     lock = threading.RLock()
@@ -96,11 +99,13 @@ def serve_command(
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     with ExitStack() as stack:
+        stack.callback(events.stop)
         stack.callback(broker.close)
         stack.callback(progress.begin)
         if metrics is not None:
             stack.callback(metrics.close)
             metrics.serve(broker, server)
+        observing.observe(broker, server, events)
         server.start()
         stack.callback(OwnerNotes(broker.directories, server.addresses, "serve").remove)
         server.upkeep = Collector()

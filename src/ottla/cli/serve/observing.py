@@ -10,10 +10,15 @@ import click
 
 from ottla.base.addresses import parse_address
 from ottla.base.clock import Clock
+from ottla.broker.broker import Broker
+from ottla.cli.serve.log_formats import set_up_logging
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.cli.serve.recovery_progress import RecoveryProgress
+from ottla.runtime.event_log import EventLog
+from ottla.server.listener import Server
+from ottla.server.request_log import GRAMMAR, parse_filter
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +27,30 @@ class Observing:
 
     metrics: str | None
     metrics_internal: bool
-    verbose: bool
+    verbose: int
+    quiet: bool
+    log_format: str
+    log_requests: str | None
 
     def set_up_logging(self) -> None:
-        level = logging.INFO if self.verbose else logging.WARNING
-        logging.basicConfig(level=level, format=LOG_FORMAT)
+        """Raises `UserError` for a filter of requests that makes no sense."""
+        parse_filter(self.log_requests or "")
+        set_up_logging(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
 
-    def open_metrics(self, clock: Clock, progress: RecoveryProgress) -> ServedMetrics | None:
+    def observe(self, broker: Broker, server: Server, events: EventLog) -> None:
+        """Logs how the directories were found, and from now on what was asked for."""
+        for directory in broker.directories.online:
+            how = "stopped cleanly before" if directory.was_clean_stop else "recovered"
+            logger.info("%s: %d logs, %s", directory.path, len(directory.logs), how)
+        if self.log_requests is not None:
+            server.log_requests(parse_filter(self.log_requests))
+            logging.getLogger("ottla.requests").setLevel(logging.INFO)
+        events.totals = lambda: _job_totals(broker, server)
+        events.start()
+
+    def open_metrics(
+        self, clock: Clock, progress: RecoveryProgress, events: EventLog
+    ) -> ServedMetrics | None:
         """Raises `UserError`."""
         if self.metrics is None:
             return None
@@ -37,6 +59,7 @@ class Observing:
             clock,
             lambda: progress.step,
             has_internal_topics=self.metrics_internal,
+            events=lambda: dict(events.counts),
         )
 
 
@@ -47,7 +70,22 @@ _OPTIONS = (
         help="Address of /metrics for Prometheus, /healthz and /readyz.",
     ),
     click.option("--metrics-internal", is_flag=True, help="Metrics of internal topics too."),
-    click.option("--verbose", "-v", is_flag=True, help="Log at INFO level."),
+    click.option("--verbose", "-v", count=True, help="Log at INFO level; -vv: at DEBUG level."),
+    click.option("--quiet", "-q", is_flag=True, help="Log errors only."),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Log lines for people, or a JSON object each.",
+    ),
+    click.option(
+        "--log-requests",
+        is_flag=False,
+        flag_value="",
+        metavar="FILTER",
+        help=f"Log requests as they are answered: all, or {GRAMMAR}.",
+    ),
 )
 
 
@@ -60,3 +98,15 @@ def observing_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, observing=Observing(**given), **options)
 
     return functools.reduce(lambda made, option: option(made), reversed(_OPTIONS), with_observing)
+
+
+def _job_totals(broker: Broker, server: Server) -> dict[str, int]:
+    """What the log sums up, beside events."""
+    with server.lock:
+        logs = [log for one in broker.directories for log in one.logs.values()]
+        going = broker.retention.totals
+        return {
+            "segments rolled": sum(log.roll_count for log in logs),
+            "segments deleted": going.segments.total(),
+            "bytes deleted": going.bytes.total(),
+        }

@@ -5,7 +5,6 @@ assignment, and the loss of the last member. Kafka's counterparts: the classic h
 `GroupMetadataManager`, `classicGroupJoin` and what it calls.
 """
 
-import logging
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 
@@ -25,11 +24,10 @@ from ottla.coordinator.classic.requests import (
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
+from ottla.coordinator.events import MemberJoined, MemberLeft, RebalanceBegan, RebalanceCompleted
 from ottla.coordinator.offsets.records import GroupMetadataKey
 from ottla.coordinator.plan import Plan
 from ottla.coordinator.requests import UNKNOWN_MEMBER, Acknowledgement, MemberClaim
-
-logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long the join of a new member may wait. The member sends no heartbeats yet, so without a
@@ -81,7 +79,7 @@ class Rebalance(Plan[ClassicGroup]):
     def _turn_away(self, member_id: str) -> JoinAnswer:
         known = self.group.members.get(member_id)
         if known is not None:
-            self._remove(known)
+            self._remove(known, "the group has group.max.size members")
         elif member_id in self.group.pending_joins:
             self._remove_pending(member_id)
         self._complete_if_joined()
@@ -104,6 +102,7 @@ class Rebalance(Plan[ClassicGroup]):
             Member.from_request(member_id, request), pending_join=pending_id, is_new=True
         )
         self.group.has_newcomer = True
+        self.draft.events.append(MemberJoined(group=self.group.group_id, member=member_id))
         self.group.add(member, request.protocol_type)
         self.set_timer(Due.SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, member_id)
         self._go_on(f"{member_id} has come: {_reason(request)}")
@@ -206,7 +205,6 @@ class Rebalance(Plan[ClassicGroup]):
 
     def _assign(self, request: SyncRequest) -> None:
         group = self.group
-        logger.info("group %s: generation %d is assigned", group.group_id, group.generation)
         key = GroupMetadataKey(group=group.group_id)
         self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
         for member in list(group.members.values()):
@@ -268,7 +266,7 @@ class Rebalance(Plan[ClassicGroup]):
             member = self.group.check_member(member_id, one.instance_id)
         except ApiError as error:
             return error.code
-        self._remove(member)
+        self._remove(member, f"it leaves: {one.reason}" if one.reason else "it leaves")
         return ErrorCode.NONE
 
     # Time
@@ -296,15 +294,13 @@ class Rebalance(Plan[ClassicGroup]):
     def _end_session(self, member_id: str) -> None:
         group = self.group
         if member_id in group.pending_joins:
-            logger.info("group %s: %s was to join, and did not", group.group_id, member_id)
             self._remove_pending(member_id)
             self._complete_if_joined()
             return
         member = group.members.get(member_id)
         if member is None or member.is_excused:
             return
-        logger.info("group %s: the session of %s is over", group.group_id, member_id)
-        self._remove(member)
+        self._remove(member, "its session is over")
         self._go_on(f"the session of {member_id} is over")
 
     def _end_joining(self) -> None:
@@ -324,8 +320,7 @@ class Rebalance(Plan[ClassicGroup]):
             return
         late = [group.members[member_id] for member_id in sorted(group.pending_syncs)]
         for member in late:
-            logger.info("group %s: %s did not sync", group.group_id, member.member_id)
-            self._remove(member)
+            self._remove(member, "it did not fetch its assignment in time")
         if late:
             self._prepare(f"{len(late)} members did not sync")
 
@@ -354,12 +349,13 @@ class Rebalance(Plan[ClassicGroup]):
     def _prepare(self, reason: str) -> None:
         """Calls all members together. Members that wait for an assignment must join again."""
         group = self.change()
-        logger.info(
-            "group %s: rebalancing generation %d with %d members: %s",
-            group.group_id,
-            group.generation,
-            len(group.members),
-            reason,
+        self.draft.events.append(
+            RebalanceBegan(
+                group=group.group_id,
+                generation=group.generation,
+                member_count=len(group.members),
+                reason=reason,
+            )
         )
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._interrupt_syncs()
@@ -406,8 +402,7 @@ class Rebalance(Plan[ClassicGroup]):
         group.initial_wait_ms = None
         for member in list(group.members.values()):
             if not member.has_joined and not member.is_static:
-                logger.info("group %s: %s did not join again", group.group_id, member.member_id)
-                self._remove(member)
+                self._remove(member, "it did not join the rebalance in time")
         if not group.members:
             record = group.to_empty_record(self.draft.at.now_ms)
             self.record(GroupMetadataKey(group=group.group_id), record)
@@ -423,11 +418,12 @@ class Rebalance(Plan[ClassicGroup]):
         group.protocol = select_protocol(group.members.values())
         group.transition_to(GroupState.COMPLETING_REBALANCE)
         group.pending_syncs = set(group.members)
-        logger.info(
-            "group %s: generation %d has %d members",
-            group.group_id,
-            group.generation,
-            len(group.members),
+        self.draft.events.append(
+            RebalanceCompleted(
+                group=group.group_id,
+                generation=group.generation,
+                member_count=len(group.members),
+            )
         )
         for member in list(group.members.values()):
             self._extend_session(member)
@@ -460,8 +456,10 @@ class Rebalance(Plan[ClassicGroup]):
         self.group.pending_joins.discard(member_id)
         self.cancel_timer(Due.SESSION, member_id)
 
-    def _remove(self, member: Member) -> None:
+    def _remove(self, member: Member, reason: str) -> None:
         """Takes a member out, with an answer should it be waiting; `_go_on` is to follow."""
+        group_id = self.group.group_id
+        self.draft.events.append(MemberLeft(group=group_id, member=member.member_id, reason=reason))
         self.cancel_timer(Due.SESSION, member.member_id)
         self.group.remove(self._dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID))
 

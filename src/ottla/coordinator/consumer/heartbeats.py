@@ -3,7 +3,6 @@
 Kafka's counterpart: `GroupMetadataManager.consumerGroupHeartbeat`.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -28,8 +27,7 @@ from ottla.coordinator.consumer.validation import (
     check_instance,
     check_released,
 )
-
-logger = logging.getLogger(__name__)
+from ottla.coordinator.events import MemberJoined, RebalanceBegan
 
 
 class Heartbeats:
@@ -81,6 +79,7 @@ class Heartbeats:
             return self._find_static(plan, request, request.instance_id)
         member = plan.group.members.get(request.member_id)
         if member is None and request.epoch == JOIN_EPOCH:
+            _report_join(plan, request.member_id)
             return Member(member_id=request.member_id)
         member = plan.group.member(request.member_id)
         check_epoch(member, request)
@@ -140,7 +139,14 @@ class Heartbeats:
             plan.look(self._catalog.revision)
         if has_changed:
             plan.raise_epoch()
-            logger.info("group %s: epoch %d", group.group_id, plan.group.epoch)
+            plan.draft.events.append(
+                RebalanceBegan(
+                    group=group.group_id,
+                    generation=plan.group.epoch,
+                    member_count=len(plan.group.members),
+                    reason="its members or the topics that they read have changed",
+                )
+            )
 
     # What it gets
 
@@ -196,3 +202,7 @@ def make_target(plan: ConsumerPlan, assignors: tuple[str, ...]) -> None:
         if group.targets.get(member_id) != target:
             plan.set_target(member_id, target)
     plan.set_assignment_epoch(group.epoch)
+
+
+def _report_join(plan: ConsumerPlan, member_id: str) -> None:
+    plan.draft.events.append(MemberJoined(group=plan.group.group_id, member=member_id))

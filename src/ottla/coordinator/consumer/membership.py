@@ -4,7 +4,6 @@ Kafka's counterparts: `GroupMetadataManager.consumerGroupLeave`, `consumerGroupF
 timers there.
 """
 
-import logging
 from dataclasses import replace
 
 from ottla.coordinator.consumer.group import ConsumerGroup
@@ -20,8 +19,7 @@ from ottla.coordinator.consumer.requests import (
 from ottla.coordinator.consumer.subscriptions import refresh
 from ottla.coordinator.consumer.validation import check_instance
 from ottla.coordinator.deadlines import Due, TimerKey
-
-logger = logging.getLogger(__name__)
+from ottla.coordinator.events import MemberLeft
 
 
 class Sessions:
@@ -69,11 +67,9 @@ class Membership:
         else:
             member = check_instance(group.static_member(request.instance_id), request)
         if request.epoch == LEAVE_STATIC_EPOCH:
-            logger.info("group %s: %s will be back", group.group_id, member.instance_id)
             plan.move_member(replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation=NOTHING))
         else:
-            logger.info("group %s: %s leaves", group.group_id, member.member_id)
-            self._remove(plan, member)
+            self._remove(plan, member, "it leaves")
         return HeartbeatAnswer(member_id=request.member_id, epoch=request.epoch)
 
     def come_due(self, plan: ConsumerPlan, key: TimerKey) -> None:
@@ -84,10 +80,11 @@ class Membership:
         is_revoking = member.state is MemberState.UNREVOKED_PARTITIONS
         if key.due is Due.REVOCATION and not is_revoking:
             return
-        logger.info("group %s: %s is out: %s", key.group_id, key.member_id, key.due.value)
-        self._remove(plan, member)
+        self._remove(plan, member, key.due.value)
 
-    def _remove(self, plan: ConsumerPlan, member: Member) -> None:
+    def _remove(self, plan: ConsumerPlan, member: Member, reason: str) -> None:
+        group_id = plan.group.group_id
+        plan.draft.events.append(MemberLeft(group=group_id, member=member.member_id, reason=reason))
         plan.remove_member(member.member_id)
         self._sessions.drop(plan, member.member_id)
         refresh(plan, self._catalog)

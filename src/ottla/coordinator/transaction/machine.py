@@ -23,6 +23,7 @@ from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps, silent_since_ms
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Answer, AnswerT, CoordinatorRecord, Decision
+from ottla.coordinator.events import TransactionTimedOut
 from ottla.coordinator.transaction.describing import describe
 from ottla.coordinator.transaction.ending import end_producer, fence
 from ottla.coordinator.transaction.initializing import init_producer
@@ -268,7 +269,13 @@ class TransactionMachine:
         known = self.transactions.get(key)
         if known is None or not known.is_ongoing:
             return Decision(key=key)
-        return _decide(key, fence(known, at.now_ms))
+        timed_out = TransactionTimedOut(
+            transactional_id=key,
+            producer_id=known.producer_id,
+            timeout_ms=known.timeout_ms,
+            partition_count=len(known.partitions),
+        )
+        return _decide(key, fence(known, at.now_ms))._replace(events=(timed_out,))
 
     def _expire(self, key: str, at: Timestamps) -> Decision[Answer]:
         known = self.transactions.get(key)

@@ -17,7 +17,7 @@ from ottla.server.request_context import RequestContext
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     context.may_take_long()
-    wanted = [_alteration(resource) for resource in in_turns(request.resources)]
+    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
     errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[
@@ -32,7 +32,7 @@ def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfig
     )
 
 
-def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
+def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:
@@ -41,7 +41,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
             [one.name for one in configs], [one.name for one in configs if one.value is None]
         )
         changes = [ConfigChange(name=one.name, value=one.value or "") for one in configs]
-        return Alteration(changes=changes, is_whole=True)
+        return Alteration(changes=changes, is_whole=True, by=by)
 
     return ResourceAlteration(
         resource_type=resource.resource_type,

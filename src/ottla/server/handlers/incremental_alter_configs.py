@@ -22,7 +22,7 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     context.may_take_long()
-    wanted = [_alteration(resource) for resource in in_turns(request.resources)]
+    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
     errors = alter_all(context.broker, wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
@@ -37,7 +37,7 @@ def handle(
     )
 
 
-def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
+def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:
@@ -48,7 +48,7 @@ def _alteration(resource: AlterConfigsResource) -> ResourceAlteration:
             if one.value is None and one.config_operation != ConfigOperation.DELETE
         ]
         check_names([one.name for one in configs], without_value)
-        return Alteration(changes=[_change(one) for one in configs])
+        return Alteration(changes=[_change(one) for one in configs], by=by)
 
     return ResourceAlteration(
         resource_type=resource.resource_type,

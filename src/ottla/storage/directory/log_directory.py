@@ -64,6 +64,8 @@ class LogDirectory:
         self.unnamed: dict[TopicPartition, StorageError] = {}
         """Partitions that are not served, since it is not known which topic's they are."""
         self.deleted_paths: list[str] = []
+        self.was_clean_stop = True
+        """Whether the broker before was stopped cleanly, so that nothing had to be recovered."""
         self.checkpoints = LogCheckpoints(file_system, self.health, self.logs, self.futures)
         self._loader = LogLoader(file_system, self.health, self.checkpoints, options)
         self._file_system = file_system
@@ -118,7 +120,7 @@ class LogDirectory:
     def load(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> None:
         """Does with each directory of `find_logs` what was planned, and loads what is a log."""
         marker = join(self.path, CLEAN_SHUTDOWN)
-        was_clean_stop = read_clean_shutdown(self._file_system, marker) is not None
+        self.was_clean_stop = read_clean_shutdown(self._file_system, marker) is not None
         # Gone before anything is touched: a crash from here on must be seen as one.
         remove_clean_shutdown(self._file_system, marker)
         self.checkpoints.read()
@@ -126,7 +128,7 @@ class LogDirectory:
         self.topic_ids = started.topic_ids
         self.unnamed = started.unnamed
         self.deleted_paths = started.deleted_paths
-        self._loader.load(started, self.logs, self.futures, was_clean_stop=was_clean_stop)
+        self._loader.load(started, self.logs, self.futures, was_clean_stop=self.was_clean_stop)
 
     def name_again(self, topic: str, partition: int, topic_id: Uuid) -> None:
         """Replaces a partition's damaged topic id; it is served from now on."""

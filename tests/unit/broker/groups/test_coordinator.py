@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.events import Event
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
@@ -365,6 +366,9 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
 
         def create_topic(self, new: NewTopic) -> None:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
+
+        def on_event(self, event: Event) -> None:
+            raise AssertionError("nothing has taken effect")
 
     coordinator = GroupCoordinator(
         Refusing(),  # type: ignore[arg-type]

@@ -132,7 +132,7 @@ class BrokerCollector:
     def _requests(self, families: Families) -> Steps:
         server = self._of.server
         for counts in server.request_counts:
-            api = _title(counts.name)
+            api = counts.name
             families.add_histogram("ottla_request_duration_seconds", api, counts.durations)
             if counts.waits.sum_ms:
                 families.add_histogram("ottla_request_wait_seconds", api, counts.waits)
@@ -241,11 +241,6 @@ class BrokerCollector:
             families.add("ottla_events", (kind,), count)
         families.add("ottla_build", (version("ottla"),), 1)
         yield
-
-
-def _title(api_name: str) -> str:
-    """Kafka's spelling: `Produce`, `OffsetCommit`."""
-    return "".join(part.capitalize() for part in api_name.split("_"))
 
 
 def _error_name(code: int) -> str:

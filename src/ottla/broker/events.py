@@ -1,0 +1,110 @@
+"""What a broker reports of its topics, settings and logs."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+SENSITIVE = re.compile(r"password|secret|jaas|\.key$|credential", re.IGNORECASE)
+"""Names of settings whose values no log may show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreated:
+    topic: str
+    partition_count: int
+    settings: Mapping[str, str]
+
+    @property
+    def message(self) -> str:
+        own = ", ".join(f"{name}={shown(name, value)}" for name, value in self.settings.items())
+        return f"topic {self.topic} is created: {self.partition_count} partitions" + (
+            f", {own}" if own else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeleted:
+    topic: str
+    partition_count: int
+
+    @property
+    def message(self) -> str:
+        return f"topic {self.topic} is deleted, with {self.partition_count} partitions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsAdded:
+    topic: str
+    partition_count: int
+
+    @property
+    def message(self) -> str:
+        return f"topic {self.topic} has {self.partition_count} partitions now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingChanged:
+    """`before` and `after` are `None` where the owner had, or has, no setting of its own."""
+
+    owner: str
+    setting: str
+    before: str | None
+    after: str | None
+    by: str
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.owner}: {self.setting} is {_text(self.after)} now, and was "
+            f"{_text(self.before)}: changed by {self.by or 'the broker itself'}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompacted:
+    log: str
+    end_offset: int
+    records_kept: int
+    records_read: int
+    bytes_kept: int
+    bytes_read: int
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.log} is compacted below offset {self.end_offset}: {self.records_kept} of "
+            f"{self.records_read} records stay, {self.bytes_kept} of {self.bytes_read} bytes"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentsGoing:
+    """Segments of one log that retention lets go; `reason` counts them by rule."""
+
+    log: str
+    start_offset: int
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.log}: segments below offset {self.start_offset} go: {self.reason}"
+
+
+def setting_changes(
+    owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
+) -> Iterator[SettingChanged]:
+    """What differs between the settings that an owner had and has."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield SettingChanged(
+                owner=owner, setting=name, before=shown(name, old), after=shown(name, new), by=by
+            )
+
+
+def shown(name: str, value: str | None) -> str | None:
+    return "[hidden]" if value is not None and SENSITIVE.search(name) else value
+
+
+def _text(value: str | None) -> str:
+    return "the default" if value is None else value

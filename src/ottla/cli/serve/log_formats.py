@@ -1,0 +1,40 @@
+"""How `ottla serve` writes its log: lines for people, or one JSON object for each."""
+
+import json
+import logging
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from ottla.base.events import kind_of
+
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+"""For `-q`, without an option, `-v`, and `-vv`."""
+
+
+class JsonFormatter(logging.Formatter):
+    """`time`, `level`, `logger`, `message`; of an event its kind, `event`, and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event = getattr(record, "event", None)
+        if event is not None:
+            line["event"] = kind_of(event)
+            line["fields"] = asdict(event)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def set_up_logging(verbosity: int, *, as_json: bool) -> None:
+    """To standard error; `verbosity` is -1 for `-q`, and the number of `-v` otherwise."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(TEXT_FORMAT))
+    level = LEVELS[min(max(verbosity + 1, 0), len(LEVELS) - 1)]
+    logging.basicConfig(level=level, handlers=[handler])

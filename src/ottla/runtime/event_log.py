@@ -1,0 +1,86 @@
+"""Logs what rooms below report (`base/events.py`), and never more than people can read.
+
+Of each kind of event so many are logged in an interval; what comes beyond is counted and summed up
+in one line when the interval is over. So a client that connects a thousand times a second costs a
+count each. Rolls and deletions of segments, which come in great numbers where there is much to do,
+are only summed up (`SUMMED_UP`).
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
+from ottla.base.events import Event, kind_of
+
+logger = logging.getLogger("ottla.events")
+
+INTERVAL_S = 10.0
+MAX_LINES = 20
+"""Events of one kind that are logged one by one in an interval."""
+
+
+class EventLog:
+    """Called with each event, from any thread. `counts` are of all events since the start.
+
+    `start` has a thread sum up. `totals` gives counters, by name, that are summed up too.
+    """
+
+    def __init__(self, clock: Clock, totals: Callable[[], dict[str, int]] = dict) -> None:
+        self.counts: Counter[str] = Counter()
+        self.totals = totals
+        self._clock = clock
+        self._logged: Counter[str] = Counter()
+        self._passed_over: Counter[str] = Counter()
+        self._since_ms = clock.monotonic_ms()
+        self._last_totals: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ottla-event-log", daemon=True)
+
+    def __call__(self, event: Event) -> None:
+        kind = kind_of(event)
+        with self._lock:
+            self.counts[kind] += 1
+            if not logger.isEnabledFor(logging.INFO):
+                return
+            if self._logged[kind] == MAX_LINES:
+                self._passed_over[kind] += 1
+                return
+            self._logged[kind] += 1
+        logger.info("%s", event.message, extra={"event": event})
+
+    def start(self) -> None:
+        self._last_totals = self.totals()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Ends an interval: logs what was passed over, and what the totals have grown by."""
+        with self._lock:
+            passed_over, self._passed_over = self._passed_over, Counter()
+            self._logged.clear()
+            now_ms = self._clock.monotonic_ms()
+            seconds, self._since_ms = (now_ms - self._since_ms) / 1000, now_ms
+        for kind, count in sorted(passed_over.items()):
+            logger.info("%d more in %.0f s: %s", count, seconds, kind.replace("_", " "))
+        totals = self.totals()
+        grown = {
+            name: value - self._last_totals.get(name, 0)
+            for name, value in totals.items()
+            if value > self._last_totals.get(name, 0)
+        }
+        self._last_totals = totals
+        if grown:
+            text = ", ".join(f"{name}: {count}" for name, count in grown.items())
+            logger.info("in %.0f s: %s", seconds, text)
+
+    def _run(self) -> None:
+        while not self._is_stopping.wait(INTERVAL_S):
+            self.sum_up()
