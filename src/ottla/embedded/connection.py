@@ -29,7 +29,6 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.server.apis import APIS
-from ottla.server.dispatch import handler_of
 from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
 from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 
@@ -92,7 +91,8 @@ class InProcessConnection:
         header = RequestHeader(request.API_KEY, version, 0, self._client_id)
         handle = self._handlers.get(request.API_KEY)
         if handle is None:
-            handle = self._handlers[request.API_KEY] = handler_of(ApiKey(request.API_KEY))
+            handle = self._log.environment.handlers(ApiKey(request.API_KEY))
+            self._handlers[request.API_KEY] = handle
         if isinstance(request, ProduceRequest):
             request = _patchable(request)
         asked = _Request(self._log, request, header, handle)

@@ -17,9 +17,8 @@ from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.addresses import address_text, parse_address
-from ottla.base.clock import Clock, SystemClock, read_clock
+from ottla.base.clock import read_clock
 from ottla.base.errors import StorageError, UserError
-from ottla.base.files import OsFileSystem
 from ottla.base.open_files import max_open_files
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
@@ -30,6 +29,7 @@ from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.waiting import Waiting
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.embedded.environment import Environment
 from ottla.embedded.pending import PendingAnswers
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
@@ -100,15 +100,23 @@ def open(
     `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
     """
+    return open_in(Environment(), path, settings)
+
+
+def open_in(
+    environment: Environment,
+    path: str | os.PathLike[str] | Sequence[str],
+    settings: Mapping[str, Any] | None = None,
+) -> "Log":
+    """The same in an environment that may be a test's."""
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
-    clock = SystemClock()
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
-    reopen = partial(_loaded_broker, paths, texts, clock)
+    reopen = partial(_loaded_broker, paths, texts, environment)
     log: Log | None = None
     try:
         # Between the directory's lock and the log that holds it, Ctrl-C would leave it locked.
         with HeldInterrupts():
-            log = Log(reopen(), clock, reopen)
+            log = Log(reopen(), environment, reopen)
     except BaseException:
         if log is not None:
             log.close()
@@ -116,8 +124,11 @@ def open(
     return log
 
 
-def _loaded_broker(paths: Sequence[str], settings: Mapping[str, str], clock: Clock) -> Broker:
-    broker = open_broker(paths, settings, clock=clock)
+def _loaded_broker(
+    paths: Sequence[str], settings: Mapping[str, str], environment: Environment
+) -> Broker:
+    clock = environment.clock
+    broker = open_broker(paths, settings, clock=clock, file_system=environment.file_system)
     try:
         broker.transactions.load(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off
@@ -170,10 +181,13 @@ def _done_whole(
 class Log:
     """An open data directory. All its topics are reachable from here."""
 
-    def __init__(self, broker: Broker, clock: Clock, reopen: Callable[[], Broker]) -> None:
+    def __init__(
+        self, broker: Broker, environment: Environment, reopen: Callable[[], Broker]
+    ) -> None:
         """`reopen` opens the same directories, once no log holds them."""
         self.broker = broker
-        self._clock = clock
+        self.environment = environment
+        self._clock = environment.clock
         self._reopen = reopen
         self._lock = threading.RLock()
         self._listening: Listening | None = None
@@ -194,9 +208,10 @@ class Log:
             self.broker, clock=self._clock, lock=self._lock, settle=self._settle_tick
         )
         self._ticker.start()
-        self._flusher = Flusher(self.broker, OsFileSystem(), clock=self._clock, lock=self._lock)
+        files = self.environment.file_system
+        self._flusher = Flusher(self.broker, files, clock=self._clock, lock=self._lock)
         self._flusher.start()
-        engine = ThreadEngine(OsFileSystem(), self._lock)
+        engine = ThreadEngine(files, self._lock)
         self._cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         self._cleaning.start()
 
@@ -305,6 +320,24 @@ class Log:
     def _is_served(self) -> bool:
         """Whether a server's loop takes the broker's answers and sees to its deadlines."""
         return self._listening is not None and self._listening.is_open
+
+    def run_due_jobs(self) -> None:
+        """Does at once what the time that has passed asks for; for clocks that a test moves."""
+        while self._ticker.tick():
+            pass
+        self._flusher.flush_due()
+        self._cleaning.look_again()
+        if self._is_served:
+            assert self._listening is not None
+            self._listening.wake()
+
+    def crash(self) -> None:
+        """Ends as a killed process does: nothing is flushed, and the directories are let go."""
+        self._refusal = CLOSED
+        self._stop()
+        with self._lock:
+            self._abandon_broker()
+            self._is_given_back = True
 
     def _settle_tick(self) -> None:
         try:
@@ -554,6 +587,7 @@ class Log:
 
     @_done_whole
     def _serve(self, address: tuple[str, int]) -> "Listening":
+        from ottla.server.embedding import Embedding
         from ottla.server.listener import Server
 
         self.broker.open_files.limit = max_open_files()
@@ -563,8 +597,11 @@ class Log:
             self.broker,
             [listener],
             clock=self._clock,
-            lock=self._lock,
-            on_answered=self.pending.end,
+            embedding=Embedding(
+                lock=self._lock,
+                on_answered=self.pending.end,
+                handlers=self.environment.handlers,
+            ),
         )
         server.start()
         return Listening(server, OwnerNotes(self.broker.directories, server.addresses, "open"))

@@ -130,6 +130,10 @@ class Cleaning:
         if self._thread.is_alive():
             self._thread.join()
 
+    def look_again(self) -> None:
+        """Starts what is due without waiting for `log.cleaner.backoff.ms`."""
+        self._wake.set()
+
     def _run(self) -> None:
         while not self._is_stopping:
             with self._lock:

@@ -43,11 +43,14 @@ class Ticker:
     def _run(self) -> None:
         wait_s = 0.0
         while not self._is_stopping.wait(wait_s):
-            with self._lock:
-                at = read_clock(self._clock)
-                self._broker.run_due_jobs(at)
-                self._settle()
-                due_ms = self._broker.next_job_ms
             # A job that did a part of its work continues once others had the lock.
-            is_due = due_ms is not None and due_ms <= at.monotonic_ms
-            wait_s = PAUSE_S if is_due else INTERVAL_S
+            wait_s = PAUSE_S if self.tick() else INTERVAL_S
+
+    def tick(self) -> bool:
+        """One round; whether more is due at once."""
+        with self._lock:
+            at = read_clock(self._clock)
+            self._broker.run_due_jobs(at)
+            self._settle()
+            due_ms = self._broker.next_job_ms
+        return due_ms is not None and due_ms <= at.monotonic_ms

@@ -39,19 +39,20 @@ class Route:
 
     __slots__ = ("counts", "find_errors", "handle", "looks_into_logs", "read")
 
-    def __init__(self, api: Api, api_version: int, counts: ApiCounts) -> None:
+    def __init__(self, api: Api, api_version: int, handle: Handler, counts: ApiCounts) -> None:
         self.counts = counts
         self.find_errors: ErrorFinder = error_finder(response_class(api.key))
         self.read: Callable[..., tuple[Any, int]]
         self.read = reader(request_class(api.key), api_version)
-        self.handle = handler_of(api.key)
+        self.handle = handle
         self.looks_into_logs = api.looks_into_logs
 
 
 class Dispatcher:
     """Decodes requests, calls handlers, encodes answers. Raises `ProtocolError`.
 
-    Long requests are left to `long_requests`; without, everything is done at once.
+    Long requests are left to `long_requests`; without, everything is done at once. `handlers` are
+    this package's, unless a test puts others in their place.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Dispatcher:
         broker: Broker,
         clock: Clock | None = None,
         long_requests: LongRequests | None = None,
+        handlers: Callable[[ApiKey], Handler] | None = None,
     ) -> None:
         self._broker = broker
+        self._handlers = handlers or handler_of
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
@@ -198,7 +201,8 @@ class Dispatcher:
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
-            route = self._routes[key, version] = Route(api, version, self.counts.of(key))
+            handle = self._handlers(api.key)
+            route = self._routes[key, version] = Route(api, version, handle, self.counts.of(key))
             if self._is_metering:
                 # Not before there are quotas: most brokers never have one.
                 from ottla.server.metering import metered

@@ -13,10 +13,8 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
-from threading import RLock
 from time import perf_counter
 from typing import Protocol
 
@@ -41,6 +39,7 @@ from ottla.server.connection_events import (
     Refusal,
 )
 from ottla.server.dispatch import Dispatcher, load_first_handlers
+from ottla.server.embedding import Embedding
 from ottla.server.request_context import PendingResponse
 from ottla.server.request_log import LoggingDispatcher, RequestFilter
 from ottla.server.request_memory import RequestMemory
@@ -84,20 +83,20 @@ class Server:
         listeners: Sequence[Listener],
         *,
         clock: Clock,
-        lock: AbstractContextManager[object] | None = None,
         needs_disk: bool = False,
-        on_answered: Callable[[object], None] = lambda pending_id: None,
+        embedding: Embedding | None = None,
     ) -> None:
-        """`on_answered` is given the pending ids that no connection here waits for: threads of
-        this process may, which use the broker under the same lock."""
+        embedding = embedding or Embedding()
         self._broker = broker
-        self._on_answered = on_answered
+        self._on_answered = embedding.on_answered
         self._clock = clock
         self._needs_disk = needs_disk
-        self.lock = lock if lock is not None else RLock()
+        self.lock = embedding.lock
         self._listeners = listeners
         self._long_requests = LongRequests(self.wake)
-        self._dispatcher: Dispatcher = Dispatcher(broker, clock, self._long_requests)
+        self._dispatcher: Dispatcher = Dispatcher(
+            broker, clock, self._long_requests, embedding.handlers
+        )
         self.request_counts = self._dispatcher.counts
         self.busy_ms = 0.0
         """How long all rounds have taken."""

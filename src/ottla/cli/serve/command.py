@@ -29,6 +29,7 @@ from ottla.runtime.flusher import Flusher
 from ottla.runtime.open_files import allow_open_files
 from ottla.runtime.opening import open_broker
 from ottla.runtime.owner_notes import OwnerNotes
+from ottla.server.embedding import Embedding
 from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ def serve_command(
     )
     listeners = client_listeners(broker.config)  # as clients have changed them, if they have
     lock = threading.RLock()
-    server = Server(broker, listeners, clock=clock, lock=lock, needs_disk=True)
+    server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=Embedding(lock=lock))
     flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     with ExitStack() as stack:
