@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WIDTH = 200
-UNLIMITED = 100_000
 LOOK_S = 0.1
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?|)b?", re.IGNORECASE)
@@ -59,33 +58,6 @@ def new_table(*columns: str) -> "Table":
     from rich.table import Table
 
     return Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
-
-
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output; a heading that begins with `#` is one of numbers.
-
-    Where a screen is too narrow cells are wrapped; what is no screen has each row on one line.
-    """
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(
-            column.removeprefix("#"),
-            justify="right" if column.startswith("#") else "left",
-            overflow="fold",
-            no_wrap=column.startswith("#"),
-        )
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    console = new_console()
-    if not console.is_terminal:
-        console.width = UNLIMITED
-    with console.capture() as capture:
-        console.print(table)
-    for line in capture.get().splitlines():
-        click.echo(line.rstrip())
 
 
 class ProgressLine:

@@ -7,12 +7,12 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.settings_files import parse_setting
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     ExampleCommand,
     json_option,
     print_json,
-    print_rows,
     quiet_option,
     with_options,
 )

@@ -8,12 +8,12 @@ import click
 from ottla.base.errors import UserError
 from ottla.cli.contexts import NAME, Context, Contexts, read_contexts, write_contexts
 from ottla.cli.settings_files import parse_setting, read_client_settings
+from ottla.cli.tables import print_rows
 from ottla.cli.target import parse_target
 from ottla.cli.terminal import (
     ExampleCommand,
     json_option,
     print_json,
-    print_rows,
     quiet_option,
 )
 

@@ -9,13 +9,13 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     confirm,
     counted,
     json_option,
     print_json,
-    print_rows,
     quiet_option,
     with_options,
     yes_option,

@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import counted, json_option, print_json, print_rows, quiet_option
+from ottla.cli.terminal import (
+    counted,
+    json_option,
+    print_json,
+    quiet_option,
+)
 from ottla.cli.texts import duration_text, matching
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     confirm,
     json_option,
     print_json,
-    print_rows,
     quiet_option,
     yes_option,
 )

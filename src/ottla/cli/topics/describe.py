@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import counted, json_option, print_json, print_rows
+from ottla.cli.terminal import (
+    counted,
+    json_option,
+    print_json,
+)
 from ottla.cli.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.topics.list import fields_of, retention_text
 

@@ -6,12 +6,12 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.ids import uuid_text
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     json_option,
     parse_seconds,
     print_json,
-    print_rows,
     quiet_option,
 )
 from ottla.cli.texts import limit_text, matching, rate_text, size_text

@@ -6,8 +6,12 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.times import time_text
+from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import json_option, print_json, print_rows
+from ottla.cli.terminal import (
+    json_option,
+    print_json,
+)
 from ottla.client.admin import Admin
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 

@@ -1,0 +1,102 @@
+"""A table as lines of text: as wide as it needs to be, or as wide as the screen.
+
+It needs no package, since `rich` takes as long to import as a broker takes to answer.
+"""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+GAP = "   "
+LEAST_WIDTH = 8
+"""Of a column that is made narrower."""
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on standard output; a heading that begins with `#` is one of numbers.
+
+    Where a screen is too narrow cells are wrapped; what is no screen has each row on one line.
+    """
+    is_screen = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_screen else None
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    heading, rule, *lines = table_lines(columns, texts, width)
+    if is_screen and not os.environ.get("NO_COLOR"):
+        heading, rule = click.style(heading, bold=True), click.style(rule, dim=True)
+    for line in (heading, rule, *lines):
+        click.echo(line)
+
+
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None
+) -> list[str]:
+    """Heading, rule and rows; no line is longer than `width` where the columns can be shrunk."""
+    headings = [one.removeprefix("#") for one in columns]
+    are_numbers = [one.startswith("#") for one in columns]
+    natural = [max(map(_width, column)) for column in zip(headings, *rows, strict=True)]
+    widths = natural if width is None else _fitted(natural, are_numbers, width)
+    lines = [line for row in (headings, *rows) for line in _row_lines(row, widths, are_numbers)]
+    heading_count = max(len(_folded(one, size)) for one, size in zip(headings, widths, strict=True))
+    rule = "─" * (sum(widths) + len(GAP) * (len(widths) - 1))
+    first = "\n".join(lines[:heading_count])
+    return [first, rule, *lines[heading_count:]]
+
+
+def _fitted(natural: list[int], are_numbers: list[bool], width: int) -> list[int]:
+    """The widest columns of text give way, one character after the other."""
+    widths = list(natural)
+    room = width - len(GAP) * (len(widths) - 1)
+    while sum(widths) > room:
+        text = [one for one, is_number in zip(widths, are_numbers, strict=True) if not is_number]
+        widest = max(text, default=0)
+        if widest <= LEAST_WIDTH:
+            break
+        chosen = next(
+            index for index, size in enumerate(widths) if size == widest and not are_numbers[index]
+        )
+        widths[chosen] -= 1
+    return widths
+
+
+def _row_lines(row: Sequence[str], widths: list[int], are_numbers: list[bool]) -> Iterator[str]:
+    cells = [_folded(cell, size) for cell, size in zip(row, widths, strict=True)]
+    for number in range(max(map(len, cells))):
+        parts = []
+        for cell, size, is_number in zip(cells, widths, are_numbers, strict=True):
+            text = cell[number] if number < len(cell) else ""
+            space = " " * (size - _width(text))
+            parts.append(space + text if is_number else text + space)
+        yield GAP.join(parts).rstrip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Lines no longer than a width, broken after a space or a dash where there is one."""
+    lines = []
+    while _width(text) > width:
+        end = _cut(text, width)
+        found = max(text.rfind(mark, 0, end) for mark in (" ", "-", ",", ".", "/"))
+        end = found + 1 if found > 0 else end
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
+
+
+def _cut(text: str, width: int) -> int:
+    """How many characters have room, one at least."""
+    taken = 0
+    for number, character in enumerate(text):
+        taken += _width(character)
+        if taken > width:
+            return max(1, number)
+    return len(text)
+
+
+def _width(text: str) -> int:
+    """Columns of a screen: East Asian characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
