@@ -6,12 +6,13 @@ READY := $(VENV)/.ready
 NODE := tests/compat/node
 NODE_CLIENTS := $(NODE)/node_modules/.package-lock.json
 
-.PHONY: help run test compiled check format docs bench compat node-clients fuzz crash sim clean
+.PHONY: help run test compiled wheels check format docs bench compat node-clients fuzz crash sim clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
 	@echo "make test    every test a newcomer should see pass"
 	@echo "make compiled  the package compiled, as a wheel has it, and the quick tests with it"
+	@echo "make wheels  wheels with the compiled broker, a pure one and an sdist, checked, in dist/"
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make bench   measure, print a table"
@@ -25,8 +26,10 @@ $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "ottla needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 2; }
 	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@# Groups of dependencies are read by pip 25.1 and later.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
 	@echo "installing ottla and what its demo and tests need (first time: a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group dev
 	@touch $@
 
 run: $(READY)
@@ -48,6 +51,10 @@ $(COMPILED)/.ready: setup.py pyproject.toml $(shell find src -name '*.py') | $(R
 
 compiled: $(COMPILED)/.ready
 	PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n 2 -o pythonpath=. -m "not slow" --compiled tests/unit tests/integration tests/golden
+
+# PYTHONS="python3.11 python3.12": by default every one on PATH that Ottla runs on.
+wheels:
+	@$(PYTHON) release/wheels.py $(PYTHONS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -74,7 +81,7 @@ $(NODE_CLIENTS): $(NODE)/package-lock.json
 	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
 
 compat: $(READY) $(NODE_CLIENTS)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[compat]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.pykafka_suite
@@ -87,7 +94,7 @@ compat: $(READY) $(NODE_CLIENTS)
 	$(BIN)/python -m pytest -q tests/compat
 
 fuzz: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group fuzz
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 crash: $(READY)
@@ -98,4 +105,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) demo-data $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -5,9 +5,12 @@ then takes 0.6 to 0.75 times the processor time. Without mypy, a compiler or Pyt
 package is the same, and slower. An editable install leaves the broker as it is, since a file that
 is edited would not be the one that runs; it compiles the loops over the bytes of records alone:
 without them a batch of 160 takes four times as long to check, and compaction twice as long.
+
+OTTLA_COMPILE=0 leaves everything as it is: the wheel is then one for every platform.
 """
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -58,12 +61,22 @@ def broker_extensions() -> list[Extension]:
     is_editable = bool(EDITABLE & set(sys.argv))
     if not is_editable and not BUILDS & set(sys.argv):
         return []
+    if os.environ.get("OTTLA_COMPILE") == "0":
+        say("OTTLA_COMPILE=0: nothing is compiled; requests take more processor time")
+        return []
     try:
         from mypyc.build import mypycify
     except ImportError:
+        say("mypy is not installed: nothing is compiled; requests take more processor time")
         return []
     broker = [f"src/ottla/{room}/{name}.py" for room in BROKER for name in BROKER[room].split()]
     paths = LOOPS if is_editable else broker
+    say(
+        f"compiling {len(paths)} modules with mypyc and the C compiler"
+        f"{'' if is_editable else ', about a minute'}; OTTLA_COMPILE=0 skips it"
+    )
+    for path in paths:
+        say(f"  {path}")
     try:
         made: list[Extension] = mypycify(
             ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", *paths],
@@ -77,6 +90,11 @@ def broker_extensions() -> list[Extension]:
     return made
 
 
+def say(line: str) -> None:
+    """To be seen in `pip install -v`, and wherever a build is run by hand."""
+    print(f"ottla: {line}", file=sys.stderr, flush=True)
+
+
 class BuildExtensions(build_ext):
     """Leaves out what fails; and of the broker's modules, which need each other, then all."""
 
@@ -87,6 +105,7 @@ class BuildExtensions(build_ext):
         super().build_extensions()
         paths = [Path(self.get_ext_fullpath(one.name)) for one in BROKER_EXTENSIONS]
         if not all(path.exists() for path in paths):
+            say("the C compiler failed (see above): nothing is compiled")
             for path in paths:
                 path.unlink(missing_ok=True)
 

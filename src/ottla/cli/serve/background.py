@@ -1,0 +1,50 @@
+"""`ottla serve --background`: the same command in a process of its own, once it is ready."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+LINES_SHOWN = 20
+
+
+def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
+    """Starts `ottla serve ARGUMENTS` apart from this terminal, and waits until it is ready.
+
+    Prints its line; what it writes later goes to the end of `log_path`. Exits as it does where it
+    never gets ready. Ctrl-C until then stops it.
+    """
+    with log_path.open("ab") as log:
+        begins = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "serve", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C and the end of the terminal are not its own
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        ready = process.stdout.readline()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if ready.startswith("ready "):
+        click.echo(f"{ready.rstrip()} log={log_path}")
+        return
+    code = process.wait()
+    with log_path.open("rb") as log:
+        log.seek(begins)
+        last = log.read().decode(errors="replace").splitlines()[-LINES_SHOWN:]
+    click.echo("\n".join(last), err=True)
+    sys.exit(code or 1)
+
+
+def log_path_of(directory: str) -> Path:
+    """Beside the directory: only Kafka's files belong in it."""
+    path = Path(directory).absolute()
+    return path.with_name(f"{path.name}.log")

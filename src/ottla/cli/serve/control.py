@@ -1,0 +1,118 @@
+"""`ottla status` and `ottla stop`: the broker that runs on a data directory."""
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
+from ottla.cli.terminal import (
+    LOOK_S,
+    ExampleCommand,
+    json_option,
+    parse_seconds,
+    print_json,
+    quiet_option,
+)
+from ottla.storage.directory.owner_note import Owner, owner_of
+
+DEFAULT_DIRECTORY = "ottla-data"
+EXIT_TIMED_OUT = 124
+SHOWN_AFTER_S = 1.0
+
+directory_argument = click.argument("directory", metavar="[DIR]", default=DEFAULT_DIRECTORY)
+
+
+@click.command("status", cls=ExampleCommand, examples=("ottla status", "ottla status data/ --json"))
+@directory_argument
+@json_option
+@quiet_option
+def status_command(directory: str, as_json: bool, is_quiet: bool) -> None:
+    """Say which process runs on the data directory DIR, and its addresses.
+
+    DIR is ./ottla-data by default. Exits with 1 when no process does. -q prints the addresses only.
+    """
+    owner = _owner(directory)
+    if as_json:
+        print_json(
+            {
+                "directory": directory,
+                "is_running": owner is not None,
+                "pid": owner.pid if owner else None,
+                "addresses": list(owner.addresses) if owner else [],
+                "command": owner.command if owner else None,
+            }
+        )
+    elif is_quiet:
+        if owner is not None and owner.addresses:
+            click.echo(",".join(owner.addresses))
+    elif owner is None:
+        click.echo(f"no process runs on {directory}; ottla serve {directory} starts one")
+    elif owner.addresses:
+        command = "ottla serve" if owner.command == "serve" else "a program with ottla.open"
+        addresses = ",".join(owner.addresses)
+        click.echo(f"running {addresses} pid={owner.pid} data={directory} ({command})")
+    else:
+        click.echo(f"in use pid={owner.pid or '?'} data={directory}; it does not listen")
+    sys.exit(0 if owner is not None else 1)
+
+
+@click.command("stop", cls=ExampleCommand, examples=("ottla stop", "ottla stop data/"))
+@directory_argument
+@click.option(
+    "--timeout",
+    "timeout",
+    metavar="TIME",
+    default="60s",
+    show_default=True,
+    help="Time to wait for a clean end, after which the command ends with 124.",
+)
+@quiet_option
+def stop_command(directory: str, timeout: str, is_quiet: bool) -> None:
+    """Stop the `ottla serve` that runs on the data directory DIR, cleanly, and wait for its end.
+
+    DIR is ./ottla-data by default. Exits with 1 when no process runs there.
+    """
+    patience_s = parse_seconds("--timeout", timeout)
+    owner = _owner(directory)
+    if owner is None:
+        click.echo(f"no process runs on {directory}", err=True)
+        sys.exit(1)
+    if owner.command != "serve":
+        raise UserError(
+            f"{directory} is in use by {owner.text}, which is no ottla serve; end that program"
+        )
+    with suppress(ProcessLookupError):
+        os.kill(owner.pid, signal.SIGTERM)
+    if not _ended(directory, owner.pid, patience_s):
+        click.echo(f"ottla: process {owner.pid} has not ended in {timeout}", err=True)
+        sys.exit(EXIT_TIMED_OUT)
+    if not is_quiet:
+        click.echo(f"stopped pid={owner.pid} data={directory}")
+
+
+def _owner(directory: str) -> Owner | None:
+    if not os.path.isdir(directory):
+        raise UserError(f"there is no directory {directory}; name the one of ottla serve")
+    return owner_of(OsFileSystem(), directory)
+
+
+def _ended(directory: str, pid: int, patience_s: float) -> bool:
+    """Whether another process, or none, holds the directory before the time is over."""
+    begin = time.monotonic()
+    is_said = False
+    while True:
+        owner = owner_of(OsFileSystem(), directory)
+        if owner is None or owner.pid != pid:
+            return True
+        waited_s = time.monotonic() - begin
+        if waited_s >= patience_s:
+            return False
+        if waited_s >= SHOWN_AFTER_S and not is_said:
+            is_said = True
+            click.echo(f"waiting for process {pid} to close its logs", err=True)
+        time.sleep(LOOK_S / 2)
