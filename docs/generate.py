@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs import commands, house, metrics
 from ottla.config.broker import BrokerConfig
+from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
@@ -58,6 +59,9 @@ def configuration() -> str:
         "exist to be given settings, and keeps them when it is deleted. They hold for a member "
         "from its next heartbeat on.\n",
         owner_table(settings_of(GroupConfig).values()),
+        "\n## Settings of consumers\n",
+        "Of `ottla.Consumer`, `ottla.aio.Consumer` and `ottla.SimpleConsumer`.\n",
+        client_table(settings_of(ConsumerConfig).values()),
         "\n## Kafka's settings that have no effect\n",
         "Accepted, and named once in the log at the start.\n",
         "| settings | why |",
@@ -85,6 +89,15 @@ def owner_table(rows: Iterable[Setting]) -> str:
     for row in sorted(rows, key=lambda one: one.name):
         broker_name = f"`{row.broker_name}`" if row.broker_name else ""
         cells = [f"`{row.name}`", broker_name, row.kind, _default(row), _bounds(row), row.doc]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def client_table(rows: Iterable[Setting]) -> str:
+    columns = ["setting", "type", "default", "bounds", "meaning"]
+    lines = [_row(columns), "|" + "---|" * len(columns)]
+    for row in sorted(rows, key=lambda one: one.name):
+        cells = [f"`{row.name}`", row.kind, _default(row), _bounds(row), row.doc]
         lines.append(_row(cells))
     return "\n".join(lines)
 

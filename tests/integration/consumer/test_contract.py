@@ -251,6 +251,12 @@ def test_keys_and_values_are_deserialized_and_null_stays_none(place: Place) -> N
         first, second = consumer.consume(2, 10)
         assert (first.key, first.value, second.key, second.value) == ("k", b"7", None, None)
         assert first.headers == (("h", b"x"), ("n", None))
+    place.fill("numbers", 8)
+    with place.consumer(options={"value_deserializer": "json"}) as consumer:
+        consumer.assign({TopicPartition("numbers", 0): 7})
+        assert consumer.poll(10).value == 7
+    with pytest.raises(UserError, match="no deserializer xml; one of bytes, str, json"):
+        place.consumer(options={"value_deserializer": "xml"})
 
 
 def test_what_does_not_exist_is_named_with_what_was_perhaps_meant(place: Place) -> None:

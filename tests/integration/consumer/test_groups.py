@@ -66,7 +66,8 @@ def test_a_consumer_that_takes_nothing_for_too_long_leaves_and_comes_back(log: L
         )
         first = consumer.poll(10)
         assert first is not None
-        with ottla.Consumer(log, "g", settings=EARLIEST) as other:
+        quiet = {**EARLIEST, "enable.auto.commit": False}
+        with ottla.Consumer(log, "g", settings=quiet) as other:
             other.subscribe("t")
             while other.assignment() != set(T):  # The first one does not hold it up.
                 other.poll(0.05)

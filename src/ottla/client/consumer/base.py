@@ -18,8 +18,9 @@ from ottla.client.consumer.arguments import (
     subscription_of,
 )
 from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.membership import EventKind
-from ottla.client.consumer.records import ConsumerRecord, Decoding, Deserializer
+from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.target import Target
 
 
@@ -38,9 +39,11 @@ class ConsumerBase:
     ) -> None:
         """`settings` are a consumer's by Kafka's names; `assignors` are your own, the best first.
 
-        A deserializer takes bytes, and is not called for null.
+        A deserializer takes bytes, and is not called for null; or it is "str" or "json".
         """
-        decoding = Decoding(key=key_deserializer, value=value_deserializer)
+        decoding = Decoding(
+            key=deserializer_of(key_deserializer), value=deserializer_of(value_deserializer)
+        )
         self._made_with = (target, group, settings, decoding, assignors)
         self._core = make_core(*self._made_with)
         self._records: Iterator[ConsumerRecord] = iter(())

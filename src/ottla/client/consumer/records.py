@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.client.consumer.deserializers import Deserialize
 from ottla.client.fetching import aborted_in
 from ottla.client.reading import Fetched
 from ottla.record.batch import Batch, InvalidBatchError, TimestampType, iter_batches
 from ottla.record.field_lists import FieldLists, field_lists
 from ottla.record.record import Headers
-
-Deserializer = Callable[[bytes], Any]
 
 
 class ConsumerRecord(NamedTuple):
@@ -66,8 +65,8 @@ class DeserializationError(UserError):
 class Decoding:
     """How records are made of batches."""
 
-    key: Deserializer | None = None
-    value: Deserializer | None = None
+    key: Deserialize | None = None
+    value: Deserialize | None = None
     check_crcs: bool = True
 
     def records(
@@ -134,7 +133,7 @@ class Decoding:
 
 
 def _deserialized(
-    deserialize: Deserializer,
+    deserialize: Deserialize,
     fields: list[bytes | None],
     what: str,
     place: TopicPartition,

@@ -14,7 +14,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
 from ottla.client.consumer.arguments import client_settings
-from ottla.client.consumer.records import ConsumerRecord, Decoding, Deserializer
+from ottla.client.consumer.deserializers import Deserializer, deserializer_of
+from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.fetching import whole_batches
 from ottla.client.loops import check_may_block
@@ -60,7 +61,9 @@ class SimpleConsumer:
         """As `ottla.Consumer`; what concerns groups has no effect."""
         self._config, client = client_settings(settings)
         self._decoding = Decoding(
-            key=key_deserializer, value=value_deserializer, check_crcs=self._config.check_crcs
+            key=deserializer_of(key_deserializer),
+            value=deserializer_of(value_deserializer),
+            check_crcs=self._config.check_crcs,
         )
         is_committed = self._config.isolation_level == "read_committed"
         self._isolation = READ_COMMITTED if is_committed else READ_UNCOMMITTED
