@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
+    from ottla.client.administration.configs import ResourceKind
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.records import ConsumerRecord
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
@@ -36,6 +37,7 @@ __all__ = [
     "Record",
     "RecordBatchBuilder",
     "RecordMetadata",
+    "ResourceKind",
     "SimpleConsumer",
     "StorageError",
     "TopicPartition",
@@ -57,6 +59,7 @@ _HOME = {
     "Record": "ottla.record.record",
     "RecordBatchBuilder": "ottla.record.builder",
     "RecordMetadata": "ottla.embedded.log",
+    "ResourceKind": "ottla.client.administration.configs",
     "SimpleConsumer": "ottla.client.consumer.simple",
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",

@@ -7,7 +7,8 @@ coroutines.
             handle(record.key, record.value)
 """
 
+from ottla.client.aio_admin import Admin
 from ottla.client.consumer.aio_consumer import Consumer
 from ottla.client.producing.aio_producer import Producer
 
-__all__ = ["Consumer", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer"]

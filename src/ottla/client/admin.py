@@ -11,6 +11,7 @@ from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.cluster import ClientSettings, Cluster
+from ottla.client.loops import check_may_block
 from ottla.client.security import parse_security
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin):
         if isinstance(target, Cluster):
             super().__init__(target)
             return
+        check_may_block("ottla.Admin", "ottla.aio.Admin")
         from ottla.client.target import open_target
 
         client = ClientSettings(security=parse_security(settings or {}))

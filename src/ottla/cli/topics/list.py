@@ -68,7 +68,7 @@ def list_command(
             return
         since_ms = SystemClock().now_ms() - round(window_s * 1000)
         found = admin.topic_activity([known[name] for name in names], since_ms)
-        settings = {name: admin.topic_settings(name) for name in names}
+        settings = admin.topics_settings(names)
     if as_json:
         for one in found:
             print_json(fields_of(one, settings[one.topic.name], window_s))

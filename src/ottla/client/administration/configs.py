@@ -134,6 +134,16 @@ class ConfigAdmin(Asking):
         """All settings of a topic that are known here, defaults included."""
         return self._settings(ResourceKind.TOPIC, topic, settings_of(TopicConfig))
 
+    def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The same of several topics, asked at once."""
+        known = settings_of(TopicConfig)
+        found = {}
+        for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+            if result.error_code:
+                raise refused(result.resource_name, result.error_code, result.error_message)
+            found[result.resource_name] = _values(result, known)
+        return found
+
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """For each topic the settings that are its own, not a default; raises `ApiError`."""
         found = {}
@@ -155,11 +165,7 @@ class ConfigAdmin(Asking):
         (result,) = self._describe_resources(kind, [name])
         if result.error_code:
             raise refused(name, result.error_code, result.error_message)
-        return {
-            one.name: one.value
-            for one in result.configs
-            if one.name in known and one.value is not None
-        }
+        return _values(result, known)
 
     def _describe_resources(
         self, kind: ResourceKind, names: Sequence[str]
@@ -188,6 +194,12 @@ class ConfigAdmin(Asking):
         if kind is ResourceKind.BROKER and name.isdigit():
             return ask(self._cluster.broker(int(name)))
         return self._cluster.ask_any(ask)
+
+
+def _values(result: DescribeConfigsResult, known: Container[str]) -> dict[str, str]:
+    return {
+        one.name: one.value for one in result.configs if one.name in known and one.value is not None
+    }
 
 
 def _entry(one: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -1,0 +1,117 @@
+"""`ottla.aio.Admin`: the same admin client for an event loop.
+
+Each call asks in a thread of the loop's executor, one after the other, since connections are for
+one thread at a time.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+from ottla.client import admin
+from ottla.client.cluster import Cluster
+
+if TYPE_CHECKING:
+    from ottla.client.target import Target
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[admin.Admin, P], T],
+) -> Callable[Concatenate["Admin", P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def ask(self: "Admin", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with self._turn:
+            opened = await self._opened()
+            return await asyncio.to_thread(method, opened, *args, **kwargs)
+
+    return ask
+
+
+class Admin:
+    """`ottla.Admin`, whose methods are coroutines. Use it in an `async with` statement.
+
+    >>> async with ottla.aio.Admin("localhost:9092") as admin:
+    ...     await admin.create_topic("orders", partitions=6)
+    ...     await admin.list_topics()
+    ['orders']
+    """
+
+    def __init__(
+        self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Nothing is opened before it is asked; then raises as `ottla.Admin` does."""
+        self._target = target
+        self._settings = settings
+        self._admin: admin.Admin | None = None
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections that were made for this admin."""
+        async with self._turn:
+            if self._admin is not None:
+                await asyncio.to_thread(self._admin.close)
+
+    async def _opened(self) -> admin.Admin:
+        if self._admin is None:
+            self._admin = await asyncio.to_thread(admin.Admin, self._target, self._settings)
+        return self._admin
+
+    abort_at = _in_thread(admin.Admin.abort_at)
+    alter_configs = _in_thread(admin.Admin.alter_configs)
+    alter_group_offsets = _in_thread(admin.Admin.alter_group_offsets)
+    alter_quotas = _in_thread(admin.Admin.alter_quotas)
+    bounds = _in_thread(admin.Admin.bounds)
+    broker_settings = _in_thread(admin.Admin.broker_settings)
+    cluster_id = _in_thread(admin.Admin.cluster_id)
+    coordinator_view = _in_thread(admin.Admin.coordinator_view)
+    create_partitions = _in_thread(admin.Admin.create_partitions)
+    create_topic = _in_thread(admin.Admin.create_topic)
+    delete_group_offsets = _in_thread(admin.Admin.delete_group_offsets)
+    delete_groups = _in_thread(admin.Admin.delete_groups)
+    delete_records = _in_thread(admin.Admin.delete_records)
+    delete_topics = _in_thread(admin.Admin.delete_topics)
+    describe_all_groups = _in_thread(admin.Admin.describe_all_groups)
+    describe_cluster = _in_thread(admin.Admin.describe_cluster)
+    describe_configs = _in_thread(admin.Admin.describe_configs)
+    describe_groups = _in_thread(admin.Admin.describe_groups)
+    describe_producers = _in_thread(admin.Admin.describe_producers)
+    describe_quotas = _in_thread(admin.Admin.describe_quotas)
+    describe_topics = _in_thread(admin.Admin.describe_topics)
+    describe_transactions = _in_thread(admin.Admin.describe_transactions)
+    elect_leaders = _in_thread(admin.Admin.elect_leaders)
+    existing = _in_thread(admin.Admin.existing)
+    fence = _in_thread(admin.Admin.fence)
+    group_lag = _in_thread(admin.Admin.group_lag)
+    group_offsets = _in_thread(admin.Admin.group_offsets)
+    held_partitions = _in_thread(admin.Admin.held_partitions)
+    list_groups = _in_thread(admin.Admin.list_groups)
+    list_offsets = _in_thread(admin.Admin.list_offsets)
+    list_topics = _in_thread(admin.Admin.list_topics)
+    list_transactions = _in_thread(admin.Admin.list_transactions)
+    log_directories = _in_thread(admin.Admin.log_directories)
+    move_partitions = _in_thread(admin.Admin.move_partitions)
+    open_transactions = _in_thread(admin.Admin.open_transactions)
+    partitions = _in_thread(admin.Admin.partitions)
+    places = _in_thread(admin.Admin.places)
+    producers_of = _in_thread(admin.Admin.producers_of)
+    timestamp_at = _in_thread(admin.Admin.timestamp_at)
+    topic_activity = _in_thread(admin.Admin.topic_activity)
+    topic_overrides = _in_thread(admin.Admin.topic_overrides)
+    topic_settings = _in_thread(admin.Admin.topic_settings)
+    topics_settings = _in_thread(admin.Admin.topics_settings)
