@@ -1,0 +1,78 @@
+"""Who changes a module of storage finds what holds it under the module's name, or here."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STORAGE = ROOT / "src" / "ottla" / "storage"
+UNIT = ROOT / "tests" / "unit" / "storage"
+
+CHECK = "diagnosis/test_directory_check.py"
+PASS = "compaction/test_compaction.py"
+LOG = "log/test_partition_log.py"
+LOADER = "directory/test_log_directory.py"
+READER = "reading/test_read_only_log.py"
+RECOVERY = "recovery/test_recovery.py"
+ELSEWHERE = {
+    # One pass, of which these are the steps; the three key filters have to agree with each other.
+    PASS: "compaction: compiled_key_filter key_filter output planning rebuilding replacement"
+    " shares vector_key_filter",
+    # A check is asked for a whole directory, and so is each kind of damage.
+    CHECK: "diagnosis: epoch_checks index_checks integrity_checks partition_check producer_checks",
+    "diagnosis/test_repair.py": "diagnosis: rebuild",
+    "diagnosis/test_dump.py": "diagnosis: rows",
+    # A log's state has three owners, and each says what the others did.
+    LOG: "log: append deleted_segment epoch_replay log_copy producer_replay reader state writer",
+    LOADER: "directory: directory_claim found_logs log_checkpoints log_loader open_options",
+    READER: "reading: aborted_reading checked_batches listed_segments locating read_only_directory",
+    # The phases of one recovery, in which each begins with what the one before has left.
+    RECOVERY: "recovery: ending opened_log opening reconciling replaying",
+    "segment/test_segment_view.py": "segment: segment",
+}
+"""By the test that holds them all together: modules that do nothing alone."""
+
+OUTSIDE = {
+    # What a command explains is asked for with its sentences.
+    "diagnosis/compaction_explanation": "unit/cli/explain/test_compaction.py",
+    "diagnosis/open_transactions": "unit/cli/explain/test_stuck.py",
+    "diagnosis/retention_explanation": "unit/cli/explain/test_retention.py",
+    # A partition is lost to a broker, and given up for one; a job looks for aborts it has lost.
+    "diagnosis/giving_up": "unit/broker/test_lost_partitions.py",
+    "log/abort_check": "unit/broker/log_jobs/test_abort_checking.py",
+    # Damage, with all that a start or a read makes of it.
+    "files/older_integrity": "unit/storage/files/test_integrity.py",
+    "log/gap_entries": "crash/test_contradictions.py",
+    "log/header_check": "crash/test_contradictions.py",
+    "reading/lost_offsets": "unit/storage/reading/test_read_damage.py",
+    "recovery/damage": "crash/test_kept_damage.py",
+    "segment/segment_facts": "unit/storage/recovery/test_wrong_files.py",
+}
+"""Modules that tests of other rooms hold, by the test."""
+
+
+def together() -> set[str]:
+    return {
+        f"{room}/{name}"
+        for listed in ELSEWHERE.values()
+        for room, names in [listed.split(": ")]
+        for name in names.split()
+    }
+
+
+def modules() -> set[str]:
+    found = (path.relative_to(STORAGE).with_suffix("") for path in STORAGE.rglob("*.py"))
+    return {path.as_posix() for path in found if path.name != "__init__"}
+
+
+def has_its_own(module: str) -> bool:
+    path = UNIT / module
+    return path.with_name(f"test_{path.name}.py").exists()
+
+
+def test_every_module_of_storage_has_a_test_of_its_name_or_is_held_with_others() -> None:
+    without = {one for one in modules() if not has_its_own(one)}
+    assert without == together() | OUTSIDE.keys()
+
+
+def test_the_tests_that_hold_several_modules_are_there() -> None:
+    assert [one for one in ELSEWHERE if not (UNIT / one).exists()] == []
+    assert [one for one in OUTSIDE.values() if not (ROOT / "tests" / one).exists()] == []
