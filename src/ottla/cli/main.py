@@ -175,6 +175,7 @@ COMMANDS = {
         "ottla.cli.topics.delete_records:delete_records_command",
         "Delete a topic's records before an offset or a time.",
     ),
+    "produce": ("ottla.cli.records.produce:produce_command", "Write records to a topic."),
     "consume": ("ottla.cli.records.consume:consume_command", "Print the records of topics."),
     "records": (
         "ottla.cli.records.records:records_command",

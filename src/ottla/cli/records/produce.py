@@ -1,0 +1,230 @@
+"""`ottla produce`: lines, JSON, CSV, Parquet and files as records of a topic."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.records import inputs
+from ottla.cli.records.encodings import encoding_of
+from ottla.cli.records.inputs import PAUSE, InputOptions, Pause, Reader, Records
+from ottla.cli.records.new_record import Headers, NewRecord
+from ottla.cli.records.positions import parse_time
+from ottla.cli.records.progress import Flow
+from ottla.cli.records.reading import encoding_option, schema_options
+from ottla.cli.records.templates import unescaped
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import quiet_option, with_options
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = {"1": 1, "all": -1, "-1": -1}
+
+_READERS: dict[str, Reader] = {
+    "lines": inputs.line_records,
+    "json": inputs.json_records,
+    "json-value": inputs.json_value_records,
+    "csv": inputs.csv_records,
+    "parquet": inputs.parquet_records,
+}
+
+
+def _kind(flag: str, words: str) -> Any:
+    return click.option(f"--{flag}", "kind", flag_value=flag, help=words)
+
+
+sending_options = with_options(
+    click.option(
+        "--acks",
+        type=click.Choice(list(ACKS)),
+        default="all",
+        show_default=True,
+        help="Replicas that must have a record; with all none is lost or written twice.",
+    ),
+    click.option(
+        "--compression", "-z", type=click.Choice(COMPRESSIONS), default="none", help="Codec."
+    ),
+    click.option(
+        "--transaction", is_flag=True, help="Write all records, or none, in one transaction."
+    ),
+    click.option("--transactional-id", metavar="ID", help="The transaction's id; implies it."),
+    click.option("--create", is_flag=True, help="Create the topic if there is none."),
+)
+
+
+@click.command(
+    "produce",
+    cls=TargetCommand,
+    examples=(
+        "echo 'alice:{\"total\": 5}' | ottla produce localhost:9092 orders -K :",
+        "ottla produce data/ orders --csv --key-column id orders.csv",
+        "ottla consume prod:9092 orders --json | ottla produce data/ orders --json",
+    ),
+)
+@target_argument()
+@click.argument("topic", metavar="TOPIC")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@with_options(
+    _kind("json", "Read JSON lines as `consume --json` prints: key, value, headers, ..."),
+    _kind("json-value", "Read JSON lines, each of which is a value."),
+    _kind("csv", "Read CSV with a line of headings; each row is a JSON value."),
+    _kind("parquet", "Read Parquet files; each row is a JSON value."),
+    _kind("files", "Read a record from each FILE, whole."),
+    click.option("--key-separator", "-K", metavar="TEXT", help="Text between key and value."),
+    click.option("--separator", "-D", metavar="TEXT", help="Text between records, not newlines."),
+    click.option("--key", "-k", metavar="TEXT", help="Key of records without one."),
+    click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Header."),
+    click.option("--partition", "-p", type=click.IntRange(0), help="Partition to write to."),
+    click.option("--timestamp", metavar="TIME", help="Time of all records, such as 2026-01-31."),
+    click.option("--key-column", metavar="NAME", help="Column, or path in JSON, of the key."),
+    click.option("--value-column", metavar="NAME", help="Column of the value."),
+    click.option("--timestamp-column", metavar="NAME", help="Column of the time."),
+    click.option("--null", "-Z", is_flag=True, help="Write empty values as nulls (tombstones)."),
+    click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Records a second."),
+    click.option(
+        "--repeat", type=click.IntRange(1), default=1, help="Times to send the whole input."
+    ),
+    encoding_option("--value", "value_as", "Encoding of values in the input."),
+    encoding_option("--key-encoding", "key_as", "Encoding of keys in the input."),
+    *schema_options,
+)
+@sending_options
+@quiet_option
+def produce_command(target: Target, topic: str, files: tuple[str, ...], **given: Any) -> None:
+    """Write records to TOPIC: each line of the FILEs, or of standard input, is a value.
+
+    A key chooses the partition, as for every Kafka client. Lines that come slowly are sent as they
+    come. Where an input is wrong, what stands before it has been sent, unless it is one
+    transaction.
+    """
+    options = _input_options(given)
+    flow = Flow("produced", is_quiet=given["is_quiet"])
+    found = _repeated(given["kind"] or "lines", files, options, given["repeat"])
+    send_all(target, topic, _paced(found, given["rate"]), flow, given)
+
+
+def send_all(
+    target: Target, topic: str, records: Records, flow: Flow, given: dict[str, Any]
+) -> None:
+    """Sends records, shows how many, and says so at the end; raises `UserError`."""
+    from ottla.client.sending import RecordSender, SendOptions
+    from ottla.codec.compression import Compression
+
+    name = given["transactional_id"] or ""
+    if given["transaction"] and not name:
+        name = f"ottla-produce-{time.time_ns():x}"
+    if name and given["acks"] == "1":
+        raise UserError("a transaction needs --acks all")
+    options = SendOptions(
+        acks=ACKS[given["acks"]],
+        compression=Compression[given["compression"].upper()],
+        transactional_id=name,
+    )
+    with target.open(may_create=given["create"]) as cluster:
+        if given["create"] and topic not in cluster.topic_names():
+            from ottla.client.admin import Admin
+
+            Admin(cluster).create_topic(topic)
+        try:
+            with RecordSender(cluster, topic, options) as sender:
+                for one in records:
+                    if isinstance(one, Pause):
+                        sender.flush()
+                        flow.show()
+                        continue
+                    sender.send(
+                        one.key,
+                        one.value,
+                        one.headers,
+                        partition=one.partition,
+                        timestamp_ms=one.timestamp_ms,
+                    )
+                    flow.add(one.size)
+        except BaseException:
+            flow.clear()
+            raise
+    flow.finish(f" to {topic}")
+
+
+def _input_options(given: dict[str, Any]) -> InputOptions:
+    now_ms = time.time_ns() // 1_000_000
+    time_text = given["timestamp"]
+    return InputOptions(
+        key_encoding=encoding_of("key", given["key_as"], given["key_schema"]),
+        value_encoding=encoding_of("value", given["value_as"], given["schema"]),
+        key=None if given["key"] is None else _bytes(given["key"]),
+        headers=_headers(given["headers"]),
+        partition=given["partition"],
+        timestamp_ms=None if time_text is None else parse_time(time_text, now_ms),
+        separator=unescaped(_bytes(given["separator"] or "\\n")),
+        key_separator=(
+            None if given["key_separator"] is None else unescaped(_bytes(given["key_separator"]))
+        ),
+        empty_is_null=given["null"],
+        key_column=given["key_column"],
+        value_column=given["value_column"],
+        timestamp_column=given["timestamp_column"],
+        now_ms=now_ms,
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _headers(given: Sequence[str]) -> Headers:
+    """`NAME=VALUE`; a name alone has a null."""
+    pairs = [one.partition("=") for one in given]
+    return tuple((name, _bytes(value) if equals else None) for name, equals, value in pairs)
+
+
+def _repeated(kind: str, files: Sequence[str], options: InputOptions, times: int) -> Records:
+    if times > 1 and (not files or "-" in files):
+        raise UserError("--repeat reads its input again; name FILEs, standard input is gone then")
+    for _ in range(times):
+        yield from _records(kind, files, options)
+
+
+def _records(kind: str, files: Sequence[str], options: InputOptions) -> Records:
+    if kind == "files":
+        if not files:
+            raise UserError("--files sends each FILE as a record; name some")
+        yield from inputs.file_records(files, options)
+        return
+    for path in files or ("-",):
+        with _opened(path) as (name, stream):
+            yield from _READERS[kind](name, stream, options)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
+    """A file, or standard input for `-`, with the name to call it by."""
+    if path == "-":
+        yield "standard input", sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("rb"))
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; name files to send") from error
+        yield path, file
+
+
+def _paced(records: Records, rate: float | None) -> Records:
+    """At most so many records a second; each is sent when it is due."""
+    if rate is None:
+        yield from records
+        return
+    due = time.monotonic()
+    for one in records:
+        yield one
+        if isinstance(one, NewRecord):
+            due += 1 / rate
+            left = due - time.monotonic()
+            if left > 0:
+                yield PAUSE
+                time.sleep(left)

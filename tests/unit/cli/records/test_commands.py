@@ -1,0 +1,155 @@
+"""`ottla produce`, `consume` and `records`, over a broker and over a data directory."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ottla.cli.main import cli
+from tests.unit.cli.administered import Administered, administered, broker, same_broker
+
+__all__ = ["broker", "same_broker"]
+
+
+def run(on: Administered, *words: str, data: bytes = b"") -> Result:
+    arguments = [on.target if word == "TARGET" else word for word in words]
+    return CliRunner().invoke(cli, arguments, input=data)
+
+
+def output(on: Administered, *words: str, data: bytes = b"") -> bytes:
+    result = run(on, *words, data=data)
+    assert result.exit_code == 0, result.output
+    return result.stdout_bytes
+
+
+def test_lines_go_in_and_come_out_as_the_same_bytes(broker: Administered) -> None:
+    lines = b"".join(b"k%d:v%d\xff\n" % (n % 7, n) for n in range(500))
+    result = run(broker, "produce", "TARGET", "books", "-K", ":", "-z", "gzip", data=lines)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("produced 500 records (3.3 KiB) in ")
+    assert output(broker, "consume", "TARGET", "books", "-K", ":") == lines
+    assert (
+        output(broker, "consume", "TARGET", "books", "-o", "-2", "-F", "%o %k|")
+        == b"498 k1|499 k2|"
+    )
+    found = output(broker, "consume", "TARGET", "books", "-w", "key = k3", "-n", "2")
+    assert found == b"v3\xff\nv10\xff\n"
+
+
+def test_a_topic_goes_into_another_with_all_that_a_record_has(broker: Administered) -> None:
+    line = {
+        "key_base64": "/w==",
+        "value": None,
+        "headers": [{"key": "h", "value": "1"}],
+        "partition": 1,
+        "timestamp_ms": 5,
+    }
+    output(broker, "produce", "TARGET", "orders", "--json", data=json.dumps(line).encode())
+    copied = output(broker, "consume", "TARGET", "orders", "-p", "1", "--json")
+    output(broker, "produce", "TARGET", "copy", "--json", "-p", "0", "--create", data=b"")
+    again = copied.replace(b'"partition":1', b'"partition":0')
+    output(broker, "produce", "TARGET", "copy", "--json", data=again)
+    found = json.loads(output(broker, "consume", "TARGET", "copy", "--json"))
+    assert found == {**json.loads(again), "topic": "copy"}
+    assert found["timestamp_ms"] == 5
+
+
+def test_times_offsets_and_ends_bound_what_is_read(same_broker: Administered) -> None:
+    def offsets(*words: str) -> list[int]:
+        found = output(same_broker, "consume", "TARGET", "orders", "-F", "%o ", *words)
+        return [int(one) for one in found.split()]
+
+    assert offsets("-o", "@1700000000090") == list(range(90, 100))
+    assert offsets("-o", "@1700000000090", "--until", "@1700000000092") == [90, 91]
+    assert offsets("-o", "end") == []
+    assert offsets("--from", "97") == [97, 98, 99]
+    assert offsets("-w", "timestamp >= 1700000000098 and offset != 98") == [99]
+    assert offsets("-p", "0", "-o", "5", "--until", "7", "--follow") == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (("consume", "TARGET", "orderz"), (1, "there is no topic orderz; did you mean orders?")),
+        (("consume", "TARGET", "x*"), (1, "there is no topic like x*")),
+        (("consume", "TARGET", "^["), (2, "is no regular expression")),
+        (("consume", "TARGET"), (2, "name a topic, or a pattern such as")),
+        (("consume", "TARGET", "orders", "-p", "9"), (2, "topic orders has no partition 9")),
+        (("consume", "TARGET", "orders", "-f", "-e"), (2, "leave one out")),
+        (("consume", "TARGET", "orders", "-g", "["), (2, "--grep [: this is no regular")),
+        (
+            ("consume", "TARGET", "orders", "--value", "json", "-n", "1"),
+            (1, "its value is not json"),
+        ),
+        (
+            ("consume", "TARGET", "orders", "-f", "-o", "end", "--timeout", "10ms"),
+            (124, "--timeout"),
+        ),
+        (("produce", "TARGET", "orderz"), (1, "there is no topic orderz; did you mean orders?")),
+        (("produce", "TARGET", "orders", "-p", "9", "FILE"), (2, "No such file")),
+        (("produce", "TARGET", "orders", "--repeat", "2"), (2, "--repeat reads its input again")),
+        (("produce", "TARGET", "orders", "--files"), (2, "--files sends each FILE")),
+        (
+            ("records", "kafka:9092", "orders"),
+            (2, "records reads files; of a broker: ottla consume"),
+        ),
+        (("records", "nowhere", "orders"), (2, "nowhere does not exist")),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_an_exit_code(
+    same_broker: Administered, words: tuple[str, ...], ending: tuple[int, str]
+) -> None:
+    result = run(same_broker, *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (ending[0], 1), result.output
+    assert ending[1] in result.stderr
+
+
+def test_patterns_choose_topics_but_no_internal_ones(same_broker: Administered) -> None:
+    found = output(same_broker, "consume", "TARGET", "o*", "^book", "-F", "%t ", "-n", "3")
+    assert found == b"orders orders orders "
+    assert output(same_broker, "consume", "TARGET", "^.*", "-F", "%t\n").count(b"__") == 0
+
+
+def test_grep_selects_what_is_printed_and_colours_no_pipe(broker: Administered) -> None:
+    output(broker, "produce", "TARGET", "drinks", "--create", data=b"tea\nmilk\nsteam\n")
+    found = output(broker, "consume", "TARGET", "drinks", "--grep", "^t|ea", "-n", "2")
+    assert found == b"tea\nsteam\n"
+
+
+def test_all_of_a_transaction_is_written_or_nothing(broker: Administered) -> None:
+    bad = b'{"a": 1}\n' * 20_000 + b"nonsense\n"
+    words = ("produce", "TARGET", "books", "--json-value", "--transaction", "-q", "-k", "k")
+    result = run(broker, *words, data=bad)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "standard input, line 20001: this is not JSON" in result.stderr
+    assert output(broker, "consume", "TARGET", "books") == b""
+    output(broker, *words, data=b'{"a": 2}\n')
+    assert output(broker, "consume", "TARGET", "books") == b'{"a": 2}\n'
+    both = output(broker, "consume", "TARGET", "books", "--isolation", "read_uncommitted")
+    assert both.count(b"\n") > 1
+
+
+def test_files_headers_tombstones_and_repetition(broker: Administered, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.write_bytes(b"line\n" + path.name.encode())
+    words = ("produce", "TARGET", "books", "-q", "-k", "k", "-H", "x=1", "-H", "none")
+    output(broker, *words, "--files", *map(str, paths), "--repeat", "2", "--rate", "10000")
+    found = output(broker, "consume", "TARGET", "books", "-F", "%k %s %h;")
+    one, two = b"k line\na x=1,none=NULL;", b"k line\nb x=1,none=NULL;"
+    assert found == one + two + one + two
+    output(broker, "produce", "TARGET", "books", "-q", "-K", ":", "-Z", data=b"gone:\n")
+    assert (
+        output(broker, "consume", "TARGET", "books", "-o", "-1", "-Z", "-K", ":") == b"gone:NULL\n"
+    )
+
+
+def test_records_reads_beside_a_broker_what_consume_reads_through_it(tmp_path: Path) -> None:
+    with administered(tmp_path, is_served=True) as broker:
+        words = ("orders", "--format", "%p %o %T %s\n", "-w", "offset < 50")
+        through = output(broker, "consume", "TARGET", *words)
+        assert output(broker, "records", str(tmp_path / "d"), *words) == through
+        assert output(broker, "consume", str(tmp_path / "d"), *words) == through
+        output(broker, "produce", str(tmp_path / "d"), "orders", data=b"through the broker\n")
+        assert output(broker, "consume", "TARGET", "orders", "--grep", "through").count(b"\n") == 1
