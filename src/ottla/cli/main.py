@@ -181,6 +181,15 @@ COMMANDS = {
         "ottla.cli.records.records:records_command",
         "Print the records of topics from files alone.",
     ),
+    "export": (
+        "ottla.cli.records.export_command:export_command",
+        "Write a topic to a Parquet, CSV, JSON, Arrow or DuckDB file.",
+    ),
+    "import": (
+        "ottla.cli.records.import_command:import_command",
+        "Write exported files to a topic.",
+    ),
+    "sql": ("ottla.cli.records.sql:sql_command", "Ask topics a question in SQL."),
     "load": ("ottla.cli.load.command:load_command", "Load a topic into Parquet with Spark."),
     "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),
     "audit": ("ottla.cli.table.audit:audit_command", "Prove that a table equals its log."),

@@ -14,6 +14,7 @@ from ottla.cli.main import cli
 PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
 COMMANDS = {
+    "duckdb": "sql LOG SELECT",
     "fastavro": "load LOG --topic t --into TABLE --decode avro --schema SCHEMA",
     "fsspec": "table files s3://bucket/table",
     "kazoo": "adopt LOG --zookeeper 127.0.0.1:1",
@@ -34,6 +35,7 @@ def places(tmp_path: Path) -> dict[str, str]:
     return {
         "LOG": str(tmp_path / "log"),
         "TABLE": str(tmp_path / "table"),
+        "SELECT": "select * from t",
         "SCHEMA": str(tmp_path / "s.avsc"),
     }
 

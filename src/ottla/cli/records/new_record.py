@@ -1,6 +1,6 @@
 """A record that is to be written, before it has an offset."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -19,3 +19,6 @@ class NewRecord:
     def size(self) -> int:
         """Bytes of key and value."""
         return len(self.key or b"") + len(self.value or b"")
+
+    def without_partition(self) -> "NewRecord":
+        return self if self.partition is None else replace(self, partition=None)

@@ -153,3 +153,76 @@ def test_records_reads_beside_a_broker_what_consume_reads_through_it(tmp_path: P
         assert output(broker, "consume", str(tmp_path / "d"), *words) == through
         output(broker, "produce", str(tmp_path / "d"), "orders", data=b"through the broker\n")
         assert output(broker, "consume", "TARGET", "orders", "--grep", "through").count(b"\n") == 1
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "arrow", "duckdb"])
+def test_what_is_exported_is_imported_whole(
+    broker: Administered, tmp_path: Path, suffix: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    lines = [
+        {"key": "k", "value": 'v\n"é"', "headers": {"h": "1"}, "timestamp_ms": 5, "partition": 1},
+        {"key_base64": "/w==", "value": None, "partition": 0, "headers": [["none", None]]},
+        {"value_base64": "/w==", "partition": 0},
+    ]
+    data = b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+    output(broker, "topics", "create", "TARGET", "from", "to", "-p", "2")
+    output(broker, "produce", "TARGET", "from", "--json", data=data)
+    path = str(tmp_path / f"out.{suffix}")
+    assert run(broker, "export", "TARGET", "from", "-o", path).stderr.startswith("exported 3 rec")
+    output(broker, "import", "TARGET", "to", path, "--keep-partitions", "-q")
+    wanted = output(broker, "consume", "TARGET", "from", "--json")
+    found = output(broker, "consume", "TARGET", "to", "--json")
+    assert found.replace(b'"topic":"to"', b'"topic":"from"') == wanted
+
+
+def test_a_range_is_exported_and_what_is_no_export_is_refused(
+    same_broker: Administered, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "o.jsonl"
+    words = ("export", "TARGET", "orders", "-o", str(path), "-q")
+    output(same_broker, *words, "--from", "@1700000000090", "--until", "95", "-p", "0")
+    offsets = [json.loads(line)["offset"] for line in path.read_text().splitlines()]
+    assert offsets == list(range(90, 95))
+    for name, told in [
+        ("x.parquet", "there is no such file"),
+        ("o.dat", "its name says no format"),
+        ("bad.parquet", "this is no parquet file"),
+    ]:
+        if name == "bad.parquet":
+            (tmp_path / name).write_text("nonsense")
+        result = run(same_broker, "import", "TARGET", "orders", str(tmp_path / name))
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+        assert told in result.stderr
+
+
+def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+
+    def rows(query: str, *words: str) -> list[str]:
+        return output(same_broker, "sql", "TARGET", query, *words).decode().splitlines()
+
+    assert rows('select count(*) as n, max("offset") as last from Orders', "--csv") == [
+        "n,last",
+        "100,99",
+    ]
+    found = rows(
+        'select a."offset", a.value from orders a join orders b using ("offset") '
+        'order by 1 desc limit 1', "--json"
+    )  # fmt: skip
+    assert [json.loads(one) for one in found] == [{"offset": 99, "value": "x"}]
+    assert "100" in "".join(rows("select count(*) from orders"))
+    path = tmp_path / "o.parquet"
+    rows("select partition, timestamp from orders", "--parquet", str(path))
+    assert duckdb.sql(f"select count(*) from '{path}'").fetchall() == [(100,)]
+    for query, ending in [
+        ("select * from orderz", (1, "there is no topic orderz; did you mean orders?")),
+        ("select nothing from orders", (2, "sql: ")),
+        ("select from where", (2, "sql: ")),
+        (f"select * from read_csv('{tmp_path}/x')", (2, "sql: ")),
+    ]:
+        result = run(same_broker, "sql", "TARGET", query)
+        assert result.exit_code == ending[0], result.output
+        assert result.stderr.startswith(f"ottla: {ending[1]}")

@@ -1,0 +1,140 @@
+"""A topic as Arrow record batches: what `export` writes and `sql` asks.
+
+Read from files or a broker as the loads read it (`sources`), with bounded memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.cli.records.positions import Position, PositionKind, resolve, times_of
+from ottla.cli.target import Target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.sources.log_source import LogSource
+
+DECODED = ("offset", "timestamp_ms", "key", "value", "headers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedRange:
+    """A topic's ranges of offsets, and where they are read."""
+
+    topic: str
+    source: "LogSource"
+    ranges: dict[TopicPartition, OffsetRange]
+
+    @property
+    def count(self) -> int:
+        """Offsets; records are at most as many."""
+        return sum(one.count for one in self.ranges.values())
+
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """In the schema of `export_schema`, partition by partition."""
+        for split in self.source.splits(self.ranges):
+            for batch in self.source.read(split, DECODED):
+                yield _exported(batch, self.topic, split.place.partition)
+
+
+def open_range(
+    target: Target,
+    topic: str,
+    *,
+    partitions: Sequence[int] = (),
+    start: Position,
+    until: Position,
+) -> ExportedRange:
+    """Raises `UserError`, and `UnknownNameError` for a topic that is not there."""
+    source = _source(target, topic)
+    there = {
+        one.place: OffsetRange(from_offset=one.start_offset, until_offset=one.end_offset)
+        for one in source.partitions(allow_missing=True)
+        if not partitions or one.partition in partitions
+    }
+    if not there:
+        if partitions:
+            raise UserError(f"topic {topic} has no partition {partitions[0]}")
+        raise UnknownNameError("topic", topic, topics_of(target))
+    starts = source.offsets_for_times(times_of(start, there)) if _is_time(start) else {}
+    ends = source.offsets_for_times(times_of(until, there)) if _is_time(until) else {}
+    ranges = {}
+    for place, bounds in there.items():
+        first = resolve(start, bounds, starts.get(place), is_start=True)
+        last = resolve(until, bounds, ends.get(place), is_start=False)
+        end = min(last, bounds.until_offset)
+        if first < end:
+            ranges[place] = OffsetRange(from_offset=first, until_offset=end)
+    return ExportedRange(topic=topic, source=source, ranges=ranges)
+
+
+def _is_time(position: Position) -> bool:
+    return position.kind is PositionKind.TIME
+
+
+def _source(target: Target, topic: str) -> "LogSource":
+    from ottla.sources.opening import open_log, topic_options
+
+    text = ",".join(target.directories) or ",".join(
+        f"{host}:{port}" for host, port in target.addresses
+    )
+    return open_log(topic_options(text, topic, client=target.settings))
+
+
+def topics_of(target: Target) -> list[str]:
+    """The names of all topics."""
+    if target.is_directory:
+        from ottla.storage.reading.read_only_directory import open_for_reading
+
+        return sorted(
+            {name for one in target.directories for name in open_for_reading(one).topics()}
+        )
+    with target.open() as cluster:
+        return sorted(cluster.topic_names())
+
+
+def export_schema() -> Any:
+    """The columns of an exported file, as `import` reads them."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
+    return pa.schema(
+        [
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("ms", "UTC")),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(header)),
+        ]
+    )
+
+
+def _exported(batch: "pa.RecordBatch", topic: str, partition: int) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    schema, count = export_schema(), batch.num_rows
+    names = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([topic]))
+    columns = [
+        names,
+        pa.array([partition] * count, pa.int32()),
+        batch.column("offset"),
+        _times(batch.column("timestamp_ms"), schema.field("timestamp").type),
+        batch.column("key"),
+        batch.column("value"),
+        batch.column("headers").cast(schema.field("headers").type),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _times(timestamps_ms: Any, kind: Any) -> Any:
+    """Null for no time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_none = pc.equal(timestamps_ms, -1)
+    return pc.if_else(is_none, pa.scalar(None, pa.int64()), timestamps_ms).cast(kind)

@@ -1,0 +1,59 @@
+"""`ottla export`: a topic as a Parquet, CSV, JSON lines or Arrow file, or a table of DuckDB."""
+
+import time
+from pathlib import Path
+
+import click
+
+from ottla.cli.records.arrow_export import open_range
+from ottla.cli.records.file_formats import FORMATS, format_of, open_writer
+from ottla.cli.records.positions import parse_position
+from ottla.cli.records.progress import Flow
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import quiet_option
+
+
+@click.command(
+    "export",
+    cls=TargetCommand,
+    examples=(
+        "ottla export localhost:9092 orders -o orders.parquet",
+        "ottla export data/ orders -o orders.duckdb --from @yesterday --until @today",
+    ),
+)
+@target_argument(directories=True)
+@click.argument("topic", metavar="TOPIC")
+@click.option("--output", "-o", required=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="File to write, replaced when all of it is there.")  # fmt: skip
+@click.option("--as", "kind", type=click.Choice(FORMATS), help="Format; by FILE's name otherwise.")
+@click.option("--partition", "-p", "partitions", multiple=True, type=int, help="Partition.")
+@click.option(
+    "--from", "start", default="beginning", metavar="POSITION", help="Start of the range."
+)
+@click.option("--until", default="end", metavar="POSITION", help="End of the range, exclusive.")
+@quiet_option
+def export_command(
+    target: Target, topic: str, output: Path, kind: str | None, **given: str
+) -> None:
+    """Write the committed records of TOPIC to a file, with their places, times and headers.
+
+    `ottla import` reads it again. A DuckDB database gets a table named as the topic.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    written = open_range(
+        target,
+        topic,
+        partitions=[int(one) for one in given["partitions"]],
+        start=parse_position("--from", given["start"], now_ms),
+        until=parse_position("--until", given["until"], now_ms),
+    )
+    flow = Flow("exported", is_quiet=bool(given["is_quiet"]), total=written.count)
+    try:
+        with open_writer(format_of(str(output), kind), output, topic) as write:
+            for batch in written.batches():
+                write(batch)
+                flow.add(batch.nbytes, batch.num_rows)
+    except BaseException:
+        flow.clear()
+        raise
+    flow.finish(f" to {output}")

@@ -1,0 +1,299 @@
+"""The files of `export` and `import`: Parquet, CSV, JSON lines, Arrow IPC, DuckDB databases.
+
+All but CSV keep a record whole. CSV has text: bytes that are not UTF-8 are base64, in a column of
+their own, and nothing is the same as a null.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+from ottla.cli.records.arrow_export import export_schema
+from ottla.cli.records.encodings import json_bytes, text_field
+from ottla.cli.records.json_lines import parse_record
+from ottla.cli.records.new_record import NewRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Write = Callable[["pa.RecordBatch"], None]
+
+SUFFIXES = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".duckdb": "duckdb",
+    ".db": "duckdb",
+}
+FORMATS = ("parquet", "csv", "json", "arrow", "duckdb")
+CSV_COLUMNS = (
+    "partition", "offset", "timestamp", "key", "value", "key_base64", "value_base64", "headers",
+)  # fmt: skip
+ROWS = 4096
+
+
+def format_of(path: str, named: str | None) -> str:
+    """By `--as`, or the file's name; raises `UserError`."""
+    found = named or SUFFIXES.get(Path(path).suffix.lower())
+    if found is None:
+        raise UserError(
+            f"{path}: its name says no format; end it in .parquet, .csv, .jsonl, .arrow or "
+            f".duckdb, or write --as FORMAT"
+        )
+    return found
+
+
+def open_writer(kind: str, path: Path, topic: str) -> AbstractContextManager[Write]:
+    """Writes batches of `export_schema`; the file is there only when all of it is."""
+    if kind == "duckdb":
+        return _duckdb_writer(path, topic)
+    return _whole(path, _WRITERS[kind])
+
+
+@contextmanager
+def _whole(path: Path, writer: Callable[[Path, ExitStack], Write]) -> Iterator[Write]:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        with ExitStack() as stack:
+            yield writer(unfinished, stack)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _parquet_writer(path: Path, stack: ExitStack) -> Write:
+    import pyarrow.parquet as pq
+
+    writer = stack.enter_context(pq.ParquetWriter(path, export_schema(), compression="zstd"))
+    return lambda batch: writer.write_batch(batch)
+
+
+def _arrow_writer(path: Path, stack: ExitStack) -> Write:
+    import pyarrow as pa
+
+    # One dictionary in a file: the topic's, the same for every batch.
+    writer = stack.enter_context(pa.ipc.new_file(str(path), export_schema()))
+    return lambda batch: writer.write_batch(batch)
+
+
+def _json_writer(path: Path, stack: ExitStack) -> Write:
+    file = stack.enter_context(path.open("wb"))
+
+    def write(batch: "pa.RecordBatch") -> None:
+        file.writelines(json_bytes(_json_row(row)) + b"\n" for row in _rows(batch))
+
+    return write
+
+
+def _json_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "offset": row["offset"],
+        "timestamp_ms": row["timestamp"],
+        **dict([_member("key", row["key"])]),
+        **dict([_member("value", row["value"])]),
+        "headers": _json_headers(row),
+    }
+
+
+def _json_headers(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": one["key"], **dict([_member("value", one["value"])])} for one in row["headers"]]
+
+
+def _member(name: str, data: bytes | None) -> tuple[str, Any]:
+    return (name, None) if data is None else text_field(name, data)
+
+
+def _csv_writer(path: Path, stack: ExitStack) -> Write:
+    file = stack.enter_context(path.open("w", newline="", encoding="utf-8"))
+    writer = csv.DictWriter(file, CSV_COLUMNS)
+    writer.writeheader()
+
+    def write(batch: "pa.RecordBatch") -> None:
+        for row in _rows(batch):
+            headers = json_bytes(_json_headers(row)).decode() if row["headers"] else ""
+            plain = {name: row[name] for name in ("partition", "offset", "timestamp")}
+            texts = dict([_member("key", row["key"]), _member("value", row["value"])])
+            writer.writerow({**plain, **texts, "headers": headers})
+
+    return write
+
+
+def _rows(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
+    """Timestamps in milliseconds."""
+    import pyarrow as pa
+
+    place = batch.schema.get_field_index("timestamp")
+    times = batch.column(place).cast(pa.int64())
+    rows: list[dict[str, Any]] = batch.set_column(place, "timestamp", times).to_pylist()
+    return rows
+
+
+_WRITERS: dict[str, Callable[[Path, ExitStack], Write]] = {
+    "parquet": _parquet_writer,
+    "arrow": _arrow_writer,
+    "json": _json_writer,
+    "csv": _csv_writer,
+}
+
+
+@contextmanager
+def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
+    """A table named as the topic, replaced when all of it is there."""
+    import duckdb
+    import pyarrow as pa
+
+    table = quoted(topic)
+    with _duckdb(path, read_only=False) as database:
+        database.begin()
+        empty = pa.Table.from_batches([], export_schema())
+        database.register("exported", empty)
+        database.execute(f"create or replace table {table} as select * from exported")
+
+        def write(batch: "pa.RecordBatch") -> None:
+            database.register("exported", pa.Table.from_batches([batch]))
+            database.execute(f"insert into {table} select * from exported")
+
+        try:
+            yield write
+            database.commit()
+        except duckdb.Error as error:
+            raise UserError(f"{path}: {error}") from error
+
+
+@contextmanager
+def _duckdb(path: Path, *, read_only: bool) -> Iterator[Any]:
+    import duckdb
+
+    try:
+        database = duckdb.connect(str(path), read_only=read_only)
+    except duckdb.Error as error:
+        raise UserError(f"{path}: {error}") from error
+    with database:
+        yield database
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Reading
+
+
+def read_file(kind: str, path: Path, table: str | None) -> Iterator[NewRecord]:
+    """The records of an exported file, or of one with such columns; raises `UserError`.
+
+    Only `value` need be there. `table` is a DuckDB database's, its only one by default.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; name files that `ottla export` wrote")
+    match kind:
+        case "json":
+            return _json_records(path)
+        case "csv":
+            return _csv_records(path)
+        case "duckdb":
+            return _duckdb_records(path, table)
+    return _arrow_records(path, kind)
+
+
+def _json_records(path: Path) -> Iterator[NewRecord]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            yield _parsed(path, number, line)
+
+
+def _csv_records(path: Path) -> Iterator[NewRecord]:
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        _check_columns(path, reader.fieldnames or ())
+        for row in reader:
+            fields: dict[str, Any] = {name: text for name, text in row.items() if text}
+            for name in ("partition", "timestamp"):
+                if name in fields and fields[name].isdigit():
+                    fields[name] = int(fields[name])
+            if "headers" in fields:
+                fields["headers"] = json.loads(fields["headers"])
+            fields.pop("offset", None)
+            yield _parsed(path, reader.line_num, json.dumps(fields).encode())
+
+
+def _parsed(path: Path, number: int, line: bytes) -> NewRecord:
+    try:
+        return parse_record(line, 0)
+    except (ValueError, UserError) as error:
+        raise UserError(f"{path}, line {number}: {error}") from error
+
+
+def _check_columns(path: Path, names: Any) -> None:
+    if not {"value", "value_base64"}.intersection(names):
+        raise UserError(
+            f"{path}: there is no column value; there are {', '.join(names)}; to write rows as "
+            f"JSON: ottla produce --csv or --parquet"
+        )
+
+
+def _arrow_records(path: Path, kind: str) -> Iterator[NewRecord]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if kind == "parquet":
+            file = pq.ParquetFile(path)
+            _check_columns(path, file.schema_arrow.names)
+            batches = file.iter_batches(ROWS)
+        else:
+            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            _check_columns(path, reader.schema.names)
+            batches = (reader.get_batch(one) for one in range(reader.num_record_batches))
+        for batch in batches:
+            yield from _of_batch(batch)
+    except pa.ArrowException as error:
+        raise UserError(f"{path}: this is no {kind} file: {error}") from error
+
+
+def _of_batch(batch: "pa.RecordBatch") -> Iterator[NewRecord]:
+    import pyarrow as pa
+
+    place = batch.schema.get_field_index("timestamp")
+    if place >= 0 and pa.types.is_timestamp(batch.schema.field(place).type):
+        times = batch.column(place).cast(pa.timestamp("ms", batch.schema.field(place).type.tz))
+        batch = batch.set_column(place, "timestamp", times.cast(pa.int64()))
+    for row in batch.to_pylist():
+        yield NewRecord(
+            key=_bytes(row.get("key")),
+            value=_bytes(row.get("value")),
+            headers=tuple((one["key"], _bytes(one["value"])) for one in row.get("headers") or ()),
+            partition=row.get("partition"),
+            timestamp_ms=row.get("timestamp"),
+        )
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json_bytes(value)
+
+
+def _duckdb_records(path: Path, table: str | None) -> Iterator[NewRecord]:
+    with _duckdb(path, read_only=True) as database:
+        names = [row[0] for row in database.execute("show tables").fetchall()]
+        if table is None and len(names) != 1:
+            raise UserError(f"{path}: name a table with --table; there are {', '.join(names)}")
+        if table is not None and table not in names:
+            raise UserError(f"{path}: there is no table {table}; there are {', '.join(names)}")
+        reader = database.sql(f"select * from {quoted(table or names[0])}").to_arrow_reader(ROWS)
+        _check_columns(path, reader.schema.names)
+        for batch in reader:
+            yield from _of_batch(batch)

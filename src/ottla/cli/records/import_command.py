@@ -1,0 +1,48 @@
+"""`ottla import`: the records of exported files, or of others with such columns, into a topic."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.records.file_formats import FORMATS, format_of, read_file
+from ottla.cli.records.new_record import NewRecord
+from ottla.cli.records.produce import send_all, sending_options
+from ottla.cli.records.progress import Flow
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import quiet_option
+
+
+@click.command(
+    "import",
+    cls=TargetCommand,
+    examples=("ottla import localhost:9092 orders orders.parquet --create",),
+)
+@target_argument()
+@click.argument("topic", metavar="TOPIC")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--as", "kind", type=click.Choice(FORMATS), help="Format; by FILE's name otherwise.")
+@click.option("--table", metavar="NAME", help="Table of a DuckDB database.")
+@click.option(
+    "--keep-partitions", is_flag=True, help="Write to the partitions that the records were in."
+)
+@sending_options
+@quiet_option
+def import_command(target: Target, topic: str, files: tuple[Path, ...], **given: Any) -> None:
+    """Write the records of Parquet, CSV, JSON lines, Arrow or DuckDB files to TOPIC.
+
+    Columns are key, value, headers, timestamp and partition, as `ottla export` writes them; all but
+    value may be missing. Offsets are new, and keys choose partitions again.
+    """
+    flow = Flow("imported", is_quiet=given["is_quiet"])
+    kinds = [format_of(str(path), given["kind"]) for path in files]
+
+    def records() -> Iterator[NewRecord]:
+        for path, kind in zip(files, kinds, strict=True):
+            for one in read_file(kind, path, given["table"]):
+                yield one if given["keep_partitions"] else one.without_partition()
+
+    send_all(target, topic, records(), flow, given)

@@ -1,0 +1,189 @@
+"""`ottla sql`: a query over topics, by DuckDB. A topic is a table, read when the query names it."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.records.arrow_export import export_schema, open_range, topics_of
+from ottla.cli.records.encodings import json_bytes
+from ottla.cli.records.file_formats import quoted
+from ottla.cli.records.positions import FROM_START, Position, PositionKind
+from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.terminal import new_console, new_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 4096
+SHOWN_ROWS = 1000
+"""Rows of a table for people, who see them only when all of them are there."""
+
+_COLUMNS = {
+    "text": "try(decode({0}))",
+    "json": "try_cast(try(decode({0})) as json)",
+    "raw": "{0}",
+}
+
+
+@click.command(
+    "sql",
+    cls=TargetCommand,
+    examples=(
+        "ottla sql data/ 'select key, count(*) from orders group by 1 order by 2 desc limit 5'",
+        "ottla sql localhost:9092 \"select value->>'total' as total from orders\" --csv",
+    ),
+)
+@target_argument(directories=True)
+@click.argument("query", metavar="QUERY")
+@click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
+@click.option("--json", "kind", flag_value="json", help="Print JSON lines.")
+@click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a file.")
+@click.option(
+    "--value",
+    "value_as",
+    type=click.Choice(list(_COLUMNS)),
+    default="text",
+    show_default=True,
+    help="Type of values: text and json are null where bytes are none, raw is a blob.",
+)
+def sql_command(
+    target: Target, query: str, kind: str | None, parquet: Path | None, value_as: str
+) -> None:
+    """Ask a question of topics in SQL.
+
+    Each topic is a table with the columns topic, partition, offset, timestamp, key, value and
+    headers. Only topics that QUERY names are read, to their ends as they are now. A name with
+    dots or dashes stands in double quotes. Needs duckdb.
+    """
+    import duckdb
+
+    with duckdb.connect() as database:
+        try:
+            tables = _tables(database, query)
+            for topic, times in sorted(tables.items()):
+                _register(database, target, topic, value_as, is_read_once=times == 1)
+            _no_files(database)
+            found = database.sql(query)
+            if found is None:
+                raise UserError("the query returns no rows; write a select")
+            _print(found, kind, parquet)
+        except duckdb.Error as error:
+            raise UserError(f"sql: {str(error).partition(chr(10))[0]}") from error
+
+
+def _tables(database: Any, query: str) -> Counter[str]:
+    """How often a query names each table that it does not define itself."""
+    ((text,),) = database.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
+    parsed = json.loads(text)
+    if parsed.get("error"):
+        raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}")
+    named: Counter[str] = Counter()
+    defined: set[str] = set()
+    waiting = [parsed]
+    while waiting:
+        match waiting.pop():
+            case dict() as node:
+                if node.get("type") == "BASE_TABLE":
+                    named[node["table_name"]] += 1
+                if isinstance(ctes := node.get("cte_map"), dict):
+                    defined.update(one["key"] for one in ctes.get("map", ()))
+                waiting.extend(node.values())
+            case list() as nodes:
+                waiting.extend(nodes)
+    for name in defined:
+        del named[name]
+    return named
+
+
+def _no_files(database: Any) -> None:
+    """From here on a query reads topics, and no file of this computer."""
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
+
+
+def _register(
+    database: Any, target: Target, topic: str, value_as: str, *, is_read_once: bool
+) -> None:
+    import pyarrow as pa
+
+    end = Position(PositionKind.END)
+    try:
+        found = open_range(target, topic, start=FROM_START, until=end)
+    except UnknownNameError:
+        # SQL's names do not distinguish capitals.
+        known = topics_of(target)
+        same = [name for name in known if name.lower() == topic.lower()]
+        if not same:
+            raise
+        found = open_range(target, same[0], start=FROM_START, until=end)
+    reader = pa.RecordBatchReader.from_batches(export_schema(), found.batches())
+    columns = (
+        f'topic::varchar as topic, partition, "offset", "timestamp", '
+        f"{_COLUMNS['text'].format('key')} as key, {_COLUMNS[value_as].format('value')} as value, "
+        f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
+        f"as headers"
+    )
+    # A reader is read once: a topic that is named twice is kept, on the disk if need be.
+    database.register(f"ottla_{topic}", reader)
+    kept = "temp view" if is_read_once else "temp table"
+    database.execute(
+        f"create {kept} {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"
+    )
+
+
+def _print(found: Any, kind: str | None, parquet: Path | None) -> None:
+    reader = found.to_arrow_reader(ROWS)
+    if parquet is not None:
+        _write_parquet(reader, parquet)
+    elif kind == "csv":
+        _print_csv(reader)
+    elif kind == "json":
+        for batch in reader:
+            for row in batch.to_pylist():
+                sys.stdout.buffer.write(json_bytes(row) + b"\n")
+    else:
+        _print_table(reader)
+
+
+def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(path, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def _print_csv(reader: "pa.RecordBatchReader") -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(reader.schema.names)
+    for batch in reader:
+        for row in batch.to_pylist():
+            writer.writerow([_cell(value, "") for value in row.values()])
+
+
+def _print_table(reader: "pa.RecordBatchReader") -> None:
+    table = new_table(*reader.schema.names)
+    count = 0
+    for batch in reader:
+        for row in batch.slice(0, SHOWN_ROWS - count).to_pylist():
+            table.add_row(*(_cell(value, "null") for value in row.values()))
+            count += 1
+        if count == SHOWN_ROWS:
+            click.echo(f"{SHOWN_ROWS} rows are shown; --csv and --json print all", err=True)
+            break
+    new_console().print(table)
+
+
+def _cell(value: Any, null: str) -> str:
+    if value is None:
+        return null
+    if isinstance(value, dict | list | bytes):
+        return json_bytes(value).decode().strip('"')
+    return str(value)
