@@ -22,11 +22,11 @@ from ottla.protocol.headers import read_request_header
 from ottla.protocol.messages import request_class
 from ottla.record.batch import batch_at
 from ottla.record.record import read_records
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
 
 VERSION = confluent_kafka.libversion()[0]
 SEEN_WITH = "2.16."
-PATIENCE_S = 20.0
 
 pytestmark = pytest.mark.slow
 

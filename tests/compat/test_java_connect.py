@@ -44,7 +44,6 @@ def connect_absence() -> str | None:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(150),
     pytest.mark.skipif(connect_absence() is not None, reason=str(connect_absence())),
 ]
 

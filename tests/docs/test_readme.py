@@ -13,7 +13,6 @@ PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_the_python_examples_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -27,7 +26,6 @@ def test_the_python_examples_run_one_after_the_other(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_the_load_and_what_reads_it_run_as_they_stand(tmp_path: Path) -> None:
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders", partitions=3)

@@ -35,7 +35,7 @@ SECONDS = 3.0
 LONG_SECONDS = 15.0
 JAVA_SECONDS = 6.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.slow
 
 
 def run_trials(

@@ -39,6 +39,7 @@ from ottla.server.apis import APIS
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, SLICE_S, LongRequest
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()
@@ -111,7 +112,7 @@ def has_answer(client: WireClient) -> bool:
     except BlockingIOError:
         return False
     finally:
-        client.socket.settimeout(20)
+        client.socket.settimeout(PATIENCE_S)
     return True
 
 

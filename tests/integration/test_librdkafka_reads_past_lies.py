@@ -21,7 +21,8 @@ from tests.property.test_no_lie_is_stored import (
     lies_in_varints,
 )
 from tests.support.logs import NOW_MS, batch
-from tests.support.serving import TIMEOUT_S, open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def offsets_read(address: str, end: int) -> Iterator[int]:
         consumer.assign([TopicPartition("t", 0, 0)])
         offset = -1
         while offset < end - 1:
-            messages = consumer.consume(min(500, end - 1 - offset), TIMEOUT_S)
+            messages = consumer.consume(min(500, end - 1 - offset), PATIENCE_S)
             assert messages, f"nothing comes after offset {offset}"
             for message in messages:
                 assert message.error() is None, message.error()

@@ -26,7 +26,8 @@ from ottla.server import background
 from ottla.server.listener import Server
 from ottla.storage.log.partition_log import PartitionLog
 from tests.support.logs import NOW_MS, values
-from tests.support.serving import TIMEOUT_S, WireClient, open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import WireClient, open_broker, serving
 
 VERSION = 9
 LARGE = b"l" * (3 << 20)
@@ -42,7 +43,7 @@ class Gate:
 
     def carry_out(self, preparation: Preparation) -> list[Prepared]:
         self.begun.set()
-        assert self.open.wait(TIMEOUT_S)
+        assert self.open.wait(PATIENCE_S)
         return carry_out(preparation)
 
 
@@ -107,7 +108,7 @@ def test_others_are_served_while_a_batch_is_unpacked(server: Server, gate: Gate)
     with WireClient(server.address) as one, WireClient(server.address) as other:
         one.send(produce(long_batch()), VERSION)
         one.send(produce(short_batch()), VERSION)
-        assert gate.begun.wait(TIMEOUT_S)
+        assert gate.begun.wait(PATIENCE_S)
         assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         other.send(produce(short_batch()), VERSION)
         assert [answer.base_offset for answer in answers(other)] == [0]
@@ -161,7 +162,7 @@ def test_what_is_sent_without_wanting_an_answer_is_appended(server: Server) -> N
 def test_a_client_that_leaves_meanwhile_leaves_nothing(server: Server, gate: Gate) -> None:
     with WireClient(server.address) as client:
         client.send(produce(long_batch()), VERSION)
-        assert gate.begun.wait(TIMEOUT_S)
+        assert gate.begun.wait(PATIENCE_S)
     with WireClient(server.address) as other:
         other.send(produce(short_batch()), VERSION)
         assert [one.base_offset for one in answers(other)] == [0]

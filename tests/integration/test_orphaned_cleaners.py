@@ -17,8 +17,6 @@ from ottla.base.files import CAN_LEND_LOCKS, OsFileSystem
 from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.support.patience import PATIENCE_S
 
-TIMEOUT_S = 30
-
 COMPACTING = (
     "log.cleanup.policy=compact",
     "log.segment.bytes=20000",
@@ -81,7 +79,7 @@ def test_a_child_ends_when_its_parent_is_killed(is_elsewhere: bool) -> None:
         assert {parent.stdout.readline().strip() for _ in range(2)} > {"at work"}
         os.kill(parent.pid, signal.SIGKILL)
         # The child has the other end too: it is over when both are.
-        assert parent.communicate(timeout=TIMEOUT_S)[0] == ""
+        assert parent.communicate(timeout=PATIENCE_S)[0] == ""
 
 
 @pytest.mark.slow
@@ -94,9 +92,9 @@ def test_a_directory_stays_claimed_until_the_cleaner_of_a_killed_broker_has_ende
         assert broker.stdout is not None
         assert broker.stdout.readline() == "at work\n"
         os.kill(broker.pid, signal.SIGKILL)
-        broker.wait(TIMEOUT_S)
+        broker.wait(PATIENCE_S)
         assert OsFileSystem().lock(path) is None
-        broker.communicate("\n", timeout=TIMEOUT_S)
+        broker.communicate("\n", timeout=PATIENCE_S)
     lock = OsFileSystem().lock(path)
     assert lock is not None
     lock.release()
@@ -125,7 +123,7 @@ def test_a_broker_that_is_killed_while_its_cleaner_writes_loses_nothing(tmp_path
 
         eventually(is_caught)
         os.kill(broker.pid, signal.SIGKILL)
-        broker.wait(TIMEOUT_S)
+        broker.wait(PATIENCE_S)
         eventually(lambda: not cleaners_of(broker.pid))
     assert list(partition.glob("*.cleaned"))
     last = {key_of(number): b"%d" % number for number in range(acknowledged)}
@@ -143,7 +141,7 @@ def produce_a_round(address: str, first: int) -> int:
     producer = Producer({"bootstrap.servers": address, "acks": "all", "batch.num.messages": 20})
     for number in range(first, first + ROUND):
         producer.produce("t", b"%d" % number, key_of(number), partition=0)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return ROUND
 
 

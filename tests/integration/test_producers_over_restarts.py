@@ -26,8 +26,9 @@ from ottla.protocol.messages.produce import (
 from ottla.record.builder import RecordBatchBuilder
 from tests.integration.cli.support import serving
 from tests.support.logs import NOW_MS
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.serving import TIMEOUT_S, WireClient
+from tests.support.serving import WireClient
 
 pytestmark = pytest.mark.slow
 
@@ -217,17 +218,17 @@ def test_librdkafka_continues_after_a_restart_with_five_batches_on_their_way(
 
     with serving(None, *arguments) as (_, process):
         send(0)
-        assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(PATIENCE_S) == 0
         proxy.is_silent = True
         for number in range(1, 1 + IN_FLIGHT):
             send(number)
-        assert proxy.has_all.wait(TIMEOUT_S), f"{proxy.kept_back} batches were on their way"
+        assert proxy.has_all.wait(PATIENCE_S), f"{proxy.kept_back} batches were on their way"
         end(process)
     proxy.cut()
     proxy.is_silent = False
     with serving(None, *arguments):
         send(1 + IN_FLIGHT)
-        assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(PATIENCE_S) == 0
     assert failures == []
     assert offsets == {b"%d" % number: number for number in range(2 + IN_FLIGHT)}
     assert stored(tmp_path) == [b"%d" % number for number in range(2 + IN_FLIGHT)]

@@ -21,7 +21,8 @@ from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.throttle import Throttle
 from tests.integration.cli.support import run_python
 from tests.support.mirroring import SOURCE, SourceLog
-from tests.support.serving import TIMEOUT_S, open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
@@ -88,7 +89,7 @@ def received(target: str, partition: int = 0) -> list[tuple[Any, ...]]:
     try:
         consumer.assign([TopicPartition("t", partition, 0)])
         while True:
-            message = consumer.poll(TIMEOUT_S)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None
             if message.error() is not None:
                 return found
@@ -140,7 +141,7 @@ def interrupted(with_what: Callable[[], None]) -> Iterator[list[int]]:
     def produce_seven(self: Reproducer, report: PartitionReport, record: Any) -> None:
         began.append(record.offset)
         if len(began) == 8:
-            assert self._producer.flush(TIMEOUT_S) == 0
+            assert self._producer.flush(PATIENCE_S) == 0
             with_what()
         produce(self, report, record)
 

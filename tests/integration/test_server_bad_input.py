@@ -23,6 +23,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.listener import Server
+from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
 TOPIC = "t"
@@ -46,7 +47,7 @@ def produce(records: bytes, acks: int = -1) -> ProduceRequest:
 def test_http_is_answered_in_http_and_reported(
     request_line: str, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.create_connection(server.addresses[0], timeout=5) as peer:
+    with socket.create_connection(server.addresses[0], timeout=PATIENCE_S) as peer:
         peer.sendall(f"{request_line}\r\nHost: here\r\n\r\n".encode())
         head, _, text = peer.makefile("rb").read().partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
@@ -58,7 +59,7 @@ def test_http_is_answered_in_http_and_reported(
 def test_tls_on_a_plaintext_port_is_reported(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.create_connection(server.addresses[0], timeout=5) as peer:
+    with socket.create_connection(server.addresses[0], timeout=PATIENCE_S) as peer:
         peer.sendall(bytes.fromhex("1603010200010001fc0303"))
         assert peer.recv(1) == b""
     assert "it speaks TLS, and this port is PLAINTEXT" in caplog.text

@@ -14,8 +14,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.metadata import MetadataRequest
+from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port
-from tests.support.serving import TIMEOUT_S, WireClient, open_broker, serving
+from tests.support.serving import WireClient, open_broker, serving
 
 BROKER = 4
 VERSIONS = ApiVersionsRequest()
@@ -39,7 +40,7 @@ def has_answer(client: WireClient) -> bool:
     except BlockingIOError:
         return False
     finally:
-        client.socket.settimeout(TIMEOUT_S)
+        client.socket.settimeout(PATIENCE_S)
 
 
 def advertised(client: WireClient) -> tuple[str, int]:

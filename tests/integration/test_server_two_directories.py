@@ -46,7 +46,8 @@ from ottla.testing import FakeClock
 from ottla.testing.recording import IoCall, RecordingFileSystem
 from tests.support.brokers import batch, open_broker
 from tests.support.logs import values
-from tests.support.serving import TIMEOUT_S, WireClient, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import WireClient, serving
 
 T = TypeVar("T")
 
@@ -219,7 +220,7 @@ def test_a_server_that_needs_a_disk_ends_with_its_last_one(
         disks.failing = (str(Path(paths[0]).parent), errno.EIO)
         client.send(produce(0), 9)
         assert client.receive_frame() is None
-    thread.join(TIMEOUT_S)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert broker.directories.is_offline
 

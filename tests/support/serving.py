@@ -24,8 +24,7 @@ from ottla.protocol.headers import RequestHeader, encode_request, read_response_
 from ottla.protocol.messages import response_class
 from ottla.server.listener import Server
 from ottla.server.request_log import RequestFilter
-
-TIMEOUT_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 def open_broker(directory: Path, **settings: str) -> Broker:
@@ -60,7 +59,7 @@ def serving(
         yield server
     finally:
         server.stop()
-        thread.join(TIMEOUT_S)
+        thread.join(PATIENCE_S)
         broker.close()
     assert not thread.is_alive()
 
@@ -69,7 +68,7 @@ class WireClient:
     """Sends requests in the versions it is told to, and reads what comes back."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
+        self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> "WireClient":

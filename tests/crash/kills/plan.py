@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 400
 
 
 class Victim(Enum):

@@ -17,6 +17,7 @@ import ottla
 from ottla.cli.main import main
 from tests.integration.cli.support import ENVIRONMENT, run_ottla, serving
 from tests.support.mirroring import content
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -209,6 +210,6 @@ def test_a_mirror_that_is_killed_continues_where_it_was(source: Path, tmp_path: 
 
 
 def wait_for(target: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not (target / "orders-0").exists():
         assert time.monotonic() < deadline

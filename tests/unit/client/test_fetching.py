@@ -15,6 +15,7 @@ from ottla.protocol.messages.fetch import PartitionData
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted_broker import ScriptedBroker, records_of, scripted
 
 COUNT = 10
@@ -110,7 +111,7 @@ def test_a_connection_that_breaks_is_opened_again(broker: ScriptedBroker) -> Non
 def test_a_broker_that_says_nothing_in_time_uses_up_the_patience(broker: ScriptedBroker) -> None:
     def hanging(offset: int) -> PartitionData:
         with broker.was_asked:
-            broker.was_asked.wait_for(lambda: is_over, timeout=10)
+            broker.was_asked.wait_for(lambda: is_over, timeout=PATIENCE_S)
         return log(offset)
 
     is_over = False
