@@ -186,7 +186,7 @@ class Home:
 
     def state(self) -> str:
         now = Timestamps(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
-        found = self.broker.transactions.describe("tx", now)
+        found = self.broker.transactions.loaded(now).describe("tx")
         assert found is not None
         return found.state
 

@@ -209,7 +209,7 @@ def _is_ours(error: Exception) -> bool:
 def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
     try:
         broker.groups.loaded(at(0))
-        broker.transactions.load(at(0))
+        broker.transactions.loaded(at(0))
     except (UserError, StorageError) as error:
         seen.named.append(str(error))
         return

@@ -104,7 +104,7 @@ def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) 
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         (data / name).unlink()  # names partitions that were not recorded
     broker = serving_broker(data)
-    broker.transactions.load(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
+    broker.transactions.loaded(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
     states = {key: known.state for key, known in broker.transactions.machine.transactions.items()}
     open_ids = [key for key, state in states.items() if state is TransactionState.ONGOING]
     assert len(states) == 4

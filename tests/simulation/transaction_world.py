@@ -391,7 +391,7 @@ class TransactionWorld:
 
     def _open(self) -> Broker:
         broker = open_broker(self.file_system, "/d", **SETTINGS)
-        broker.transactions.load(self._at())
+        broker.transactions.loaded(self._at())
         broker.write_out()
         return broker
 

@@ -130,7 +130,7 @@ def _loaded_broker(
     clock = environment.clock
     broker = open_broker(paths, settings, clock=clock, file_system=environment.file_system)
     try:
-        broker.transactions.load(read_clock(clock))
+        broker.transactions.loaded(read_clock(clock))
         broker.write_out()  # ends what a crash has cut off
     except BaseException:
         broker.close()

@@ -187,7 +187,7 @@ class Server:
         try:
             at = read_clock(self._clock)
             self._broker.groups.loaded(at)
-            self._broker.transactions.load(at)
+            self._broker.transactions.loaded(at)
             load_first_handlers()
             self._acceptors = open_acceptors(self._listeners)
         except UserError:

@@ -2,7 +2,7 @@
 
 What is decided continues in `Broker.write_out`, in three steps each of which is on its way to the
 disk before the next begins: the decision, the markers, and the word that all markers are there. A
-crash between them finds the transaction prepared, and `load` has the rest done. So no partition
+crash between them finds the transaction prepared, and `loaded` has the rest done. So no partition
 ever gets the marker of a decision that a restart would not know of, and none is left without.
 Kafka's counterparts: `TransactionCoordinator`, `TransactionMarkerChannelManager`.
 """
@@ -37,7 +37,6 @@ from ottla.coordinator.transaction.requests import (
     Outcome,
     ProducerAnswer,
     ProducerClaim,
-    TransactionDescription,
 )
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 
@@ -85,14 +84,17 @@ class TransactionCoordinator:
         self._late: dict[str, None] = {}
         self._retry_ms = 0.0
 
-    def load(self, at: Timestamps) -> None:
-        """Replays the log, once; the first request does so by itself. Raises `UserError`.
+    def loaded(self, at: Timestamps) -> TransactionMachine:
+        """The machine, for whom the log is replayed first, once. Raises `UserError`.
 
         What a crash has left prepared is finished with the next `write_out`.
         """
         self._at = at
-        if self._is_loaded:
-            return
+        if not self._is_loaded:
+            self._load(at)
+        return self.machine
+
+    def _load(self, at: Timestamps) -> None:
         try:
             for record in self._topic.read_all():
                 self._replay_stored(record)
@@ -112,8 +114,9 @@ class TransactionCoordinator:
             transactional_id
         )
 
-    def refusal(self, transactional_id: str) -> ErrorCode:
+    def _refusal(self, transactional_id: str, at: Timestamps) -> ErrorCode:
         """What to answer a producer whose transactions nobody knows; see `GroupCoordinator`."""
+        self.loaded(at)
         is_unread = self._topic.is_unread(transactional_id)
         return ErrorCode.NOT_COORDINATOR if is_unread else ErrorCode.NONE
 
@@ -134,8 +137,7 @@ class TransactionCoordinator:
 
         Raises `StorageError` when that could not be written.
         """
-        self.load(at)
-        if refusal := self.refusal(request.transactional_id):
+        if refusal := self._refusal(request.transactional_id, at):
             return ProducerAnswer(error=refusal)
         decision = self.machine.init_producer(request, at)
         answer = self._run(decision, at)
@@ -153,25 +155,20 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> Outcome:
-        self.load(at)
-        if refusal := self.refusal(claim.transactional_id):
+        if refusal := self._refusal(claim.transactional_id, at):
             return Outcome(error=refusal)
         decision = self.machine.add_partitions(claim, partitions, at, client_version=client_version)
         return self._run(decision, at)
 
-    def add_offsets(self, claim: ProducerClaim, group_id: str, at: Timestamps) -> Outcome:
-        """Adds the partition of the offsets topic that keeps what the group commits."""
-        return self.add_partitions(claim, [self.offsets_partition(group_id)], at)
-
     def offsets_partition(self, group_id: str) -> TopicPartition:
+        """The partition that keeps what a group commits, for a producer to add."""
         return TopicPartition(CONSUMER_OFFSETS, self._groups.partition_of(group_id))
 
     def verify(
         self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Timestamps
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether each partition belongs to the open transaction; see the machine's `verify`."""
-        self.load(at)
-        if refusal := self.refusal(claim.transactional_id):
+        if refusal := self._refusal(claim.transactional_id, at):
             return dict.fromkeys(partitions, refusal)
         return self.machine.verify(claim, partitions)
 
@@ -194,21 +191,10 @@ class TransactionCoordinator:
     def end(
         self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> ProducerAnswer:
-        self.load(at)
-        if refusal := self.refusal(claim.transactional_id):
+        if refusal := self._refusal(claim.transactional_id, at):
             return ProducerAnswer(error=refusal)
         decision = self.machine.end(claim, at, is_commit=is_commit, client_version=client_version)
         return self._run(decision, at)
-
-    # Questions
-
-    def describe(self, transactional_id: str, at: Timestamps) -> TransactionDescription | None:
-        self.load(at)
-        return self.machine.describe(transactional_id)
-
-    def list_transactions(self, at: Timestamps) -> list[TransactionDescription]:
-        self.load(at)
-        return list(self.machine.list_transactions())
 
     # Time
 

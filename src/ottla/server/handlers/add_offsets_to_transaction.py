@@ -22,7 +22,9 @@ def handle(
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    outcome = context.broker.transactions.add_offsets(claim, request.group_id, context.at)
+    transactions = context.broker.transactions
+    where = transactions.offsets_partition(request.group_id)
+    outcome = transactions.add_partitions(claim, [where], context.at)
     return AddOffsetsToTransactionResponse(
         error_code=known_code(outcome.error, context.api_version, FIRST_FENCED_VERSION)
     )

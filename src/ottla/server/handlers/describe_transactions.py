@@ -31,7 +31,7 @@ def _describe(transactional_id: str, context: RequestContext) -> TransactionStat
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-    known = transactions.describe(transactional_id, context.at)
+    known = transactions.loaded(context.at).describe(transactional_id)
     if known is None:
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

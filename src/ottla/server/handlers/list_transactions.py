@@ -30,6 +30,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states = frozenset(in_turns(request.state_filters))
     producer_ids = frozenset(in_turns(request.producer_id_filters))
+    known = list(context.broker.transactions.loaded(context.at).list_transactions())
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
@@ -38,7 +39,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
                 producer_id=one.producer_id,
                 transaction_state=one.state,
             )
-            for one in in_turns(context.broker.transactions.list_transactions(context.at))
+            for one in in_turns(known)
             if (not states or one.state in states)
             and (not producer_ids or one.producer_id in producer_ids)
             and _lasts(one, request.duration_filter, context)

@@ -39,7 +39,7 @@ OFFSETS = (CONSUMER_OFFSETS, 0)
 
 def opened(file_system: FileSystem, *paths: str, **settings: str) -> Broker:
     broker = open_broker(file_system, *paths, **SETTINGS, **settings)
-    broker.transactions.load(at(0))
+    broker.transactions.loaded(at(0))
     broker.write_out()
     return broker
 
@@ -130,7 +130,7 @@ def stable(broker: Broker, where: tuple[str, int]) -> bool:
 def commit_offset(broker: Broker, claim: ProducerClaim, offset: int) -> None:
     transactions = broker.transactions
     assert transactions.offsets_partition("g") == OFFSETS
-    assert transactions.add_offsets(claim, "g", at(0)).error is ErrorCode.NONE
+    assert transactions.add_partitions(claim, [OFFSETS], at(0)).error is ErrorCode.NONE
     request = CommitRequest(
         claim=MemberClaim(group_id="g"),
         offsets={A: NewOffset(offset=offset)},
@@ -413,7 +413,7 @@ def test_a_directory_that_fails_under_a_marker_leaves_the_rest_to_the_next_start
 
 
 def state_of(broker: Broker) -> str:
-    described = broker.transactions.describe("tx", at(0))
+    described = broker.transactions.loaded(at(0)).describe("tx")
     assert described is not None
     return described.state
 
