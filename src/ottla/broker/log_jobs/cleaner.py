@@ -176,17 +176,19 @@ class Cleaner:
                 if log.config.is_compacted and self._access.may_compact(key.topic):
                     yield directory, key, log
 
-    def each_range(self, now_ms: int) -> Iterator[tuple[TopicPartition, Cleanable]]:
-        """What of each compacted log could be compacted now; none of a disk that fails.
+    def each_range(self, now_ms: int) -> Iterator[tuple[TopicPartition, Cleanable | None]]:
+        """What of each log could be compacted now; `None` of one that is not compacted, or whose
+        disk fails.
 
         Logs may come and go between two of them.
         """
-        for directory, key, log in list(self._compacted_logs()):
-            range_ = None
-            if directory.logs.get(key) is log:
-                with suppress(StorageError), directory.health.guarding():
-                    range_ = self.range_of(directory, key, log, now_ms)
-            if range_ is not None:
+        for directory in self._directories.online:
+            for key, log in list(directory.logs.items()):
+                range_ = None
+                is_there = log.config.is_compacted and directory.logs.get(key) is log
+                if is_there and self._access.may_compact(key.topic):
+                    with suppress(StorageError), directory.health.guarding():
+                        range_ = self.range_of(directory, key, log, now_ms)
                 yield key, range_
 
     def range_of(

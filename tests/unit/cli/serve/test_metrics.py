@@ -11,6 +11,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting import WaitingFetch
+from ottla.cli.serve.metrics import collector
 from ottla.cli.serve.metrics.names import METRICS
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.config.listeners import Listener
@@ -197,6 +198,27 @@ def test_a_broker_is_alive_before_it_is_ready(
         assert not_ready(served) == "not ready: every log directory is offline\n"
     finally:
         served.close()
+
+
+def test_others_have_the_broker_between_the_slices_of_a_scrape(
+    broker: Broker, server: Server, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = 0
+
+    class Counting:
+        def __enter__(self) -> None:
+            nonlocal held
+            held += 1
+
+        def __exit__(self, *_: object) -> None: ...
+
+    server.lock = Counting()
+    monkeypatch.setattr(collector, "SLICE_S", 0.0)
+    served = ServedMetrics(ANY, clock, str)
+    served.serve(broker, server)
+    page(served, "metrics")
+    served.close()
+    assert held > 10
 
 
 def not_ready(metrics: ServedMetrics) -> str:

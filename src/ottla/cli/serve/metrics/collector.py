@@ -53,6 +53,7 @@ class BrokerCollector:
         self._of = collected
         self._broker = collected.broker
         self._lag_times = LagTimes()
+        self._version = version("ottla")
 
     def collect(self) -> Iterator["Metric"]:
         families = Families()
@@ -217,7 +218,8 @@ class BrokerCollector:
     def _cleaner(self, families: Families) -> Steps:
         cleaner = self._broker.cleaner
         for (topic, index), one in cleaner.each_range(self._of.clock.now_ms()):
-            if topic not in INTERNAL_TOPICS or self._of.has_internal_topics:
+            is_wanted = topic not in INTERNAL_TOPICS or self._of.has_internal_topics
+            if one is not None and is_wanted:
                 labels = (topic, str(index))
                 families.add("ottla_cleaner_dirty_ratio", labels, one.ratio)
                 families.add("ottla_cleaner_backlog_bytes", labels, one.cleanable_bytes)
@@ -239,7 +241,7 @@ class BrokerCollector:
         families.add("ottla_start_seconds", (), self._of.start_s)
         for kind, count in self._of.events().items():
             families.add("ottla_events", (kind,), count)
-        families.add("ottla_build", (version("ottla"),), 1)
+        families.add("ottla_build", (self._version,), 1)
         yield
 
 
