@@ -8,29 +8,32 @@ import functools
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
-from ottla.base.addresses import address_text, parse_address
+from ottla.base.addresses import parse_address
 from ottla.base.clock import read_clock
-from ottla.base.errors import StorageError, UserError
+from ottla.base.errors import ApiError, StorageError, UserError
+from ottla.base.files import Buffer
 from ottla.base.open_files import max_open_files
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.waiting import Waiting
+from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
+from ottla.embedded.listening import Listening
 from ottla.embedded.pending import PendingAnswers
+from ottla.embedded.scanning import Scan, Tail, regions, stable_ends
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Record
@@ -44,8 +47,7 @@ from ottla.runtime.owner_notes import OwnerNotes
 from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
-from ottla.storage.reading.checked_batches import checked_batches, checked_records
-from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.storage.reading.checked_batches import checked_records
 
 logger = logging.getLogger(__name__)
 
@@ -76,19 +78,6 @@ class RecordMetadata:
     partition: int
     offset: int
     timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedPartition:
-    """What a pass made of a partition; sizes in bytes, the active segment included.
-
-    `end_offset` is where the compacted part ends; `None` when there was nothing to compact.
-    """
-
-    partition: int
-    size_before: int
-    size_after: int
-    end_offset: int | None
 
 
 def open(
@@ -345,6 +334,14 @@ class Log:
         except (StorageError, UserError) as error:
             logger.error("what came due could not be written: %s", error)
 
+    @contextmanager
+    def looking(self) -> Iterator[Broker]:
+        """The broker for a moment, under the log's lock, to look and change nothing."""
+        self._recover_if_torn()
+        with self._lock:
+            self._check_open()
+            yield self.broker
+
     def __enter__(self) -> "Log":
         return self
 
@@ -374,7 +371,7 @@ class Log:
     def delete_topic(self, name: str) -> None:
         """Removes a topic with all its records. Raises `UserError` when there is none."""
         with HeldInterrupts():
-            self.broker.delete_topic(self._topic(name))
+            self.broker.delete_topic(self.find_topic(name))
 
     def topics(self) -> dict[str, int]:
         """The partition count of every topic by name."""
@@ -387,7 +384,7 @@ class Log:
         """For each partition its first offset and the one that comes next."""
         self._recover_if_torn()
         with self._lock:
-            partitions = self._topic(topic).partitions
+            partitions = self.find_topic(topic).partitions
             return {
                 index: (one.log.log_start_offset, one.log.high_watermark)
                 for index, one in sorted(partitions.items())
@@ -432,10 +429,53 @@ class Log:
         """Appends the records of a builder as one batch; returns the first one's offset."""
         return self._append_batch(topic, partition, builder)
 
+    def append_many(
+        self,
+        topic: str,
+        records: Any,
+        *,
+        partition: int | None = None,
+        compression: Compression = Compression.NONE,
+    ) -> dict[int, OffsetRange]:
+        """Appends records in batches; returns the first offset and the end, by partition.
+
+        `records` are values, tuples of key and value, objects with `key`, `value`, `timestamp_ms`
+        and `headers`, or an Arrow table or a frame of pandas or polars with columns of `value`,
+        and if there are any `key`, `headers`, `timestamp`, `partition`. Other threads may append
+        in between, so that not all offsets of a range need be this call's. Raises `ApiError` and
+        `UserError`; what was appended before stays.
+        """
+        from ottla.embedded.appending import ManyAppends
+
+        appends = ManyAppends(self, topic, partition, compression)
+        appends.append(records)
+        return appends.written
+
+    @_done_whole
+    def append_built(self, topic: str, partition: int, data: Buffer) -> int:
+        """Appends one encoded batch; returns the first record's offset."""
+        return self._append_data(topic, partition, bytearray(data))
+
+    @_done_whole
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        """Deletes the records before offsets by partition; returns where each starts now."""
+        wanted = {TopicPartition(topic, index): offset for index, offset in before.items()}
+        for index in before:
+            self.find_partition(topic, index)
+        starts: dict[int, int] = {}
+        with HeldInterrupts():
+            for place, start in self.broker.admin.delete_records(wanted).items():
+                if isinstance(start, ApiError):
+                    raise start
+                starts[place.partition] = start
+        return starts
+
     def _append_batch(self, topic: str, partition: int, builder: RecordBatchBuilder) -> int:
-        found = self._partition(topic, partition)
+        return self._append_data(topic, partition, bytearray(builder.build()))
+
+    def _append_data(self, topic: str, partition: int, batch: bytearray) -> int:
+        found = self.find_partition(topic, partition)
         now_ms = self._clock.now_ms()
-        batch = bytearray(builder.build())
         try:
             info = self.broker.append(found, batch, now_ms=now_ms)
         except LongPreparationError as long:
@@ -452,7 +492,7 @@ class Log:
     def _choose_partition(self, topic: str, key: bytes | None, partition: int | None) -> int:
         if partition is not None:
             return partition
-        count = self._topic(topic).partition_count
+        count = self.find_topic(topic).partition_count
         if key is not None:
             return partition_for_key(key, count)
         self._next_keyless += 1
@@ -471,42 +511,67 @@ class Log:
         """
         self._recover_if_torn()
         with self._lock:
-            log = self._partition(topic, partition).log
-            topic_id = self._topic(topic).topic_id
-            end = log.last_stable_offset if until is None else min(until, log.last_stable_offset)
-        while self._has_unchecked_aborts(topic, partition):
-            self._check_open()
-        offset = from_offset
-        while offset < end:
-            with self._lock:
-                log = self._partition(topic, partition).log
-                if self._topic(topic).topic_id != topic_id:
-                    raise UserError(
-                        f"topic {topic} was created again while it was read; read it again"
-                    )
-                begin = offset = max(offset, log.log_start_offset)
-                if offset >= end:
-                    return
-                data = log.reader.read(offset, READ_SIZE, Isolation.LAST_STABLE)
-                region = data.records.read() if data.records else b""
-            if data.records is None or not region:
-                return
-            aborted = AbortedRanges(data.aborted or [])
-            for batch in checked_batches(data.records, region):
-                offset = batch.last_offset + 1
-                if batch.is_control or aborted.covers(batch):
-                    continue
-                for record in checked_records(data.records, batch):
-                    if begin <= record.offset < end:
+            stable = self.find_partition(topic, partition).log.last_stable_offset
+        end = stable if until is None else min(until, stable)
+        for region in regions(self, TopicPartition(topic, partition), from_offset, end):
+            for batch in region.batches():
+                for record in checked_records(region.found, batch):
+                    if region.begin <= record.offset < end:
                         yield record
                         self._check_open()
 
-    def _has_unchecked_aborts(self, topic: str, partition: int) -> bool:
-        """Continues the search for aborts in a log that another broker has written."""
-        with self._lock:
-            log = self._partition(topic, partition).log
-            log.maintenance.check_aborts()
-            return log.abort_check is not None
+    def scan(
+        self,
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        from_offset: int | Mapping[int, int] = 0,
+        from_time_ms: int | None = None,
+        until_time_ms: int | None = None,
+    ) -> Scan:
+        """All that is committed in a topic by now, partition by partition, or in some of them.
+
+        Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
+        `to_duckdb()` or `batches()`. Times bound it by the first record that is as late.
+        """
+        begins: Mapping[int, int | None] = {}
+        ends: Mapping[int, int | None] = {}
+        if from_time_ms is not None:
+            begins = self.offsets_for_time(topic, from_time_ms)
+        if until_time_ms is not None:
+            ends = self.offsets_for_time(topic, until_time_ms)
+        spans = {}
+        for index, end in stable_ends(self, topic, partitions).items():
+            given = from_offset if isinstance(from_offset, int) else from_offset.get(index, 0)
+            begin, bound = begins.get(index, given), ends.get(index, end)
+            spans[index] = (end if begin is None else begin, end if bound is None else bound)
+        return Scan(self, topic, spans)
+
+    def tail(
+        self,
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        from_offset: Mapping[int, int] | None = None,
+        timeout_s: float | None = None,
+    ) -> Tail:
+        """Records as they come, from now on or from offsets by partition: `for` and `async for`.
+
+        Without `timeout_s` it waits for ever; with it, it ends when nothing has come for so long.
+        """
+        return Tail(
+            self, topic, stable_ends(self, topic, partitions) | dict(from_offset or {}), timeout_s
+        )
+
+    def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
+        """By partition the first offset whose record is as late; `None` where there is none."""
+        with self.looking() as broker:
+            isolation = Isolation.LAST_STABLE
+            found = {
+                index: broker.find_offset(topic, index, timestamp_ms, isolation=isolation)
+                for index in sorted(self.find_topic(topic).partitions)
+            }
+        return {index: None if one is None else one.offset for index, one in found.items()}
 
     # Durability, serving, and the end
 
@@ -528,50 +593,13 @@ class Log:
         cleaning = self._cleaning
         if engine is not None:
             cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
-        with self._lock:
-            found = self._topic(topic)
-            if not found.config.is_compacted:
-                raise UserError(
-                    f"topic {topic} is not compacted; its cleanup.policy must contain compact"
-                )
-            reason = self.broker.adoption.unknown.get(topic)
-            if reason is not None:
-                raise UserError(f"topic {topic} stays as it is, since {reason}; ottla adopt")
+        partitions = check_compaction(self, topic)
         # Only what is on the disk is compacted.
         with HeldInterrupts():
             self._flusher.flush_due()
-        return [
-            self._compact_partition(cleaning, topic, index) for index in sorted(found.partitions)
-        ]
+        return [compact_partition(self, cleaning, one) for one in partitions]
 
-    def _compact_partition(self, cleaning: Cleaning, topic: str, index: int) -> CompactedPartition:
-        with self._lock:
-            partition = self.broker.topics.online_partition(topic, index)
-            size_before = partition.log.size
-        task = self._cleaning_task(TopicPartition(topic, index))
-        if task is not None:
-            cleaning.carry_out(task)
-            trouble = self.broker.cleaner.trouble_of(task.key)
-            if trouble.failure_count:
-                raise UserError(f"{task.log.name} could not be compacted: {trouble.reason}")
-        return CompactedPartition(
-            partition=index,
-            size_before=size_before,
-            size_after=partition.log.size,
-            end_offset=task.plan.end_offset if task else None,
-        )
-
-    def _cleaning_task(self, key: TopicPartition) -> CleaningTask | None:
-        """A pass over one log, after the one that may be under way."""
-        cleaner = self.broker.cleaner
-        while True:
-            with self._lock:
-                self._check_open()
-                if cleaner.states.is_free(key):
-                    return cleaner.task_for(key, read_clock(self._clock))
-            time.sleep(PAUSE_S)
-
-    def listen(self, address: str = "127.0.0.1:9092") -> "Listening":
+    def listen(self, address: str = "127.0.0.1:9092") -> Listening:
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a thread of its own.
 
         One address at a time: the broker hands what has been waited for to one loop. From then on
@@ -586,7 +614,7 @@ class Log:
         return self._listening
 
     @_done_whole
-    def _serve(self, address: tuple[str, int]) -> "Listening":
+    def _serve(self, address: tuple[str, int]) -> Listening:
         from ottla.server.embedding import Embedding
         from ottla.server.listener import Server
 
@@ -639,7 +667,7 @@ class Log:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a log cannot be pickled; open it in the process that is to use it")
 
-    def _topic(self, name: str) -> Topic:
+    def find_topic(self, name: str) -> Topic:
         self._check_open()
         topic = self.broker.topics.find(name)
         if topic is None:
@@ -647,42 +675,10 @@ class Log:
             raise UserError(f"there is no topic {name}; topics here: {known}")
         return topic
 
-    def _partition(self, name: str, index: int) -> Partition:
-        topic = self._topic(name)
+    def find_partition(self, name: str, index: int) -> Partition:
+        topic = self.find_topic(name)
         found = topic.partitions.get(index)
         if found is None:
             count = topic.partition_count
             raise UserError(f"topic {name} has {count} partitions; {index} is not one of them")
         return found
-
-
-class Listening:
-    """A server that runs beside the embedded log; `address` is the one it has."""
-
-    def __init__(self, server: Any, notes: OwnerNotes) -> None:
-        self._server = server
-        self._notes = notes
-        self._is_abandoned = False
-        host, port = server.address
-        self.address = address_text(host, port)
-        self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_open(self) -> bool:
-        return self._thread.is_alive()
-
-    def wake(self) -> None:
-        self._server.wake()
-
-    def close(self) -> None:
-        """Closes all connections and frees the port. Does nothing in a child of a fork."""
-        if not self._is_abandoned:
-            self._server.stop()
-            self._thread.join()
-            self._notes.remove()
-
-    def abandon(self) -> None:
-        """In a child of a fork: see `Server.abandon`."""
-        self._is_abandoned = True
-        self._server.abandon()

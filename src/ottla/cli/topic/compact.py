@@ -14,7 +14,7 @@ from ottla.base.errors import UserError
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand
 from ottla.config.broker import broker_config
-from ottla.embedded.log import CompactedPartition
+from ottla.embedded.compacting import CompactedPartition
 from ottla.runtime.cleaning import Engine
 
 

@@ -1,0 +1,217 @@
+"""Many records into an open log at once: lists, Arrow tables and frames of pandas or polars.
+
+Rows are packed column by column without the log's lock, which is then taken for one batch after the
+other, so that other threads come in between. Without numpy and pyarrow lists are packed one by one.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange
+from ottla.codec.compression import Compression
+from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
+from ottla.record.packing import RecordColumns, pack_records
+from ottla.record.partitioner import partition_for_key, partitions_for_keys
+
+if TYPE_CHECKING:
+    from ottla.embedded.log import Log
+
+MAX_BATCH_SIZE = 1 << 20
+MAX_ROWS = 65_536
+"""Rows that are packed at once."""
+
+PLAIN = frozenset({bytes, type(None)})
+"""What keys and values are."""
+
+COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+Row = tuple[bytes | None, bytes | None, int, Sequence[tuple[str, bytes | None]]]
+
+
+class ManyAppends:
+    """One call of `Log.append_many`. `written` are the offsets by partition."""
+
+    def __init__(
+        self, log: "Log", topic: str, partition: int | None, compression: Compression
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._partition = partition
+        self._compression = compression
+        self._now_ms = log.environment.clock.now_ms()
+        with log.looking():
+            found = log.find_topic(topic)
+            self._count = found.partition_count
+            self._max_size = min(MAX_BATCH_SIZE, found.config.max_message_bytes)
+        self._next_keyless = random.randrange(self._count)
+        self.written: dict[int, OffsetRange] = {}
+
+    def append(self, records: Any) -> None:
+        """A table, a frame, or an iterable of values, of keys and values, or of records."""
+        table = _table(records)
+        if table is not None:
+            for batch in table.combine_chunks().to_batches(max_chunksize=MAX_ROWS):
+                self._append_columns(batch)
+            return
+        given = iter(records)
+        while part := list(islice(given, MAX_ROWS)):
+            if not _has_columns() or not self._append_lists(part):
+                self._append_one_by_one(map(self._row, part))
+
+    def _append_lists(self, part: list[Any]) -> bool:
+        """Values, or pairs of keys and values, as columns; `False` for anything else."""
+        import numpy as np
+        import pyarrow as pa
+
+        kinds = set(map(type, part))
+        keys: Sequence[Any] | None = None
+        values: Sequence[Any] = part
+        if kinds == {tuple} and set(map(len, part)) == {2}:
+            keys, values = zip(*part, strict=True)
+            kinds = set(map(type, keys)) | set(map(type, values))
+        if not kinds <= PLAIN:
+            return False
+        key = None if keys is None else pa.array(keys, pa.binary())
+        times = np.full(len(part), self._now_ms, np.int64)
+        self._append_packed(key, pa.array(values, pa.binary()), None, times, None)
+        return True
+
+    def _row(self, one: Any) -> Row:
+        row: Row
+        if isinstance(one, tuple) and len(one) == 2:
+            row = one[0], one[1], self._now_ms, ()
+        elif hasattr(one, "timestamp_ms") and hasattr(one, "value"):
+            row = one.key, one.value, one.timestamp_ms, one.headers
+        else:
+            row = None, one, self._now_ms, ()
+        for content in row[:2]:
+            if type(content) not in PLAIN:
+                raise UserError(
+                    "a record is bytes, a tuple of key and value, or has key, value, timestamp_ms "
+                    f"and headers; keys and values are bytes or None, not {type(content).__name__}"
+                )
+        return row
+
+    def _append_one_by_one(self, rows: Iterable[Row]) -> None:
+        builders: dict[int, RecordBatchBuilder] = {}
+        for key, value, timestamp_ms, headers in rows:
+            partition = self._partition
+            if partition is None and key is not None:
+                partition = partition_for_key(key, self._count)
+            elif partition is None:
+                partition = self._next_keyless
+            size = MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+            size += sum(10 + len(name) + len(content or b"") for name, content in headers)
+            builder = builders.get(partition)
+            if builder is None or builder.size_estimate + size > self._max_size:
+                if builder is not None:
+                    self._write(partition, builder.build(), builder.record_count)
+                builder = builders[partition] = RecordBatchBuilder(compression=self._compression)
+            builder.append(key, value, timestamp_ms, headers)
+        for partition, builder in builders.items():
+            self._write(partition, builder.build(), builder.record_count)
+
+    def _append_columns(self, batch: Any) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        unknown = set(batch.schema.names) - set(COLUMNS)
+        if unknown or "value" not in batch.schema.names:
+            raise UserError(
+                f"columns are {', '.join(COLUMNS)}, of which value must be there; "
+                f"not {', '.join(sorted(unknown)) or 'a table without value'}"
+            )
+
+        def column(name: str, kind: Any) -> Any:
+            if name not in batch.schema.names:
+                return None
+            try:
+                return batch.column(name).cast(kind)
+            except pa.ArrowInvalid as error:
+                raise UserError(f"column {name}: {error}") from error
+
+        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        times = column("timestamp", pa.timestamp("ms"))
+        milliseconds = (
+            np.full(batch.num_rows, self._now_ms, np.int64)
+            if times is None
+            else np.asarray(times.cast(pa.int64()).fill_null(self._now_ms), np.int64)
+        )
+        partitions = column("partition", pa.int64())
+        self._append_packed(
+            column("key", pa.binary()),
+            column("value", pa.binary()),
+            column("headers", pa.list_(header)),
+            milliseconds,
+            None if partitions is None else np.asarray(partitions, np.int64),
+        )
+
+    def _append_packed(
+        self, key: Any, value: Any, headers: Any, times: Any, partitions: Any
+    ) -> None:
+        if partitions is None:
+            partitions = self._partitions_of(key, len(value))
+        elif len(partitions) and not 0 <= partitions.min() <= partitions.max() < self._count:
+            raise UserError(f"topic {self._topic} has {self._count} partitions; others are named")
+        if key is not None and key.null_count == len(key):
+            key = None
+        columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)
+        for packed in pack_records(columns, partitions, self._max_size):
+            assert packed.base_timestamp_ms is not None
+            assert packed.max_timestamp_ms is not None
+            builder = RecordBatchBuilder(compression=self._compression)
+            builder.append_packed(
+                packed.payload,
+                packed.count,
+                base_timestamp_ms=packed.base_timestamp_ms,
+                max_timestamp_ms=packed.max_timestamp_ms,
+            )
+            data = builder.build(last_offset=packed.count - 1)
+            self._write(packed.partition, data, packed.count)
+
+    def _partitions_of(self, key: Any, row_count: int) -> Any:
+        import numpy as np
+
+        if self._partition is not None or self._count == 1:
+            return np.full(row_count, self._partition or 0, np.int64)
+        self._next_keyless = (self._next_keyless + 1) % self._count
+        sticky = np.full(row_count, self._next_keyless, np.int64)
+        if key is None or key.null_count == len(key):
+            return sticky
+        by_key = partitions_for_keys(key, self._count)
+        return np.where(np.asarray(key.is_null()), sticky, by_key) if key.null_count else by_key
+
+    def _write(self, partition: int, data: bytes, count: int) -> None:
+        first = self._log.append_built(self._topic, partition, data)
+        known = self.written.get(partition)
+        from_offset = first if known is None else known.from_offset
+        self.written[partition] = OffsetRange(from_offset=from_offset, until_offset=first + count)
+
+
+def _table(records: Any) -> Any | None:
+    """An Arrow table of what has columns; `None` of what is gone through record by record."""
+    if isinstance(records, Mapping):
+        import pyarrow as pa
+
+        return pa.table(dict(records))
+    kind = type(records).__module__.partition(".")[0]
+    if kind not in ("pyarrow", "pandas", "polars"):
+        return None
+    import pyarrow as pa
+
+    if kind == "pandas":
+        return pa.Table.from_pandas(records, preserve_index=False)
+    if kind == "polars":
+        return records.to_arrow()
+    return pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+
+
+def _has_columns() -> bool:
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,39 @@
+"""The server that runs beside an embedded log, in a thread of its own."""
+
+import threading
+from typing import Any
+
+from ottla.base.addresses import address_text
+from ottla.runtime.owner_notes import OwnerNotes
+
+
+class Listening:
+    """A server that runs beside the embedded log; `address` is the one it has."""
+
+    def __init__(self, server: Any, notes: OwnerNotes) -> None:
+        self._server = server
+        self._notes = notes
+        self._is_abandoned = False
+        host, port = server.address
+        self.address = address_text(host, port)
+        self._thread = threading.Thread(target=server.run, name="ottla-server", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread.is_alive()
+
+    def wake(self) -> None:
+        self._server.wake()
+
+    def close(self) -> None:
+        """Closes all connections and frees the port. Does nothing in a child of a fork."""
+        if not self._is_abandoned:
+            self._server.stop()
+            self._thread.join()
+            self._notes.remove()
+
+    def abandon(self) -> None:
+        """In a child of a fork: see `Server.abandon`."""
+        self._is_abandoned = True
+        self._server.abandon()
