@@ -5,7 +5,7 @@ are there: an import that was interrupted continues after them, once the last on
 the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from ottla.base.errors import UserError
@@ -20,8 +20,6 @@ from ottla.storage.reading.kafka_07 import OldMessage, old_messages, old_partiti
 
 POSITION_HEADER = "kafka-0.7-position"
 FETCH_SIZE = 1 << 20
-
-Send = Callable[[TopicPartition, OldMessage], None]
 
 
 def old_topic_partitions(file_system: FileSystem, directory: str, topic: str) -> list[int]:
@@ -53,29 +51,28 @@ def prepare_topic(cluster: Cluster, topic: str, numbers: list[int]) -> None:
 
 
 def messages_left(
-    cluster: Cluster, file_system: FileSystem, directory: str, place: TopicPartition, topic: str
+    cluster: Cluster, file_system: FileSystem, directory: str, place: TopicPartition
 ) -> Iterator[OldMessage]:
-    """The messages of an old partition that the topic does not have yet.
+    """The messages of an old partition that the topic of its name does not have yet.
 
-    Raises `UserError` when the topic has other records.
+    Raises `UserError` when that has other records.
     """
     messages = old_messages(file_system, directory, place)
-    target = TopicPartition(topic, place.partition)
-    start, end = (_offset(cluster, target, time_ms) for time_ms in (EARLIEST, LATEST))
+    start, end = (_offset(cluster, place, time_ms) for time_ms in (EARLIEST, LATEST))
     if end == 0:
         return messages
     last = next(islice(messages, end - 1, None), None)
     # What retention has removed cannot be compared.
-    if last is None or (end > start and _value_at(cluster, target, end - 1) != last.payload):
+    if last is None or (end > start and _value_at(cluster, place, end - 1) != last.payload):
         raise UserError(
-            f"{target} has {end} records that are not those of {directory}; import into a new "
+            f"{place} has {end} records that are not those of {directory}; import into a new "
             "topic, to which nobody else writes"
         )
     return messages
 
 
 def _offset(cluster: Cluster, place: TopicPartition, time_ms: int) -> int:
-    return cluster.ask_leader(*place, lambda leader: list_offset(leader, *place, timestamp=time_ms))
+    return cluster.ask_leader(*place, lambda leader: list_offset(leader, *place, time_ms))
 
 
 def _value_at(cluster: Cluster, place: TopicPartition, offset: int) -> bytes | None:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.records.sources import FileRecords
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -43,11 +44,15 @@ def records_command(
     """Print the records of topics from the files in TARGET, a data directory.
 
     Works while a broker runs on the directory, and never writes to it. Control records are left
-    out. Exits with 1 where the log is damaged. TOPIC may be a pattern: 'orders-*', '^orders-[0-9]'.
+    out. A log directory of Kafka 0.7 is read too; its offsets are positions. Exits with 1 where the
+    log is damaged. TOPIC may be a pattern: 'orders-*', '^orders-[0-9]'.
     """
     if not target.is_directory:
         raise UserError(f"records reads files; of a broker: ottla consume {target.text} TOPIC")
     plan, printer = parse_plan((*topics, *more_topics), given)
+    if old := OldRecords.found_at(target.directories[0]):
+        printer.print_all(entries(old, plan))
+        return
     source = FileRecords.at(
         target.directories,
         read_committed=isolation == "read_committed",
