@@ -28,6 +28,17 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module_name), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.table and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from ottla.base.errors import nearest
+
+            found = nearest(args[0], self.table)
+            hint = f" Did you mean {' or '.join(found)}?" if found else ""
+            ctx.fail(f"There is no command {args[0]}.{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])

@@ -40,6 +40,7 @@ TARGET_VARIABLE = "OTTLA_TARGET"
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
 _ADDRESSES = re.compile(r"[^/@,\s]*:\d{1,5}(,[^/@,\s]*:\d{1,5})*")
+_PARTITION = re.compile(r".+-\d+")
 _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 
 _POSITIONAL = "ottla.target.positional"
@@ -114,6 +115,7 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
     if target.is_directory:
         if not may_create:
             target.check_directories()
+            _check_holds_log(target.directories)
         addresses = _addresses_of_owner(target.directories)
     if not addresses:
         with _opened_directory(target.directories) as cluster:
@@ -122,6 +124,16 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
     settings = ClientSettings(security=parse_security(target.settings))
     with Cluster(addresses, settings, sleep=time.sleep, topics=()) as cluster:
         yield cluster
+
+
+def _check_holds_log(directories: Sequence[str]) -> None:
+    """Raises `UserError` for a directory of something else, which opening would make a log."""
+    for path in directories:
+        names = os.listdir(path)
+        if not any(one in _LOG_DIRECTORY_FILES or _PARTITION.fullmatch(one) for one in names):
+            raise UserError(
+                f"{path}: the directory holds no log; ottla topics create {path} NAME makes one"
+            )
 
 
 def _addresses_of_owner(directories: Sequence[str]) -> tuple[tuple[str, int], ...]:

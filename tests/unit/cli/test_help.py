@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from ottla.cli.main import cli
 from ottla.cli.terminal import ExampleCommand
@@ -37,6 +38,13 @@ def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
         assert calls, f"{example} calls another command"
         for words in calls:
             command.make_context(name, words[len(own) :])
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
+    result = CliRunner().invoke(cli, ["topcs", "list"])
+    assert result.exit_code == 2
+    assert "There is no command topcs. Did you mean topics?" in result.output
+    assert "no command lst. Did you mean list?" in CliRunner().invoke(cli, ["groups", "lst"]).output
 
 
 def calls_in(line: str) -> Iterator[list[str]]:

@@ -133,3 +133,11 @@ def test_a_directory_that_another_process_holds_is_refused_with_its_pid(tmp_path
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert f"data is in use by another process, {os.getpid()}; " in done.stderr
+
+
+def test_a_command_that_reads_makes_no_log_in_a_directory_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = CliRunner().invoke(cli, ["topics", "list", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "the directory holds no log" in result.output
+    assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
