@@ -58,14 +58,17 @@ class InputOptions:
     now_ms: int = 0
 
     def completed(self, record: NewRecord) -> NewRecord:
-        """With what the options say of all records, where the record says nothing itself."""
+        """With what the options say of all records, where the record says nothing itself.
+
+        A partition that the options name is for all records: they may come of a larger topic.
+        """
         is_null = self.empty_is_null and not record.value
         return replace(
             record,
             key=self.key if record.key is None else record.key,
             value=None if is_null else record.value,
             headers=record.headers + self.headers,
-            partition=self.partition if record.partition is None else record.partition,
+            partition=record.partition if self.partition is None else self.partition,
             timestamp_ms=(
                 self.timestamp_ms if record.timestamp_ms is None else record.timestamp_ms
             ),
