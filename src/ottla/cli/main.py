@@ -3,9 +3,12 @@
 import importlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -38,6 +41,16 @@ class LazyGroup(click.Group):
             hint = f" Did you mean {' or '.join(found)}?" if found else ""
             ctx.fail(f"There is no command {args[0]}.{hint}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in self.table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -178,6 +191,7 @@ COMMANDS = {
     "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
     "status": ("ottla.cli.serve.control:status_command", "Say what runs on a data directory."),
     "stop": ("ottla.cli.serve.control:stop_command", "Stop the broker of a data directory."),
+    "quick": ("ottla.cli.quick.command:quick_command", "Run a throw-away broker."),
     "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),
@@ -224,6 +238,10 @@ COMMANDS = {
         "Prepare a data directory for Apache Kafka.",
     ),
     "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
+    "completion": (
+        "ottla.cli.completion.command:completion_command",
+        "Print the completion script of a shell.",
+    ),
     "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),
 }
 """Name -> where the command is, and its line in `ottla --help`."""

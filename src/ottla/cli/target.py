@@ -33,6 +33,8 @@ from ottla.cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from ottla.client.admin import Admin
     from ottla.client.cluster import Cluster
 
@@ -46,6 +48,7 @@ _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 _POSITIONAL = "ottla.target.positional"
 _NAMED = "ottla.target.named"
 _CLIENT = "ottla.target.client"
+_TEXT = "ottla.target.text"
 
 AT_REST = {
     "log.cleaner.enable": "false",
@@ -225,6 +228,16 @@ class _TargetArgument(click.Argument):
         if ctx.meta.get(_POSITIONAL, True):
             super().add_to_parser(parser, ctx)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Directories; where the target is named otherwise, what comes after it is meant."""
+        from click.shell_completion import CompletionItem
+
+        if ctx.meta.get(_POSITIONAL, True):
+            return [CompletionItem(incomplete, type="dir")]
+        others = [one for one in ctx.command.params if isinstance(one, click.Argument)]
+        after = others[others.index(self) + 1 :]
+        return after[0].shell_complete(ctx, incomplete) if after else []
+
 
 def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
     """TARGET and what else names it, of a `TargetCommand`; the parameter is `target: Target`.
@@ -307,6 +320,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> Target | None:
     """The target, wherever it is named; raises `UserError`."""
     if ctx.resilient_parsing:
+        ctx.meta[_TEXT] = text
         return None
     named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
     settings = read_client_settings(named.get("client_config"))
@@ -332,6 +346,20 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
     if found is None:
         raise UserError(f"there is no target; {HOW_TO_NAME}")
     return found
+
+
+def completed_target(ctx: click.Context) -> Target | None:
+    """The target of a command line that a shell completes, as far as it is there."""
+    named: Mapping[str, Any] = ctx.meta.get(_NAMED, {})
+    settings = read_client_settings(named.get("client_config"))
+    if ctx.meta.get(_TEXT):
+        return parse_target(ctx.meta[_TEXT], settings)
+    for text in (named.get("bootstrap"), *(named.get("data_dirs") or ())):
+        if text:
+            return parse_target(text, settings)
+    if named.get("context"):
+        return parse_target("@" + named["context"].removeprefix("@"), settings)
+    return default_target(settings)
 
 
 def _has_default() -> bool:

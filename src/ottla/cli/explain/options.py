@@ -9,6 +9,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.setting_commands import Setting
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.cli.target import Target, target_argument
@@ -19,7 +20,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 explain_options = with_options(
     target_argument(directories=True),
-    click.argument("topic", metavar="TOPIC"),
+    click.argument("topic", metavar="TOPIC", shell_complete=complete_topics),
     click.option("--partition", "-p", type=int, help="Partition to read; all by default."),
     broker_config_option,
     click.option(

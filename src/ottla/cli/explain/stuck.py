@@ -8,6 +8,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     counted,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @click.command("stuck", cls=TargetCommand, examples=("ottla explain stuck data/ orders",))
 @target_argument(directories=True)
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option("--partition", "-p", type=int, help="Partition to read; all by default.")
 @json_option
 def stuck_command(target: Target, topic: str, partition: int | None, as_json: bool) -> None:

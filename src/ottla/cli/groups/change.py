@@ -9,6 +9,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.completion.names import complete_groups, complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -43,8 +44,10 @@ output_options = with_options(
     ),
 )
 @target_argument()
-@click.argument("group", metavar="GROUP")
-@click.argument("topics", metavar="[TOPIC[:PARTITION,...]]...", nargs=-1)
+@click.argument("group", metavar="GROUP", shell_complete=complete_groups)
+@click.argument(
+    "topics", metavar="[TOPIC[:PARTITION,...]]...", nargs=-1, shell_complete=complete_topics
+)
 @click.option(
     "--to",
     "place",
@@ -99,7 +102,7 @@ def reset_command(
     examples=("ottla groups commit localhost:9092 billing orders:0=1500 orders:1=1320",),
 )
 @target_argument()
-@click.argument("group", metavar="GROUP")
+@click.argument("group", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
 @quiet_option
 def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quiet: bool) -> None:
@@ -122,7 +125,9 @@ def commit_command(target: Target, group: str, offsets: tuple[str, ...], is_quie
     ),
 )
 @target_argument()
-@click.argument("patterns", metavar="GROUP...", nargs=-1, required=True)
+@click.argument(
+    "patterns", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups
+)
 @click.option(
     "--topic",
     "-t",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.cli.completion.names import complete_groups
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -28,7 +29,7 @@ NO_GROUPS = "there are no groups yet"
     examples=("ottla groups list localhost:9092", "ottla groups list data/ 'billing-*'"),
 )
 @target_argument()
-@click.argument("patterns", metavar="[GROUP]...", nargs=-1)
+@click.argument("patterns", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups)
 @click.option("--state", "states", multiple=True, help="State, such as Stable; repeatable.")
 @json_option
 @quiet_option
@@ -85,7 +86,9 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag]") -> tuple[object, .
     examples=("ottla groups describe localhost:9092 billing",),
 )
 @target_argument()
-@click.argument("patterns", metavar="GROUP...", nargs=-1, required=True)
+@click.argument(
+    "patterns", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups
+)
 @json_option
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time."""

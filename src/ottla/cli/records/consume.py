@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.group import print_as_group
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.records.sources import ClusterRecords, FileRecords, RecordSource
@@ -21,7 +22,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
     ),
 )
 @target_argument(directories=True)
-@click.argument("topics", metavar="TOPIC...", nargs=-1)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, shell_complete=complete_topics)
 @click.option("--group", "-G", help="Consumer group to read as: prints what is new to it.")
 @reading_options(default_format="value")
 @click.option(

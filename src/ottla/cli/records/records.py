@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.records.sources import FileRecords
@@ -20,7 +21,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
     ),
 )
 @target_argument(directories=True)
-@click.argument("topics", metavar="TOPIC...", nargs=-1)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, shell_complete=complete_topics)
 @click.option("--topic", "-t", "more_topics", multiple=True, help="Topic to read.")
 @reading_options(default_format="line")
 @click.option(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, quiet_option, yes_option
@@ -83,7 +84,9 @@ def create_command(
     ),
 )
 @target_argument()
-@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@click.argument(
+    "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
+)
 @settings_option
 @click.option("--unset", multiple=True, metavar="KEY", help="Setting to take back; repeatable.")
 @quiet_option
@@ -114,7 +117,7 @@ def alter_command(
 
 @click.command("grow", cls=TargetCommand, examples=("ottla topics grow localhost:9092 orders 12",))
 @target_argument()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=complete_topics)
 @click.argument("count", metavar="PARTITIONS", type=click.IntRange(1))
 @click.option("--dry-run", is_flag=True, help="Check whether it can be, and change nothing.")
 @quiet_option
@@ -134,7 +137,9 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, is_quiet:
 
 @click.command("delete", cls=TargetCommand, examples=("ottla topics delete localhost:9092 orders",))
 @target_argument()
-@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@click.argument(
+    "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
+)
 @click.option("--if-there", is_flag=True, help="Do not mind names that match nothing.")
 @yes_option
 @quiet_option

@@ -7,6 +7,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     ),
 )
 @target_argument()
-@click.argument("topic", metavar="TOPIC")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
 @click.option(
     "--before",
     "place",

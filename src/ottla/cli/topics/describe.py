@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -30,7 +31,9 @@ WINDOW_S = 300.0
     examples=("ottla topics describe localhost:9092 orders",),
 )
 @target_argument()
-@click.argument("patterns", metavar="NAME...", nargs=-1, required=True)
+@click.argument(
+    "patterns", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_topics
+)
 @json_option
 def describe_command(target: Target, patterns: tuple[str, ...], as_json: bool) -> None:
     """Describe topics: partitions, offsets, sizes, settings, and who produces to them.

@@ -6,6 +6,7 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.ids import uuid_text
+from ottla.cli.completion.names import complete_topics
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
@@ -29,7 +30,7 @@ NO_TOPICS = "there are no topics; ottla topics create {target} NAME makes one"
     examples=("ottla topics list localhost:9092", "ottla topics list data/ 'orders-*'"),
 )
 @target_argument()
-@click.argument("patterns", metavar="[NAME]...", nargs=-1)
+@click.argument("patterns", metavar="[NAME]...", nargs=-1, shell_complete=complete_topics)
 @click.option("--internal", is_flag=True, help="Also list internal topics.")
 @click.option(
     "--rate-over",

@@ -1,0 +1,1 @@
+"""Completion of commands, options, topics and groups in bash, zsh and fish."""

@@ -1,0 +1,135 @@
+"""`ottla quick`: a throw-away broker, alone or for one command."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from ottla.base.errors import UserError
+from ottla.cli.quick.clients import settings_lines
+from ottla.cli.settings_files import given_settings
+from ottla.cli.terminal import (
+    LOOK_S,
+    ExampleCommand,
+    Stopping,
+    json_option,
+    print_json,
+    quiet_option,
+)
+
+EXIT_NOT_FOUND = 127
+SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a command."""
+
+SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+@click.command(
+    "quick",
+    cls=ExampleCommand,
+    examples=(
+        "ottla quick --topic orders:3",
+        "ottla quick -- pytest tests/",
+        "ottla quick --topic orders -- sh -c 'kcat -b $KAFKA_BOOTSTRAP_SERVERS -L'",
+    ),
+)
+@click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:0",
+    help="Address to listen on; by default a free port of 127.0.0.1.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:PARTITIONS]",
+    help="Topic to create first; repeatable. Others are created when a client asks for them.",
+)
+@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
+@json_option
+@quiet_option
+def quick_command(
+    command: tuple[str, ...],
+    listen: str,
+    topics: tuple[str, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Run a broker whose data is removed when it ends.
+
+    Prints what to paste into the common clients, and runs until SIGTERM or Ctrl-C. With a COMMAND
+    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and ends with its exit code. -q
+    prints the address only.
+    """
+    counts = dict(map(_topic, topics))
+    with _broker(listen, counts, given_settings(None, settings)) as address:
+        if command:
+            sys.exit(_run(command, address))
+        with Stopping() as stopping:
+            _print(address, as_json=as_json, is_quiet=is_quiet)
+            sys.stdout.flush()
+            while not stopping.wait(LOOK_S * 10):
+                pass
+
+
+@contextmanager
+def _broker(listen: str, topics: dict[str, int], settings: dict[str, str]) -> Iterator[str]:
+    """The address of a broker; its directory is gone afterwards."""
+    from ottla.embedded.log import open as open_log
+
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-quick-") as directory,
+        open_log(f"{directory}/data", settings) as log,
+    ):
+        for name, count in topics.items():
+            log.create_topic(name, partitions=count)
+        yield log.listen(listen).address
+
+
+def _topic(text: str) -> tuple[str, int]:
+    """NAME or NAME:PARTITIONS; raises `UserError`."""
+    name, colon, count = text.partition(":")
+    if not name or (colon and not (count.isdigit() and int(count))):
+        raise UserError(f"--topic takes NAME or NAME:PARTITIONS, such as orders:3, not {text!r}")
+    return name, int(count) if colon else 1
+
+
+def _print(address: str, *, as_json: bool, is_quiet: bool) -> None:
+    lines = settings_lines(address)
+    if as_json:
+        print_json({"address": address, "pid": os.getpid(), "clients": lines})
+    elif is_quiet:
+        click.echo(address)
+    else:
+        click.echo(f"ready {address} pid={os.getpid()}; Ctrl-C ends it, and its data is removed\n")
+        width = max(map(len, lines))
+        for client, line in lines.items():
+            click.echo(f"{client:{width}}  {line}")
+
+
+def _run(command: Sequence[str], address: str) -> int:
+    """Its exit code, as a shell has it. Ctrl-C is the command's; SIGTERM is passed on to it."""
+    environment = {**os.environ, SERVERS: address, "OTTLA_TARGET": address}
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        click.echo(f"ottla: {command[0]}: {error.strerror}", err=True)
+        return EXIT_NOT_FOUND
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
+    }
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else SIGNALLED - code

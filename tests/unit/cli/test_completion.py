@@ -1,0 +1,93 @@
+"""Completion as shells ask for it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.main import cli
+from tests.integration.cli.support import ENVIRONMENT
+from tests.unit.cli.administered import Administered
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found must not depend on how fast the machine is."""
+    monkeypatch.setattr("ottla.cli.completion.names.PATIENCE_S", 60.0)
+
+
+def completed(*words: str) -> list[str]:
+    """What follows the last word, as bash asks; `TYPE,VALUE` lines."""
+    environment = {
+        "_OTTLA_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(["ottla", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    result = CliRunner().invoke(cli, [], prog_name="ottla", env=environment)
+    return [line.partition(",")[2] for line in result.output.splitlines() if line]
+
+
+def test_commands_are_completed_without_importing_any() -> None:
+    assert "topics" in completed("t")
+    assert completed("topics", "cr") == ["create"]
+    assert "--background" in completed("serve", "--b")
+
+
+def test_topics_and_groups_of_a_broker_are_completed(same_broker: Administered) -> None:
+    assert completed("topics", "describe", same_broker.target, "") == ["books", "orders"]
+    assert completed("topics", "describe", same_broker.target, "orders", "") == ["books"]
+    assert completed("topics", "describe", "-b", same_broker.target, "o") == ["orders"]
+    assert completed("groups", "describe", same_broker.target, "b") == ["billing"]
+
+
+def test_topics_of_a_directory_at_rest_are_completed(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("orders")
+    assert completed("records", str(tmp_path), "o") == ["orders"]
+
+
+def test_what_cannot_be_asked_completes_nothing(tmp_path: Path) -> None:
+    assert completed("topics", "describe", str(tmp_path / "none"), "") == []
+    assert completed("topics", "describe", "127.0.0.1:1", "") == []
+
+
+BASH = """
+source <("$1" -m ottla completion bash)
+COMP_WORDS=(ottla top) COMP_CWORD=1
+_ottla_completion ottla
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+ZSH = """
+autoload -Uz compinit && compinit -u -D
+source <("$1" -m ottla completion zsh)
+print -r -- ${_comps[ottla]}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "options", "script", "expected"),
+    [
+        ("bash", ["--norc", "-c"], BASH, "topics"),
+        ("zsh", ["-f", "-c"], ZSH, "_ottla_completion"),
+    ],
+)
+def test_the_script_works_in_the_shell(
+    tmp_path: Path, shell: str, options: list[str], script: str, expected: str
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    program = tmp_path / "ottla"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ottla "$@"\n')
+    program.chmod(0o755)
+    environment = {**ENVIRONMENT, "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}"}
+    done = subprocess.run(
+        [shell, *options, script, shell,
+         sys.executable],
+        capture_output=True, text=True, env=environment, check=True, timeout=120,
+    )  # fmt: skip
+    assert expected in done.stdout.split(), done.stderr
