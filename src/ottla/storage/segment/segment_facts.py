@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
@@ -20,7 +21,9 @@ from ottla.storage.files.integrity import (
     checksum_of,
 )
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.segment.segment import Segment
+
+if TYPE_CHECKING:
+    from ottla.storage.segment.segment import Segment
 
 
 def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> SegmentFacts:
@@ -62,7 +65,7 @@ def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
 
 
 def known_losses(
-    integrity: Integrity, segments: Sequence[Segment], cleaned_until: int
+    integrity: Integrity, segments: Sequence["Segment"], cleaned_until: int
 ) -> KnownLosses:
     """What is lost of a log that has some segments, each before the next one's base offset."""
     known = integrity.losses((one.base_offset for one in segments), cleaned_until)
