@@ -1,13 +1,16 @@
-"""What Ottla is tested with, for the tests of its users too: a clock, disks that fail and forget.
+"""What Ottla is tested with, for the tests of its users too: a broker, clocks, disks that fail.
 
-May import every room; nothing imports it. Start at `file_system.py`, then `crash_points.py`.
+May import every room; nothing imports it. Start at `broker.py`, or at `file_system.py` and then
+`crash_points.py`.
 """
 
-from ottla.testing.clock import FakeClock
+from ottla.testing.broker import LocalBroker
+from ottla.testing.clock import FakeClock, MovableClock
 from ottla.testing.crash import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem, SimulatedCrash
 from ottla.testing.file_system import FakeFileSystem
+from ottla.testing.produced import ProducedRecord
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
 
 __all__ = [
@@ -20,6 +23,9 @@ __all__ = [
     "FaultyFileSystem",
     "IoCall",
     "IoKind",
+    "LocalBroker",
+    "MovableClock",
+    "ProducedRecord",
     "RecordingFileSystem",
     "SimulatedCrash",
     "every_crash_point",

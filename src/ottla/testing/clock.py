@@ -1,4 +1,6 @@
-"""A clock that stands still until a test moves it."""
+"""Clocks that a test moves: one stands still until then, the other runs."""
+
+import time
 
 DEFAULT_NOW_MS = 1_700_000_000_000
 """14 November 2023: a time of day that no zero and no small number can be mistaken for."""
@@ -26,3 +28,21 @@ class FakeClock:
     def step(self, ms: int) -> None:
         """Sets the wall clock on or back, as an administrator does; no time goes by."""
         self._now_ms += ms
+
+
+class MovableClock:
+    """The machine's clock, set on by a test: time passes as always, and in leaps too."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0.0
+
+    def now_ms(self) -> int:
+        return int(time.time_ns() / 1_000_000 + self._ahead_ms)
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000.0 + self._ahead_ms
+
+    def advance(self, ms: float) -> None:
+        """Lets `ms` milliseconds pass at once."""
+        assert ms >= 0, "time that passes goes forward"
+        self._ahead_ms += ms

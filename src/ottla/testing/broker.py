@@ -1,0 +1,230 @@
+"""`LocalBroker`: a real broker in the process of a test, on a clock that the test moves.
+
+    with LocalBroker(tmp_path) as broker:
+        broker.produce("orders", "a pot of tea", key="table 4")
+        run_the_application(broker.address)
+        broker.assert_produced("bills", value=b"7 crowns", within_s=5)
+
+Its log is on the disk, its address is real, and any client may use it.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.base.error_codes import ErrorCode
+from ottla.embedded.environment import Environment
+from ottla.embedded.log import Log, RecordMetadata, open_in
+from ottla.protocol.api_keys import ApiKey
+from ottla.testing.broken_disk import BreakableFileSystem
+from ottla.testing.clock import MovableClock
+from ottla.testing.injection import Injections
+from ottla.testing.produced import ProducedRecord, describe, matches
+
+LISTEN = "127.0.0.1:0"
+LOOK_S = 0.005
+SHOWN = 10
+
+MS_PER = {
+    "milliseconds": 1,
+    "seconds": 1000,
+    "minutes": 60_000,
+    "hours": 3_600_000,
+    "days": 86_400_000,
+    "weeks": 604_800_000,
+}
+
+Text = str | bytes
+
+
+class LocalBroker:
+    """One broker over one directory. Use it in a `with` statement."""
+
+    def __init__(
+        self, directory: str | os.PathLike[str], settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """`settings` are the broker's, by Kafka's names. Raises `UserError`."""
+        self.directory = Path(directory)
+        self.clock = MovableClock()
+        self.disk = BreakableFileSystem()
+        self.injections = Injections()
+        self._settings = dict(settings or {})
+        self.log: Log = self._open()
+        self._listening = self.log.listen(LISTEN)
+        self.address: str = self._listening.address
+        """HOST:PORT, for `bootstrap.servers`; the same after `restart` and `reopen`."""
+
+    def _open(self) -> Log:
+        environment = Environment(
+            clock=self.clock, file_system=self.disk, handlers=self.injections.handler_of
+        )
+        return open_in(environment, self.directory, self._settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The disk is sound again by then, so that the end of a test is no failure of its own."""
+        self.disk.repair()
+        self.injections.clear()
+        self.log.close()
+
+    # Topics and records
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Makes a topic. Those that clients or `produce` name first are made without."""
+        self.log.create_topic(name, partitions=partitions, config=config)
+
+    def produce(
+        self,
+        topic: str,
+        value: Text | None,
+        key: Text | None = None,
+        *,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Appends a record, past all that is injected; texts are UTF-8."""
+        if topic not in self.log.topics():
+            self.create_topic(topic)
+        return self.log.append(
+            topic,
+            _bytes(value),
+            _bytes(key),
+            partition=partition,
+            headers=headers,
+            timestamp_ms=timestamp_ms,
+        )
+
+    def records(self, topic: str, partition: int | None = None) -> list[ProducedRecord]:
+        """What consumers with read_committed see in a topic, partition by partition.
+
+        None where there is no such topic.
+        """
+        count = self.log.topics().get(topic, 0)
+        wanted = range(count) if partition is None else [partition]
+        return [
+            ProducedRecord.of(topic, index, record)
+            for index in wanted
+            for record in self.log.read(topic, index)
+        ]
+
+    def assert_produced(
+        self,
+        topic: str,
+        *,
+        value: Any = ...,
+        key: Any = ...,
+        headers: Any = ...,
+        count: int | None = None,
+        within_s: float = 0.0,
+    ) -> list[ProducedRecord]:
+        """That a topic has records that match, `count` of them or at least one; returns them.
+
+        A text is compared with the UTF-8 of bytes, a dict or list with their JSON, and a function
+        is called with them. What is missing is waited for, `within_s` at most. Raises
+        `AssertionError` that shows what there is.
+        """
+        until = time.monotonic() + within_s
+        while True:
+            there = self.records(topic)
+            found = [one for one in there if matches(one, value=value, key=key, headers=headers)]
+            is_enough = bool(found) if count is None else len(found) == count
+            if is_enough or time.monotonic() >= until:
+                break
+            time.sleep(LOOK_S)
+        if not is_enough:
+            wanted = "a record" if count is None else f"{count} records"
+            shown = "".join(f"\n  {describe(one)}" for one in there[-SHOWN:]) or "\n  no records"
+            raise AssertionError(
+                f"{topic} should have {wanted} with {describe_wanted(value, key, headers)}, and "
+                f"{len(found)} of its {len(there)} match; the last are:{shown}"
+            )
+        return found
+
+    # Time
+
+    def advance(self, **durations: float) -> None:
+        """Lets time pass, as in `advance(days=7)`: what is due by then is done at once.
+
+        Retention deletes, compaction begins, and sessions of consumers, transactions and offsets of
+        groups expire, those of clients too that are busy at this moment.
+        """
+        unknown = sorted(set(durations).difference(MS_PER))
+        if unknown:
+            raise TypeError(f"advance() takes {', '.join(MS_PER)}, not {unknown[0]}")
+        self.clock.advance(sum(MS_PER[unit] * count for unit, count in durations.items()))
+        self.log.run_due_jobs()
+
+    # What goes wrong
+
+    def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int | None = None) -> None:
+        """Answers the next requests of an API with an error, all of them without `times`.
+
+        As in `fail("produce", "NOT_LEADER_OR_FOLLOWER", times=2)`. The request changes nothing.
+        """
+        self.injections.fail(api, error, times=times)
+
+    def delay(self, api: str | ApiKey, seconds: float, *, times: int | None = None) -> None:
+        """Handles requests of an API so much later; other connections are served meanwhile."""
+        self.injections.delay(api, seconds, times=times)
+
+    def drop(self, api: str | ApiKey, *, times: int | None = 1, is_handled: bool = False) -> None:
+        """Closes the connection instead of an answer; with `is_handled` what was asked is done."""
+        self.injections.drop(api, times=times, is_handled=is_handled)
+
+    def drop_connections(self) -> None:
+        """Closes all connections that are open now; clients may connect again."""
+        self._listening.close()
+        self._listening = self.log.listen(self.address)
+
+    def heal(self) -> None:
+        """Ends all that was injected, and what is wrong with the disk; see `reopen`."""
+        self.injections.clear()
+        self.disk.repair()
+
+    def requests(self, api: str | ApiKey) -> int:
+        """How many requests of an API have come since the start or the last `heal`."""
+        return self.injections.count(api)
+
+    # Ends and beginnings
+
+    def crash(self) -> None:
+        """Ends as a killed process does: nothing is flushed, and no client hears of it."""
+        self.log.crash()
+
+    def reopen(self) -> None:
+        """Begins again on the same directory and address, after `crash` or a failed disk."""
+        self.log.crash()
+        self.log = self._open()
+        self._listening = self.log.listen(self.address)
+
+    def restart(self) -> None:
+        """A clean stop and a start."""
+        self.log.close()
+        self.log = self._open()
+        self._listening = self.log.listen(self.address)
+
+
+def describe_wanted(value: Any, key: Any, headers: Any) -> str:
+    given = {"value": value, "key": key, "headers": headers}
+    words = [f"{name} {wanted!r}" for name, wanted in given.items() if wanted is not ...]
+    return ", ".join(words) or "any content"
+
+
+def _bytes(text: Text | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,138 @@
+"""What a test has go wrong with requests: errors, latency, connections that end."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ProtocolError, UserError
+from ottla.base.timestamps import Timestamps
+from ottla.codec.schema import Message
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.server.apis import APIS
+from ottla.server.dispatch import handler_of
+from ottla.server.request_context import Handler, PendingResponse, RequestContext
+from ottla.testing.error_responses import check_place, error_response
+
+DROPPED = "the test has this connection end"
+
+
+@dataclass(slots=True)
+class Injection:
+    """Something that goes wrong with requests of one API; `left` is `None` for all to come."""
+
+    left: int | None
+    error: ErrorCode | None = None
+    delay_ms: float = 0.0
+    is_dropped: bool = False
+    is_handled: bool = False
+
+
+class Injections:
+    """Of all APIs. Handlers come from here, also where nothing is to go wrong."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_api: dict[ApiKey, list[Injection]] = {}
+        self._counts: Counter[ApiKey] = Counter()
+
+    def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int | None) -> None:
+        code = error if isinstance(error, ErrorCode) else _error_code(error)
+        key = api_key(api)
+        # Whether there is a place for an error is known before the first request comes.
+        check_place(key, APIS[key].newest)
+        self._add(key, Injection(times, error=code))
+
+    def delay(self, api: str | ApiKey, seconds: float, *, times: int | None) -> None:
+        self._add(api_key(api), Injection(times, delay_ms=seconds * 1000))
+
+    def drop(self, api: str | ApiKey, *, times: int | None, is_handled: bool) -> None:
+        self._add(api_key(api), Injection(times, is_dropped=True, is_handled=is_handled))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._by_api.clear()
+            self._counts.clear()
+
+    def count(self, api: str | ApiKey) -> int:
+        return self._counts[api_key(api)]
+
+    def _add(self, key: ApiKey, injection: Injection) -> None:
+        if injection.left is not None and injection.left < 1:
+            raise UserError(f"times={injection.left}: name how many requests, or nothing for all")
+        with self._lock:
+            self._by_api.setdefault(key, []).append(injection)
+
+    def handler_of(self, key: ApiKey) -> Handler:
+        """The handler of an API, after what goes wrong before it."""
+        handle = handler_of(key)
+
+        def injected(request: Any, context: RequestContext) -> Message | PendingResponse | None:
+            found = self._next(key)
+            if found is None:
+                return handle(request, context)
+            if found.is_dropped:
+                if found.is_handled:
+                    handle(request, context)
+                    context.broker.write_out()
+                raise ProtocolError(DROPPED)
+            if found.error is not None:
+                if isinstance(request, ProduceRequest) and request.acks == 0:
+                    return None
+                return error_response(key, context.api_version, request, found.error)
+            return _Delayed(handle, request, context, found.delay_ms)
+
+        return injected
+
+    def _next(self, key: ApiKey) -> Injection | None:
+        """What happens to this request; the first that was injected is used up first."""
+        with self._lock:
+            self._counts[key] += 1
+            waiting = self._by_api.get(key)
+            if not waiting:
+                return None
+            first = waiting[0]
+            if first.left is not None:
+                first.left -= 1
+                if not first.left:
+                    waiting.pop(0)
+            return first
+
+
+class _Delayed(PendingResponse):
+    """A request that is handled when its time has come."""
+
+    __slots__ = ("_context", "_handle", "_request")
+
+    def __init__(
+        self, handle: Handler, request: Any, context: RequestContext, delay_ms: float
+    ) -> None:
+        until_ms = context.at.monotonic_ms + delay_ms
+        super().__init__(context.broker.throttled_clients.add(until_ms))
+        self._handle = handle
+        self._request = request
+        self._context = context
+
+    def finish(self, at: Timestamps) -> Message | PendingResponse | None:
+        return self._handle(self._request, self._context.later(at))
+
+
+def api_key(api: str | ApiKey) -> ApiKey:
+    """By Kafka's name in any spelling: `produce`, `ListOffsets`, `LIST_OFFSETS`."""
+    if isinstance(api, ApiKey):
+        found: ApiKey | None = api
+    else:
+        wanted = api.replace("_", "").replace("-", "").upper()
+        found = next((one for one in ApiKey if one.name.replace("_", "") == wanted), None)
+    if found is None or found not in APIS:
+        raise UserError(f"the broker answers no API {api}; name one as produce or LIST_OFFSETS")
+    return found
+
+
+def _error_code(name: str) -> ErrorCode:
+    try:
+        return ErrorCode[name.upper()]
+    except KeyError:
+        raise UserError(f"Kafka has no error {name}; one is NOT_LEADER_OR_FOLLOWER") from None

@@ -1,0 +1,84 @@
+"""Records as a test looks at them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ottla.record.record import Headers, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedRecord:
+    """A record and the place where it lies."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @classmethod
+    def of(cls, topic: str, partition: int, record: Record) -> Self:
+        return cls(
+            topic=topic,
+            partition=partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp_ms,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
+
+    @property
+    def text(self) -> str:
+        """The value, as UTF-8."""
+        assert self.value is not None, "a tombstone has no text"
+        return self.value.decode()
+
+    @property
+    def json(self) -> Any:
+        """The value, as JSON; `None` for a tombstone."""
+        return None if self.value is None else json.loads(self.value)
+
+
+def matches(record: ProducedRecord, *, value: Any, key: Any, headers: Any) -> bool:
+    """Whether a record is what a test asks for; `...` asks for nothing."""
+    return (
+        _is(record.value, value)
+        and _is(record.key, key)
+        and (headers is ... or _has_headers(record, headers))
+    )
+
+
+def _is(data: bytes | None, wanted: Any) -> bool:
+    if wanted is ...:
+        return True
+    if callable(wanted):
+        return bool(wanted(data))
+    match wanted:
+        case None | bytes():
+            return data == wanted
+        case str():
+            return data == wanted.encode()
+    try:
+        return data is not None and bool(json.loads(data) == wanted)
+    except ValueError:
+        return False
+
+
+def _has_headers(record: ProducedRecord, wanted: Any) -> bool:
+    """Whether those headers are among the record's."""
+    pairs = wanted.items() if isinstance(wanted, dict) else wanted
+    return all(
+        any(name == has and _is(data, value) for has, data in record.headers)
+        for name, value in pairs
+    )
+
+
+def describe(record: ProducedRecord) -> str:
+    """One line."""
+    words = f"{record.topic}-{record.partition} at {record.offset}: "
+    words += f"key {record.key!r}, value {record.value!r}"
+    return words + (f", headers {list(record.headers)!r}" if record.headers else "")

@@ -1,0 +1,52 @@
+"""Fixtures for pytest, there wherever Ottla is installed.
+
+    def test_an_order_is_billed(ottla_broker):
+        ottla_broker.produce("orders", "a pot of tea")
+        bill(ottla_broker.address)
+        ottla_broker.assert_produced("bills", value="7 crowns", within_s=5)
+
+Each test has a broker of its own, on a free port and in a directory of its own, so that tests may
+run in any order and in several processes (pytest-xdist). `ottla_settings` gives its settings: have
+a fixture of that name in a `conftest.py` or in a class.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.embedded.log import Log
+    from ottla.testing.broker import LocalBroker
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+}
+"""Where a test would only wait: a group begins at once, and its topics have one partition."""
+
+
+@pytest.fixture
+def ottla_settings() -> dict[str, Any]:
+    """The settings of this test's broker and log, by Kafka's names; override it."""
+    return {}
+
+
+@pytest.fixture
+def ottla_broker(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[LocalBroker]":
+    """A broker that listens on `ottla_broker.address`."""
+    from ottla.testing.broker import LocalBroker
+
+    with LocalBroker(tmp_path / "ottla-broker", SETTINGS | ottla_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_log(tmp_path: Path, ottla_settings: dict[str, Any]) -> "Iterator[Log]":
+    """An open log, of which nobody else knows; `ottla_log.listen()` makes it a broker."""
+    import ottla
+
+    with ottla.open(tmp_path / "ottla-log", SETTINGS | ottla_settings) as log:
+        yield log
