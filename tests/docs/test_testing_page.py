@@ -23,9 +23,15 @@ def test_each_operation_is_explained(kind: type[Operation]) -> None:
     assert f"`{kind.__name__}`" in table
 
 
-def test_the_example_prints_what_the_page_shows() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (shown,) = re.findall(r"```\n(lost write.*?)```", PAGE, re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize(("code", "shown"), EXAMPLES)
+def test_an_example_prints_what_the_page_shows(code: str, shown: str) -> None:
     with redirect_stdout(StringIO()) as printed:
         exec(code, {})
     assert printed.getvalue() == shown
+
+
+def test_both_rooms_have_an_example() -> None:
+    assert len(EXAMPLES) == len(re.findall(r"```python\n", PAGE)) == 2

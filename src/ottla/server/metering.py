@@ -36,6 +36,24 @@ class Held(PendingResponse):
         """The time is over; all was said before."""
 
 
+class DelayedRequest(PendingResponse):
+    """A request that is handled later than it came, as a test asks for."""
+
+    __slots__ = ("_context", "_handle", "_request")
+
+    def __init__(
+        self, handle: Handler, request: Message, context: RequestContext, delay_ms: float
+    ) -> None:
+        until_ms = context.at.monotonic_ms + delay_ms
+        super().__init__(context.broker.throttled_clients.add(until_ms))
+        self._handle = handle
+        self._request = request
+        self._context = context
+
+    def finish(self, at: Timestamps) -> Message | PendingResponse | None:
+        return self._handle(self._request, self._context.later(at))
+
+
 class MeteredResponse(PendingResponse):
     """An answer that comes later and is measured when it does."""
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError
-from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.server.apis import APIS
 from ottla.server.dispatch import handler_of
+from ottla.server.metering import DelayedRequest
 from ottla.server.request_context import Handler, PendingResponse, RequestContext
 from ottla.testing.error_responses import check_place, error_response
 
@@ -82,7 +82,7 @@ class Injections:
                 if isinstance(request, ProduceRequest) and request.acks == 0:
                     return None
                 return error_response(key, context.api_version, request, found.error)
-            return _Delayed(handle, request, context, found.delay_ms)
+            return DelayedRequest(handle, request, context, found.delay_ms)
 
         return injected
 
@@ -99,24 +99,6 @@ class Injections:
                 if not first.left:
                     waiting.pop(0)
             return first
-
-
-class _Delayed(PendingResponse):
-    """A request that is handled when its time has come."""
-
-    __slots__ = ("_context", "_handle", "_request")
-
-    def __init__(
-        self, handle: Handler, request: Any, context: RequestContext, delay_ms: float
-    ) -> None:
-        until_ms = context.at.monotonic_ms + delay_ms
-        super().__init__(context.broker.throttled_clients.add(until_ms))
-        self._handle = handle
-        self._request = request
-        self._context = context
-
-    def finish(self, at: Timestamps) -> Message | PendingResponse | None:
-        return self._handle(self._request, self._context.later(at))
 
 
 def api_key(api: str | ApiKey) -> ApiKey:
