@@ -32,6 +32,7 @@ SUBJECTS = {
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "fairness": "a small client beside the largest request of each API, and beside floods",
     "stretches": "processor time without a break, of each request that fairness sends",
+    "producers": "producers of several clients, as applications use them, and an open log",
     "consumers": "consumers of several clients, as applications use them",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",

@@ -6,7 +6,7 @@ Kafka's counterparts: `RecordAccumulator`, `ProducerBatch`.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.base.errors import OttlaError
 from ottla.base.partitions import TopicPartition
@@ -23,8 +23,7 @@ FEW_ROWS = 50
 """Below it, record by record is faster than column by column."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentRecord:
+class SentRecord(NamedTuple):
     """Where a record lies; `offset` is -1 with acks=0, whose answer nobody knows."""
 
     topic: str
@@ -107,7 +106,7 @@ class Accumulator:
         return not self.used or self.used + size <= self._memory
 
     def add(
-        self, place: TopicPartition, row: Row, size: int, now_s: float
+        self, place: TopicPartition, row: Row, size: int, now_s: Callable[[], float]
     ) -> tuple[RecordBatchInMaking, bool]:
         """The batch that a record has become the last of, and whether it is a new one."""
         queue = self._batches.get(place)
@@ -115,7 +114,7 @@ class Accumulator:
             queue = self._batches[place] = deque()
         is_new = not queue or queue[-1].size + size > self._batch_size
         if is_new:
-            queue.append(RecordBatchInMaking(place, now_s))
+            queue.append(RecordBatchInMaking(place, now_s()))
         batch = queue[-1]
         batch.rows.append(row)
         batch.size += size

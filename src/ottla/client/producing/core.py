@@ -61,7 +61,7 @@ class ProducerCore:
         self._key = serializer_of(encoding.key)
         self._value = serializer_of(encoding.value)
         self._partitioning = Partitioning(encoding.partitioner or config.partitioner)
-        self._counts: dict[str, int] = {}
+        self._places: dict[str, list[TopicPartition]] = {}
         self._refusal: str | None = None
         self.is_in_transaction = False
         self._has_offsets = False
@@ -74,6 +74,7 @@ class ProducerCore:
         self.sender = Sender(self.cluster, config, accumulator)
         self._accumulator = accumulator
         self._lock = self.sender.lock
+        self._is_transactional = bool(config.transactional_id)
         bind_to_process(self)
         self.sender.start()
 
@@ -99,7 +100,8 @@ class ProducerCore:
         self, topic: str, row: Row, partition: int | None, on_delivery: OnDelivery | None
     ) -> tuple[RecordBatchInMaking, int] | None:
         """A batch and the record's place in it; `None` while there is no room. Does not wait."""
-        count = self._counts[topic]
+        places = self._places[topic]
+        count = len(places)
         size = size_of(row)
         if size > self.config.max_request_size:
             raise UserError(
@@ -107,9 +109,10 @@ class ProducerCore:
                 f"{self.config.max_request_size}; raise that, and the topic's max.message.bytes"
             )
         sender = self.sender
-        with self._lock:
-            self._check_open()
-            if self.config.transactional_id and not self.is_in_transaction:
+        with sender.mutex:
+            if self._refusal is not None:
+                raise UserError(self._refusal)
+            if self._is_transactional and not self.is_in_transaction:
                 raise UserError("no transaction has begun; send within producer.transaction()")
             if not self._accumulator.has_room(size):
                 return None
@@ -120,8 +123,7 @@ class ProducerCore:
                 raise UserError(
                     f"topic {topic} has {count} partitions; {chosen} is not one of them"
                 )
-            place = TopicPartition(topic, chosen)
-            batch, is_new = self._accumulator.add(place, row, size, time.monotonic())
+            batch, is_new = self._accumulator.add(places[chosen], row, size, time.monotonic)
             index = len(batch.rows) - 1
             if on_delivery is not None:
                 batch.callbacks.append((index, on_delivery))
@@ -134,7 +136,7 @@ class ProducerCore:
 
     def knows(self, topic: str) -> bool:
         """Whether `add` may be called for a topic."""
-        return topic in self._counts
+        return topic in self._places
 
     def look_up(self, topic: str) -> int:
         """Asks for a topic's partition count; raises `UnknownTopicError`."""
@@ -143,7 +145,9 @@ class ProducerCore:
             found = self.cluster.look_up([topic]).get(topic)
             if found is None:
                 raise UnknownTopicError(topic, self.cluster.topic_names())
-        self._counts[topic] = len(found.leaders)
+        self._places[topic] = [
+            TopicPartition(topic, partition) for partition in range(len(found.leaders))
+        ]
         return len(found.leaders)
 
     def wait_for_room(self, size: int) -> None:

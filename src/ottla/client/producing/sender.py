@@ -43,10 +43,14 @@ class DeliveryTimeoutError(UserError):
 
 
 class Sender:
-    """`lock` guards the accumulator; `cluster_lock` is held while brokers are asked."""
+    """`lock` guards the accumulator, and so does its `mutex`, which is faster to take alone.
+
+    `cluster_lock` is held while brokers are asked.
+    """
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator) -> None:
-        self.lock = threading.Condition()
+        self.mutex = threading.RLock()
+        self.lock = threading.Condition(self.mutex)
         self.cluster_lock = threading.RLock()
         self.cluster = cluster
         self.config = config

@@ -1,0 +1,228 @@
+"""Producers as applications use them, a call for each record; and an open log, in and out.
+
+All send to the same partition of one broker, in turns, each with its own defaults, until the last
+record is acknowledged. The clock starts when the first one is, so that finding brokers is not what
+is measured.
+"""
+
+import asyncio
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import count as numbers
+from time import perf_counter, process_time
+
+import ottla
+import ottla.aio
+from benchmarks import clients
+from benchmarks.brokers import Ottla, started_brokers
+from benchmarks.measuring import Samples, Scale
+from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.embedded.log import Log
+
+SIZES = {"100 B": (100, 200_000), "1 KB": (1000, 50_000)}
+"""Of a value, and how many records there are."""
+
+TINY = 2000
+SINGLE_SHARE = 20
+"""So many times fewer records are appended one by one."""
+
+AHEAD_OF_PYTHON = Target(limit=3, unit="times", is_minimum=True)
+BESIDE_LIBRDKAFKA = Target(limit=0.5, unit="times", is_minimum=True)
+EMBEDDED = {
+    "append_many, a list": 1.0,
+    "append_many, an Arrow table": 2.0,
+    "append, one by one": 0.1,
+    "scan, to_arrow": 5.0,
+    "scan, records": 1.0,
+}
+"""Million records a second that there should be of the small ones."""
+
+Send = Callable[[str, str, bytes, int], float]
+"""`send(address, topic, value, count)`: seconds from the first answer to the last."""
+
+
+def run(scale: Scale) -> Iterator[Report]:
+    for name, (size, full) in SIZES.items():
+        yield _embedded(scale, name, bytes(range(100)) * (size // 100), scale.of(full, TINY))
+    with (
+        scale.data_directory() as directory,
+        started_brokers(directory, peers=False) as (brokers, _),
+    ):
+        broker = next(one for one in brokers if one.name == Ottla.name)
+        with ottla.Admin(broker.address) as admin:
+            admin.create_topic("sent")
+        for name, (size, full) in SIZES.items():
+            count = scale.of(full, TINY)
+            value = bytes(range(100)) * (size // 100)
+            senders = {
+                who: partial(send, broker.address, "sent", value, count)
+                for who, send in present().items()
+            }
+            yield _compared(name, count, scale.sampled(senders))
+
+
+def _compared(name: str, count: int, seconds: Mapping[str, Samples]) -> Report:
+    report = figures_report(f"producers, {name} in a record")
+    for who, samples in seconds.items():
+        rates = Samples(tuple(count / one for one in samples.values))
+        add_figure(report, who, rates, "records/s")
+    for who, samples in seconds.items():
+        if who.startswith("ottla"):
+            continue
+        target = BESIDE_LIBRDKAFKA if "confluent" in who else AHEAD_OF_PYTHON
+        ours = "ottla.aio" if who == "aiokafka" else "ottla"
+        add_figure(report, f"{ours} / {who}", samples.over(seconds[ours]), "times", target)
+    return report
+
+
+def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
+    import pyarrow as pa
+
+    values = [value] * count
+    table = pa.table({"value": pa.array(values, pa.binary())})
+    single = max(count // SINGLE_SHARE, 1)
+    topics = (f"t{number}" for number in numbers())
+    with scale.data_directory() as directory, ottla.open(directory / "log") as log:
+        log.create_topic("read")
+        log.append_many("read", values)
+        deeds: dict[str, tuple[Callable[[], float], int]] = {
+            "append_many, a list": (partial(_append_many, log, topics, values), count),
+            "append_many, an Arrow table": (partial(_append_many, log, topics, table), count),
+            "append, one by one": (partial(_append_each, log, topics, values[:single]), single),
+            "scan, to_arrow": (
+                partial(processor_seconds_of, lambda: log.scan("read").to_arrow()),
+                count,
+            ),
+            "scan, records": (
+                partial(processor_seconds_of, lambda: sum(1 for _ in log.scan("read"))),
+                count,
+            ),
+        }
+        seconds = scale.sampled({one: deed for one, (deed, _) in deeds.items()})
+    report = figures_report(f"an open log, {name} in a record, in processor time")
+    for one, samples in seconds.items():
+        rates = Samples(tuple(deeds[one][1] / each / 1e6 for each in samples.values))
+        target = Target(limit=EMBEDDED[one], unit="M records/s", is_minimum=True)
+        add_figure(report, one, rates, "M records/s", target if len(value) == 100 else None)
+    return report
+
+
+def _append_many(log: Log, topics: Iterator[str], records: object) -> float:
+    topic = next(topics)
+    log.create_topic(topic)
+    return processor_seconds_of(lambda: log.append_many(topic, records))
+
+
+def _append_each(log: Log, topics: Iterator[str], values: list[bytes]) -> float:
+    topic = next(topics)
+    log.create_topic(topic)
+
+    def append() -> None:
+        for value in values:
+            log.append(topic, value)
+
+    return processor_seconds_of(append)
+
+
+def processor_seconds_of(deed: Callable[[], object]) -> float:
+    """Of this process, all threads: what a neighbour on the machine takes does not count."""
+    started = process_time()
+    deed()
+    return process_time() - started
+
+
+def present() -> dict[str, Send]:
+    """The clients that are installed."""
+    found: dict[str, Send] = {"ottla": _ottla, "ottla.aio": _ottla_aio}
+    if importlib.util.find_spec("confluent_kafka"):
+        found["confluent-kafka"] = _confluent
+    if importlib.util.find_spec("kafka"):
+        found["kafka-python"] = _kafka_python
+    if importlib.util.find_spec("aiokafka"):
+        found["aiokafka"] = _aiokafka
+    return found
+
+
+def _ottla(address: str, topic: str, value: bytes, count: int) -> float:
+    with ottla.Producer(address) as producer:
+        producer.send(topic, value).result()
+        started = perf_counter()
+        for _ in range(count):
+            producer.send(topic, value)
+        producer.flush()
+        return perf_counter() - started
+
+
+def _ottla_aio(address: str, topic: str, value: bytes, count: int) -> float:
+    async def send() -> float:
+        async with ottla.aio.Producer(address) as producer:
+            await producer.send_and_wait(topic, value)
+            started = perf_counter()
+            for _ in range(count):
+                await producer.send(topic, value)
+            await producer.flush()
+            return perf_counter() - started
+
+    return asyncio.run(send())
+
+
+def _confluent(address: str, topic: str, value: bytes, count: int) -> float:
+    """With a callback for each record, since that is how one hears of its answer."""
+    from confluent_kafka import Producer
+
+    failed: list[object] = []
+
+    def delivered(error: object, message: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer({**clients.QUIET, "bootstrap.servers": address, "acks": "all"})
+    producer.produce(topic, value, on_delivery=delivered)
+    producer.flush()
+    started = perf_counter()
+    for _ in range(count):
+        while True:
+            try:
+                producer.produce(topic, value, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        producer.poll(0)
+    producer.flush()
+    assert not failed
+    return perf_counter() - started
+
+
+def _kafka_python(address: str, topic: str, value: bytes, count: int) -> float:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=address, acks="all")
+    try:
+        producer.send(topic, value).get(60)
+        started = perf_counter()
+        for _ in range(count):
+            producer.send(topic, value)
+        producer.flush()
+        return perf_counter() - started
+    finally:
+        producer.close()
+
+
+def _aiokafka(address: str, topic: str, value: bytes, count: int) -> float:
+    from aiokafka import AIOKafkaProducer
+
+    async def send() -> float:
+        producer = AIOKafkaProducer(bootstrap_servers=address, acks="all")
+        await producer.start()
+        try:
+            await producer.send_and_wait(topic, value)
+            started = perf_counter()
+            for _ in range(count):
+                await producer.send(topic, value)
+            await producer.flush()
+            return perf_counter() - started
+        finally:
+            await producer.stop()
+
+    return asyncio.run(send())
