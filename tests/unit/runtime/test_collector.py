@@ -25,6 +25,8 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     yield Collector()
     gc.set_threshold(*thresholds)
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as tests/conftest.py leaves the process
 
 
 def test_what_survives_is_not_looked_at_again(collector: Collector) -> None:
