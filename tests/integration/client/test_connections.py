@@ -47,6 +47,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from ottla.record.batch import batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
+from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -157,7 +158,7 @@ def test_offsets_are_listed_by_time(broker: Connection) -> None:
 def test_a_fetch_waits_for_what_another_thread_appends(broker: Connection, log: Log) -> None:
     waiting = in_thread(lambda: read(broker, 0, max_wait_ms=20_000))
     log.append("t", b"late")
-    assert values(waiting.result(10)) == [b"late"]
+    assert values(waiting.result(PATIENCE_S)) == [b"late"]
 
 
 def test_a_fetch_that_finds_nothing_ends_at_its_time(broker: Connection) -> None:
@@ -237,13 +238,13 @@ def test_members_join_sync_and_commit(target: Log | str, topic: str) -> None:
         while coordinator(one, lambda broker: heartbeat(broker, first)) == ErrorCode.NONE:
             pass
         again = coordinator(one, lambda broker: join(broker, first.member_id))
-        joined = second.result(10)
+        joined = second.result(PATIENCE_S)
         assert {again.generation_id, joined.generation_id} == {2}
         assert len(again.members) == 2
         waiting = in_thread(lambda: coordinator(other, lambda broker: sync(broker, joined)))
         shares = {again.member_id: b"left", joined.member_id: b"right"}
         assert coordinator(one, lambda broker: sync(broker, again, **shares)).assignment == b"left"
-        assert waiting.result(10).assignment == b"right"
+        assert waiting.result(PATIENCE_S).assignment == b"right"
         request = OffsetCommitRequest(
             group_id="g",
             generation_id_or_member_epoch=2,
@@ -328,7 +329,7 @@ def test_a_closed_log_refuses_and_wakes_those_who_wait(log: Log) -> None:
         waiting = in_thread(answer)
         log.close()
         with pytest.raises(UserError, match="closed"):
-            waiting.result(10)
+            waiting.result(PATIENCE_S)
         with pytest.raises(UserError, match="closed"):
             read(broker, 0)
 
@@ -351,7 +352,7 @@ def test_a_wait_goes_on_when_the_server_beside_it_is_closed(log: Log) -> None:
         waiting = in_thread(lambda: read(broker, 0, max_wait_ms=20_000))
         listening.close()
         log.append("t", b"late")
-        assert values(waiting.result(10)) == [b"late"]
+        assert values(waiting.result(PATIENCE_S)) == [b"late"]
 
 
 @pytest.mark.slow
@@ -368,7 +369,7 @@ def test_a_long_request_lets_appenders_in(log: Log) -> None:
         while not making.done():
             log.append("t", b"x")
             count += 1
-        assert all(one.error_code == 0 for one in making.result(10).topics)
+        assert all(one.error_code == 0 for one in making.result(PATIENCE_S).topics)
         assert count > 1
 
 

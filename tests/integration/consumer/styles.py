@@ -25,14 +25,18 @@ class AsyncStyle:
     def __init__(self, *args: Any, **options: Any) -> None:
         self._runner = asyncio.Runner()
         self._runner.get_loop()
-        self._consumer = ottla.aio.Consumer(*args, **options)
+        try:
+            self._consumer = ottla.aio.Consumer(*args, **options)
+        except BaseException:
+            self._runner.close()
+            raise
 
     def __enter__(self) -> "AsyncStyle":
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._run(self._consumer.__aexit__(*error))
-        self._runner.close()
+        with self._runner:
+            self._run(self._consumer.__aexit__(*error))
 
     def __iter__(self) -> Iterator[Any]:
         records = aiter(self._consumer)

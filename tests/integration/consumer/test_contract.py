@@ -14,6 +14,7 @@ from ottla.client.consumer.records import CorruptBatchError, DeserializationErro
 from ottla.client.consumer.shared_cluster import UnknownTopicError
 from ottla.record.builder import RecordBatchBuilder
 from tests.integration.consumer.styles import Place, places, values
+from tests.support.patience import PATIENCE_S
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -102,11 +103,11 @@ def test_assigned_partitions_begin_where_they_are_told(place: Place) -> None:
         consumer.assign({T0: 6})
         assert [one.offset for one in consumer.consume(2, 10)] == [6, 7]
         consumer.seek(T0, 1)
-        assert consumer.poll(10).offset == 1
+        assert consumer.poll(PATIENCE_S).offset == 1
         consumer.seek_to_end()
         assert consumer.position(T0) == 10
         consumer.seek_to_beginning(T0)
-        assert consumer.poll(10).offset == 0
+        assert consumer.poll(PATIENCE_S).offset == 0
         assert consumer.lag(T0) == 9
 
 
@@ -131,7 +132,7 @@ def test_times_are_found(place: Place) -> None:
     with place.consumer() as consumer:
         consumer.assign([T0])
         consumer.seek_to_time(3000)
-        assert consumer.poll(10).timestamp == 3000
+        assert consumer.poll(PATIENCE_S).timestamp == 3000
         consumer.seek_to_time(9999)
         assert consumer.position(T0) == 5
         assert consumer.offsets_for_times({T0: 1500}) == {T0: 1}
@@ -144,7 +145,7 @@ def test_a_paused_partition_waits_and_continues_where_it_was(place: Place) -> No
     place.fill("t", 20, partitions=2)
     with place.consumer() as consumer:
         consumer.assign([T0, T1])
-        first = consumer.poll(10)
+        first = consumer.poll(PATIENCE_S)
         consumer.pause(first.topic_partition)
         assert consumer.paused() == {first.topic_partition}
         others = consumer.consume(10, 10)
@@ -160,25 +161,25 @@ def test_where_to_begin_without_an_offset_is_a_setting(place: Place) -> None:
         consumer.assign([T0])
         assert consumer.poll(0.01) is None
         place.fill("t", 1)
-        assert consumer.poll(10).offset == 3
+        assert consumer.poll(PATIENCE_S).offset == 3
     with place.consumer(auto_offset_reset="by_duration:PT1H") as consumer:
         place.log.create_topic("u")
         for age_ms in (10**7, 0):
             time_ms = place.log._clock.now_ms() - age_ms
             place.log.append("u", b"0", timestamp_ms=time_ms)
         consumer.assign([TopicPartition("u", 0)])
-        assert consumer.poll(10).offset == 1
+        assert consumer.poll(PATIENCE_S).offset == 1
     with place.consumer(auto_offset_reset="none") as consumer:
         consumer.assign([T0])
         with pytest.raises(NoOffsetError, match=r"t-0: .*auto\.offset\.reset=none"):
-            consumer.poll(10)
+            consumer.poll(PATIENCE_S)
 
 
 def test_an_offset_that_retention_passed_by_is_reset(place: Place) -> None:
     place.fill("t", 3)
     with place.consumer() as consumer:
         consumer.assign({T0: 1000})
-        assert consumer.poll(10).offset == 0
+        assert consumer.poll(PATIENCE_S).offset == 0
 
 
 def test_offsets_are_committed_as_asked(place: Place, protocol: str) -> None:
@@ -194,7 +195,7 @@ def test_offsets_are_committed_as_asked(place: Place, protocol: str) -> None:
         consumer.commit(offsets={T0: 3})
     with place.consumer("g", group_protocol=protocol) as consumer:
         consumer.subscribe("t")
-        assert consumer.poll(10).offset == 3
+        assert consumer.poll(PATIENCE_S).offset == 3
 
 
 def test_automatic_commits_follow_what_was_handed_out(place: Place) -> None:
@@ -212,14 +213,14 @@ def test_the_record_that_an_application_fails_at_is_read_again(place: Place) -> 
     def fail() -> None:
         with place.consumer("g") as consumer:
             consumer.subscribe("t")
-            consumer.poll(10)
+            consumer.poll(PATIENCE_S)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     with place.consumer("g") as consumer:
         consumer.subscribe("t")
-        assert consumer.poll(10).offset == 0
+        assert consumer.poll(PATIENCE_S).offset == 0
 
 
 def test_aborted_records_are_left_out_where_committed_ones_are_asked_for(place: Place) -> None:
@@ -228,7 +229,7 @@ def test_aborted_records_are_left_out_where_committed_ones_are_asked_for(place: 
     place.write_transaction("t", b"1", is_commit=True)
     with place.consumer(isolation_level="read_committed") as consumer:
         consumer.assign([T0])
-        assert consumer.poll(10).value == b"1"
+        assert consumer.poll(PATIENCE_S).value == b"1"
         assert consumer.poll(0.01) is None
     with place.consumer() as consumer:
         consumer.assign([T0])
@@ -244,7 +245,7 @@ def test_keys_and_values_are_deserialized_and_null_stays_none(place: Place) -> N
     with place.consumer(options=readers, max_poll_records=1) as consumer:
         consumer.assign([T0])
         with pytest.raises(DeserializationError, match=r"t-0: the value .* offset 2 .*seek to 3"):
-            consumer.poll(10)
+            consumer.poll(PATIENCE_S)
         assert consumer.position(T0) == 0
     with place.consumer(options={"key_deserializer": bytes.decode}) as consumer:
         consumer.assign([T0])
@@ -254,7 +255,7 @@ def test_keys_and_values_are_deserialized_and_null_stays_none(place: Place) -> N
     place.fill("numbers", 8)
     with place.consumer(options={"value_deserializer": "json"}) as consumer:
         consumer.assign({TopicPartition("numbers", 0): 7})
-        assert consumer.poll(10).value == 7
+        assert consumer.poll(PATIENCE_S).value == 7
     with pytest.raises(UserError, match="no deserializer xml; one of bytes, str, json"):
         place.consumer(options={"value_deserializer": "xml"})
 
@@ -264,10 +265,10 @@ def test_what_does_not_exist_is_named_with_what_was_perhaps_meant(place: Place) 
     with place.consumer("g") as consumer:
         consumer.subscribe("oders")
         with pytest.raises(UnknownTopicError, match="no topic oders; did you mean orders"):
-            consumer.poll(10)
+            consumer.poll(PATIENCE_S)
         consumer.assign([TopicPartition("orders", 5)])
         with pytest.raises(UserError, match="no partition orders-5"):
-            consumer.poll(10)
+            consumer.poll(PATIENCE_S)
         with pytest.raises(UserError, match="t-0 is not assigned"):
             consumer.seek(T0, 1)
 
@@ -277,23 +278,23 @@ def test_what_is_unsubscribed_is_left_to_the_others(place: Place, protocol: str)
     place.fill("u", 1)
     with place.consumer("g", group_protocol=protocol) as consumer:
         consumer.subscribe("t")
-        assert consumer.poll(10).offset == 0
+        assert consumer.poll(PATIENCE_S).offset == 0
         consumer.commit()
         consumer.unsubscribe()
         assert consumer.assignment() == set()
         assert consumer.poll(0.01) is None
         with place.consumer("g", group_protocol=protocol) as other:
             other.subscribe("t")
-            assert other.poll(10).offset == 1
+            assert other.poll(PATIENCE_S).offset == 1
         consumer.subscribe("u")
-        assert consumer.poll(10).topic == "u"
+        assert consumer.poll(PATIENCE_S).topic == "u"
 
 
 def test_a_closed_consumer_says_so(place: Place) -> None:
     place.fill("t", 1)
     with place.consumer("g") as consumer:
         consumer.subscribe("t")
-        consumer.poll(10)
+        consumer.poll(PATIENCE_S)
         consumer.close()
         with pytest.raises(ClosedError, match="closed"):
             consumer.poll(0)
@@ -321,9 +322,9 @@ def test_a_damaged_batch_is_named_and_can_be_passed(place: Place, tmp_path: Path
         data[len(data) // 2] ^= 0xFF  # In the middle one of three.
         path.write_bytes(data)
         consumer.seek(T0, 0)
-        assert consumer.poll(10).offset == 0
+        assert consumer.poll(PATIENCE_S).offset == 0
         for _ in range(2):
             with pytest.raises(CorruptBatchError, match=r"offset 1: CRC .*seek to 2"):
-                consumer.poll(10)
+                consumer.poll(PATIENCE_S)
         consumer.seek(T0, 2)
-        assert consumer.poll(10).offset == 2
+        assert consumer.poll(PATIENCE_S).offset == 2

@@ -64,7 +64,7 @@ def test_a_consumer_that_takes_nothing_for_too_long_leaves_and_comes_back(log: L
             on_assign=lambda _: heard.append("assign"),
             on_lost=lambda _: heard.append("lost"),
         )
-        first = consumer.poll(10)
+        first = consumer.poll(PATIENCE_S)
         assert first is not None
         quiet = {**EARLIEST, "enable.auto.commit": False}
         with ottla.Consumer(log, "g", settings=quiet) as other:
@@ -103,7 +103,7 @@ def test_a_new_topic_that_matches_and_new_partitions_are_found(log: Log) -> None
         assert len(consumer.consume(20, 10)) == 20
         log.create_topic("t2")
         log.append("t2", b"new")
-        record = consumer.poll(10)
+        record = consumer.poll(PATIENCE_S)
         assert record is not None
         assert (record.topic, record.value) == ("t2", b"new")
 
