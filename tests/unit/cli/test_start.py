@@ -40,3 +40,12 @@ def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> Non
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
     assert rooms <= {"base", "cli", "codec", "config", "record", "storage"}
     assert not modules & {"rich", "asyncio", "socket", "crc32c", "ottla.storage.segment.segment"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["consume", "produce"])
+def test_help_of_what_reads_and_writes_imports_no_log_and_no_client(command: str) -> None:
+    modules = imported(command, "--help")
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert rooms <= {"base", "cli", "storage"}
+    assert not {name for name in modules if name.startswith("ottla.storage.reading")}

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ottla.cli.completion.names import complete_topics
-from ottla.cli.records.group import print_as_group
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.records.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -44,6 +43,8 @@ def consume_command(
     """
     plan, printer = parse_plan(topics, given)
     if group is not None:
+        from ottla.cli.records.group import print_as_group
+
         print_as_group(target, group, plan, printer, isolation=isolation)
         return
     with _source(target, read_committed=isolation == "read_committed") as source:

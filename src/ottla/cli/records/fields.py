@@ -8,10 +8,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import UserError
-from ottla.record.record import Record
+
+if TYPE_CHECKING:
+    from ottla.record.record import Record
 
 ROOTS = ("topic", "partition", "offset", "timestamp", "key", "value", "header", "headers")
 
@@ -26,7 +28,7 @@ class Entry(NamedTuple):
 
     topic: str
     partition: int
-    record: Record
+    record: "Record"
 
 
 Decoder = Callable[[bytes], Any]
@@ -108,7 +110,7 @@ class FieldReader:
         data: bytes | None = getattr(record, field.root)
         return data if not field.steps else self._follow(record, field, data)
 
-    def _follow(self, record: Record, field: Field, data: bytes | None) -> Any:
+    def _follow(self, record: "Record", field: Field, data: bytes | None) -> Any:
         if self._of is not record:
             self._of = record
             self._decoded = {}

@@ -9,13 +9,12 @@ import click
 from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.cli.terminal import report_skipped
-from ottla.record.record import Record
-from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
-from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
+    from ottla.record.record import Record
+    from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+    from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 FETCH_SIZE = 4 << 20
 EMPTY_ANSWERS = 3
@@ -37,7 +36,7 @@ class RecordSource(Protocol):
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset whose record is of a time, in ms, or later; `None` without one."""
 
-    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         """The data records of a range, in their order."""
 
 
@@ -45,7 +44,7 @@ class FileRecords:
     """Read beside a running broker too, and never written to."""
 
     def __init__(
-        self, directories: Sequence[ReadOnlyLogDirectory], *, read_committed: bool = False
+        self, directories: "Sequence[ReadOnlyLogDirectory]", *, read_committed: bool = False
     ) -> None:
         """All directories of one broker."""
         self._directories = directories
@@ -56,6 +55,8 @@ class FileRecords:
         paths: Sequence[str], *, read_committed: bool, skip_damaged: bool = False
     ) -> "FileRecords":
         """Of directories at paths. With `skip_damaged` reads step over damage, and say so."""
+        from ottla.storage.reading.read_only_directory import open_for_reading
+
         on_damage = report_skipped if skip_damaged else None
         directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
         return FileRecords(directories, read_committed=read_committed)
@@ -78,13 +79,14 @@ class FileRecords:
         start = log.log_start_offset
         return OffsetRange(from_offset=start, until_offset=max(start, end))
 
-    def _log(self, place: TopicPartition) -> ReadOnlyLog:
+    def _log(self, place: TopicPartition) -> "ReadOnlyLog":
         for one in self._directories[:-1]:
             if one.holds(*place):
                 return one.partition(*place)
         return self._directories[-1].partition(*place)
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        from ottla.storage.reading.overtaking import ask_log
         from ottla.storage.reading.time_search import first_offset_at
 
         return {
@@ -95,7 +97,7 @@ class FileRecords:
             for place, time_ms in times.items()
         }
 
-    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         """Over what retention takes while it is read, which is said."""
         offset = wanted.from_offset
         while offset < wanted.until_offset:
@@ -166,7 +168,7 @@ class ClusterRecords:
 
         return self._cluster.again(ask)
 
-    def records(self, place: TopicPartition, wanted: OffsetRange) -> Iterator[Record]:
+    def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         from ottla.base.error_codes import ErrorCode
 
         offset = wanted.from_offset
@@ -183,7 +185,7 @@ class ClusterRecords:
                 _report_removed(place, offset, start)
                 offset = start
 
-    def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> Iterator[Record]:
+    def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> "Iterator[Record]":
         from ottla.client.fetching import committed_runs, fetches
         from ottla.client.reading import FetchFrom
         from ottla.record.batch import iter_batches
