@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, Protocol
 
 import confluent_kafka
@@ -15,7 +14,6 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 import ottla
-from ottla.client.connection import UnreachableError
 from tests.support.patience import PATIENCE_S
 
 TOPIC = "shared"
@@ -226,9 +224,8 @@ class OttlaConsumer:
         self.revoked.append({one.partition for one in partitions})
 
     def poll(self) -> None:
-        with suppress(UnreachableError):  # Some tests are about lost connections.
-            records = self._consumer.consume(500, POLL_S)
-            self.seen += [(one.partition, one.offset) for one in records]
+        records = self._consumer.consume(500, POLL_S)
+        self.seen += [(one.partition, one.offset) for one in records]
 
     def assignment(self) -> set[int]:
         return {one.partition for one in self._consumer.assignment()}

@@ -19,6 +19,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
+from ottla.client.connection import UnreachableError
 from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
 from ottla.client.consumer.classic_member import ClassicMember
 from ottla.client.consumer.consumer_member import ConsumerMember
@@ -129,6 +130,7 @@ class ConsumerCore:
         self._commit_due_s = time.monotonic() + config.auto_commit_interval_ms / MILLISECONDS
         self._unchecked: set[str] = set()
         self._next_work_s = 0.0
+        self._was_reached = False
 
     def _make_group(self) -> GroupThread:
         config = self.config
@@ -412,10 +414,29 @@ class ConsumerCore:
     def work(self) -> None:
         """Finds out topics, positions and leaders that are not known; may block.
 
-        Raises `UserError` for what the application must decide.
+        Raises `UserError` for what the application must decide. Brokers that answered before and
+        do not now are waited for, as every Kafka client does.
         """
+        try:
+            self._work()
+        except UnreachableError:
+            if not self._was_reached:
+                raise
+            self._next_work_s = time.monotonic() + WORK_PAUSE_S
+        else:
+            self._was_reached = True
+
+    def _work(self) -> None:
         while self._unchecked:
-            self._cluster.check_topic(self._unchecked.pop())
+            topic = next(iter(self._unchecked))
+            try:
+                self._cluster.check_topic(topic)
+            except UnreachableError:
+                raise
+            except UserError:
+                self._unchecked.discard(topic)  # It may be made later.
+                raise
+            self._unchecked.discard(topic)
         if self._is_look_up_due(time.monotonic()):
             self._look_up_alone()
         with self._changed:
