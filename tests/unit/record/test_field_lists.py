@@ -36,6 +36,7 @@ def as_records(lists: FieldLists) -> list[Record]:
     ]
 
 
+@pytest.mark.slow
 @given(regions())
 def test_they_hold_what_is_read_record_by_record(drawn: tuple[bytes, int]) -> None:
     region, _ = drawn

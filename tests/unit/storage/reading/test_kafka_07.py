@@ -56,6 +56,7 @@ entries = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(files=st.lists(st.lists(entries, min_size=1), min_size=1), cut=st.integers(0, 8))
 def test_what_the_grammar_writes_is_read_up_to_a_torn_end(
     files: list[list[tuple[list[bytes], bytes]]], cut: int
