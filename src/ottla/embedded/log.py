@@ -32,6 +32,7 @@ from ottla.config.listeners import Listener, client_listeners
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
 from ottla.embedded.listening import Listening
+from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.pending import PendingAnswers
 from ottla.embedded.scanning import Scan, Tail, regions, stable_ends
 from ottla.record.builder import RecordBatchBuilder
@@ -85,7 +86,8 @@ def open(
 ) -> "Log":
     """Opens a data directory, and makes it if it is missing. Use it in a `with` statement.
 
-    Several paths are the log directories of one broker, as in Kafka's `log.dirs`.
+    Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is
+    one that is gone when the log is closed.
     `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
     """
@@ -99,16 +101,21 @@ def open_in(
 ) -> "Log":
     """The same in an environment that may be a test's."""
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
+    on_close: Callable[[], None] = leave
+    if path == MEMORY:
+        path, on_close = make_directory()
     paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
     reopen = partial(_loaded_broker, paths, texts, environment)
     log: Log | None = None
     try:
         # Between the directory's lock and the log that holds it, Ctrl-C would leave it locked.
         with HeldInterrupts():
-            log = Log(reopen(), environment, reopen)
+            log = Log(reopen(), environment, reopen, on_close)
     except BaseException:
         if log is not None:
             log.close()
+        else:
+            on_close()
         raise
     return log
 
@@ -171,13 +178,18 @@ class Log:
     """An open data directory. All its topics are reachable from here."""
 
     def __init__(
-        self, broker: Broker, environment: Environment, reopen: Callable[[], Broker]
+        self,
+        broker: Broker,
+        environment: Environment,
+        reopen: Callable[[], Broker],
+        on_close: Callable[[], None] = leave,
     ) -> None:
         """`reopen` opens the same directories, once no log holds them."""
         self.broker = broker
         self.environment = environment
         self._clock = environment.clock
         self._reopen = reopen
+        self._on_close = on_close
         self._lock = threading.RLock()
         self._listening: Listening | None = None
         self.pending = PendingAnswers()
@@ -647,6 +659,7 @@ class Log:
                 self.broker = self._reopen()
             self.broker.close()
             self._is_given_back = True
+            self._on_close()
 
     def abandon(self) -> None:
         """In a child of a fork: refuses all further calls, and leaves everything to the parent."""

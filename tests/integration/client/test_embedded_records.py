@@ -187,3 +187,17 @@ def test_threads_append_and_read_together(log: Log, tmp_path: Path) -> None:
             offsets = [one.offset for one in log.scan("t", partitions=[partition])]
             assert offsets == list(range(len(offsets)))
     assert len(values(log, "t")) == 4_000
+
+
+def test_a_log_in_memory_keeps_nothing() -> None:
+    with ottla.open(":memory:") as log:
+        log.create_topic("t")
+        log.append("t", b"x")
+        path = Path(log.broker.directories[0].path)
+        assert values(log, "t") == [b"x"]
+        assert path.is_dir()
+    assert not path.exists()
+    with ottla.open(":memory:") as log:
+        assert log.topics() == {}
+    with pytest.raises(UserError):
+        ottla.open(":memory:", {"no.such.setting": 1})
