@@ -47,15 +47,17 @@ def consume_command(
 
         print_as_group(target, group, plan, printer, isolation=isolation)
         return
-    with _source(target, read_committed=isolation == "read_committed") as source:
+    with _source(
+        target, read_committed=isolation == "read_committed", is_quiet=given["is_quiet"]
+    ) as source:
         printer.print_all(entries(source, plan))
 
 
 @contextmanager
-def _source(target: Target, *, read_committed: bool) -> Iterator[RecordSource]:
+def _source(target: Target, *, read_committed: bool, is_quiet: bool) -> Iterator[RecordSource]:
     if target.is_directory:
         target.check_directories()
-        yield FileRecords.at(target.directories, read_committed=read_committed)
+        yield FileRecords.at(target.directories, read_committed=read_committed, is_quiet=is_quiet)
         return
     with target.open() as cluster:
-        yield ClusterRecords(cluster, read_committed=read_committed)
+        yield ClusterRecords(cluster, read_committed=read_committed, is_quiet=is_quiet)

@@ -26,7 +26,7 @@ from ottla.cli.records.positions import (
 )
 from ottla.cli.records.sources import RecordSource
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
-from ottla.cli.terminal import with_options
+from ottla.cli.terminal import quiet_option, with_options
 
 IDLE_S = 0.1
 """How long `--follow` waits before it looks again."""
@@ -90,6 +90,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         encoding_option("--value", "value_as", "Encoding of values."),
         encoding_option("--key", "key_as", "Encoding of keys."),
         *schema_options,
+        quiet_option,
     )
 
 

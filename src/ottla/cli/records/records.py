@@ -57,6 +57,7 @@ def records_command(
     source = FileRecords.at(
         target.directories,
         read_committed=isolation == "read_committed",
+        is_quiet=given["is_quiet"],
         skip_damaged=skip_damaged,
     )
     printer.print_all(entries(source, plan))

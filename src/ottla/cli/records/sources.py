@@ -44,22 +44,27 @@ class FileRecords:
     """Read beside a running broker too, and never written to."""
 
     def __init__(
-        self, directories: "Sequence[ReadOnlyLogDirectory]", *, read_committed: bool = False
+        self,
+        directories: "Sequence[ReadOnlyLogDirectory]",
+        *,
+        read_committed: bool = False,
+        is_quiet: bool = False,
     ) -> None:
-        """All directories of one broker."""
+        """All directories of one broker. `is_quiet`: without remarks on standard error."""
         self._directories = directories
+        self._is_quiet = is_quiet
         self._read_committed = read_committed
 
     @staticmethod
     def at(
-        paths: Sequence[str], *, read_committed: bool, skip_damaged: bool = False
+        paths: Sequence[str], *, read_committed: bool, is_quiet: bool, skip_damaged: bool = False
     ) -> "FileRecords":
         """Of directories at paths. With `skip_damaged` reads step over damage, and say so."""
         from ottla.storage.reading.read_only_directory import open_for_reading
 
         on_damage = report_skipped if skip_damaged else None
         directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
-        return FileRecords(directories, read_committed=read_committed)
+        return FileRecords(directories, read_committed=read_committed, is_quiet=is_quiet)
 
     def topics(self) -> list[str]:
         return sorted({topic for one in self._directories for topic in one.topics()})
@@ -113,7 +118,8 @@ class FileRecords:
                 log = self._log(place)
                 if log.log_start_offset <= offset:
                     raise
-                _report_removed(place, offset, log.log_start_offset)
+                if not self._is_quiet:
+                    _report_removed(place, offset, log.log_start_offset)
                 offset = log.log_start_offset
 
 
@@ -126,10 +132,13 @@ def _report_removed(place: TopicPartition, offset: int, start: int) -> None:
 class ClusterRecords:
     """Fetched from the leaders of the partitions."""
 
-    def __init__(self, cluster: "Cluster", *, read_committed: bool = True) -> None:
+    def __init__(
+        self, cluster: "Cluster", *, read_committed: bool = True, is_quiet: bool = False
+    ) -> None:
         from ottla.client.reading import READ_COMMITTED, READ_UNCOMMITTED
 
         self._cluster = cluster
+        self._is_quiet = is_quiet
         self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
 
     def topics(self) -> list[str]:
@@ -182,7 +191,8 @@ class ClusterRecords:
                 start = self.bounds([place])[place].from_offset
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= offset:
                     raise
-                _report_removed(place, offset, start)
+                if not self._is_quiet:
+                    _report_removed(place, offset, start)
                 offset = start
 
     def _fetched(self, place: TopicPartition, offset: int, until_offset: int) -> "Iterator[Record]":
