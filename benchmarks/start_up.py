@@ -18,6 +18,13 @@ TURNS_PER_ROUND = 4
 
 IMPORT_TARGET = Target(limit=60, unit="ms")
 OPEN = "import ottla; ottla.open"
+HELP = """
+import contextlib, io
+from ottla.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()):
+    main(["topics", "list", "--help"])
+"""
+HELP_TARGET = Target(limit=120, unit="ms")
 READY_TARGET = Target(limit=300, unit="ms")
 MEMORY_TARGET = Target(limit=60, unit="MB")
 
@@ -37,6 +44,7 @@ def run(scale: Scale) -> Iterator[Report]:
             "bare": lambda: _python_ms("pass"),
             "import": lambda: _python_ms("import ottla"),
             "open": lambda: _python_ms(OPEN),
+            "help": lambda: _python_ms(HELP),
             "ready": ready_ms,
         },
         times=scale.of(TURNS_PER_ROUND, 1),
@@ -48,6 +56,7 @@ def run(scale: Scale) -> Iterator[Report]:
     add_figure(
         report, f"{OPEN} (all that an embedded log needs)", _less(samples["open"], bare), "ms"
     )
+    add_figure(report, "ottla topics list --help", samples["help"], "ms", HELP_TARGET)
     add_figure(report, "ottla serve, ready", samples["ready"], "ms", READY_TARGET)
     if resident:
         memory = Samples(tuple(resident))

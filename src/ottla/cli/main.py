@@ -238,6 +238,7 @@ COMMANDS = {
         "Prepare a data directory for Apache Kafka.",
     ),
     "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
+    "bench": ("ottla.cli.bench.command:bench_command", "Measure produce, consume and latency."),
     "completion": (
         "ottla.cli.completion.command:completion_command",
         "Print the completion script of a shell.",

@@ -1,0 +1,1 @@
+"""`ottla bench`: how fast a target takes and gives records."""
