@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
@@ -111,9 +112,10 @@ def judge(path: Path, original: Original, damaged: list[str], *, bound_s: float)
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    """A command in this process: what it ends with, and prints; an error that is none of ours
-    comes through."""
-    out, err = io.StringIO(), io.StringIO()
+    """A command in this process: what it ends with, and prints; an error that it does not
+    know comes through."""
+    # As a terminal: records are written as bytes.
+    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     named: list[str] = []
     code: int | str | None = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), listening(named):
@@ -122,7 +124,9 @@ def run(*arguments: str) -> tuple[int, str, str]:
         except SystemExit as end:
             code = end.code
     assert isinstance(code, int)
-    return code, out.getvalue(), err.getvalue() + "\n".join(named)
+    assert "a fault of ours" not in err.getvalue(), err.getvalue()
+    out.seek(0)
+    return code, out.read(), err.getvalue() + "\n".join(named)
 
 
 def _judge_records(path: Path, original: Original, damaged: list[str], verdict: Verdict) -> None:
@@ -131,7 +135,7 @@ def _judge_records(path: Path, original: Original, damaged: list[str], verdict: 
         rows: dict[TopicPartition, dict[int, Row]] = {}
         for line in out.splitlines():
             one = json.loads(line)
-            row = Row(one["offset"], one["timestamp_ms"], _bytes(one["key"]), _bytes(one["value"]))
+            row = Row(one["offset"], one["timestamp_ms"], _bytes(one, "key"), _bytes(one, "value"))
             rows.setdefault((topic, one["partition"]), {})[row.offset] = row
         for key, content in original.partitions.items():
             if key[0] != topic:
@@ -144,8 +148,11 @@ def _judge_records(path: Path, original: Original, damaged: list[str], verdict: 
             case.compare_rows(key, content)
 
 
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
+def _bytes(member_of: dict[str, Any], name: str) -> bytes | None:
+    """What is no text stands in base64, under a name that says so."""
+    if (text := member_of.get(f"{name}_base64")) is not None:
+        return base64.b64decode(text)
+    return None if member_of[name] is None else str(member_of[name]).encode()
 
 
 def _judge_check(path: Path, verdict: Verdict) -> None:

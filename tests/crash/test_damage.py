@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.startup import opening
-from ottla.cli.topic import records
+from ottla.cli.records import json_lines
+from ottla.cli.records.sources import FileRecords
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.record.record import Record
@@ -77,16 +78,16 @@ def test_no_damage_is_silence(
 
 
 def cut_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = records.read_on
+    read = FileRecords.records
 
     def without_the_third(*arguments: Any) -> Iterator[Record]:
         return (one for number, one in enumerate(read(*arguments)) if number != 2)
 
-    monkeypatch.setattr(records, "read_on", without_the_third)
+    monkeypatch.setattr(FileRecords, "records", without_the_third)
 
 
 def change_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_base64", lambda value: "eA==")
+    monkeypatch.setattr(json_lines, "_member", lambda name, *_: {name: "x"})
 
 
 def cut_what_clients_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +122,11 @@ def raise_what_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any) -> Iterator[Record]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(records, "read_on", failing)
+    monkeypatch.setattr(FileRecords, "records", failing)
 
 
 def wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "read_on", lambda *_: threading.Event().wait())
+    monkeypatch.setattr(FileRecords, "records", lambda *_: threading.Event().wait())
 
 
 @pytest.mark.parametrize(
