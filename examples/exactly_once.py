@@ -14,6 +14,7 @@ The topic `payments` has the account as key, and the amount as value.
 import argparse
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby
@@ -106,8 +107,9 @@ def work(consumer: ottla.Consumer, database: Database) -> None:
         records = consumer.consume(RECORDS, timeout=1.0)
         try:
             with database.transaction():
-                for record in records:
-                    database.execute(PAY, (record.key.decode(), int(record.value)))
+                # In one order by all workers, so that none waits for another in a circle.
+                for account, amount in sorted(sums(records).items()):
+                    database.execute(PAY, (account, amount))
                 advance(database, records)
         except TakenOverError:
             begin(sorted(consumer.assignment()))
@@ -115,6 +117,13 @@ def work(consumer: ottla.Consumer, database: Database) -> None:
         if records:
             sys.stdout.write(f"{len(records)} payments\n")
             sys.stdout.flush()
+
+
+def sums(records: list[ottla.ConsumerRecord]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for record in records:
+        found[record.key.decode()] += int(record.value)
+    return found
 
 
 def advance(database: Database, records: list[ottla.ConsumerRecord]) -> None:

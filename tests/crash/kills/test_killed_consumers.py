@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from examples.exactly_once import TOPIC, Database, open_database
@@ -78,19 +79,19 @@ def pay(log: Log, chance: random.Random, count: int, paid: Counter[str]) -> None
 
 
 @contextmanager
-def sqlite(directory: Path) -> Iterator[str]:
-    directory.mkdir()
-    yield str(directory / "balances.db")
+def sqlite() -> Iterator[str]:
+    with TemporaryDirectory() as directory:
+        yield f"{directory}/balances.db"
 
 
 @pytest.mark.parametrize("start", [sqlite, postgres])
 def test_each_payment_counts_once_however_often_workers_are_killed(
-    tmp_path: Path, start: Callable[[Path], AbstractContextManager[str]], crash_seconds: float
+    tmp_path: Path, start: Callable[[], AbstractContextManager[str]], crash_seconds: float
 ) -> None:
     chance = random.Random(1)
     paid: Counter[str] = Counter()
     with (
-        start(tmp_path / "database") as url,
+        start() as url,
         ottla.open(tmp_path / "log", SETTINGS) as log,
         ExitStack() as stack,
     ):
