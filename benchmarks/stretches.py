@@ -20,7 +20,8 @@ from time import thread_time
 from types import FrameType
 from typing import Any
 
-from tests.support.serving import TIMEOUT_S, WireClient, open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import WireClient, open_broker, serving
 
 from benchmarks.fairness import Burden, burdens
 from benchmarks.measuring import Scale, figure
@@ -33,7 +34,6 @@ from ottla.server.turns import LongRequest
 LOOK_S = 0.0005
 LONG_MS = 5.0
 FRAMES_SHOWN = 3
-ANSWER_TIMEOUT_S = 120.0
 
 STEPS = ("_run", "_suspend", "_leave", "_come_back")
 """Where a long request's thread begins, or another one's turn does."""
@@ -184,7 +184,7 @@ def _broker(directory: Path, scale: Scale) -> Any:
 def ask(server: Server, frame: bytes, answer_count: int) -> None:
     """Sends requests, and waits for their answers, or for the connection's end."""
     with WireClient(server.address) as client, suppress(ConnectionError):
-        client.socket.settimeout(max(TIMEOUT_S, ANSWER_TIMEOUT_S))
+        client.socket.settimeout(PATIENCE_S)
         client.socket.sendall(frame)
         for _ in range(answer_count):
             if client.receive_frame() is None:
