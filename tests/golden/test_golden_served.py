@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.golden.directories import CASES, GOLDEN, copy_of
-from tests.support.serving import TIMEOUT_S, open_broker, serving
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import open_broker, serving
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,7 +56,7 @@ def read(address: str, partition: Any, isolation: str) -> list[dict[str, Any]]:
         start.offset = partition["logStartOffset"]
         consumer.assign([start])
         while True:
-            message = consumer.poll(TIMEOUT_S)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, "neither a record nor the end came"
             if message.error() is not None:
                 assert "EOF" in str(message.error()), message.error()
@@ -108,13 +109,13 @@ def test_offsets_and_times_are_those_of_kafka(served: tuple[str, Any]) -> None:
     try:
         for partition in case["partitions"]:
             place = TopicPartition(partition["topic"], partition["partition"])
-            low, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            low, high = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
             assert low == partition["logStartOffset"]
             if not partition["topic"].startswith("__"):
                 assert high == partition["highWatermark"]
             for time_ms, offset in partition.get("offsetsForTimes", []):
                 place.offset = time_ms
-                (found,) = consumer.offsets_for_times([place], timeout=TIMEOUT_S)
+                (found,) = consumer.offsets_for_times([place], timeout=PATIENCE_S)
                 # Kafka 3.9 knew from a setting, since removed, that a topic's records lack times.
                 has_times = offset != "error UNSUPPORTED_FOR_MESSAGE_FORMAT"
                 assert found.offset == (offset if has_times else -1)
