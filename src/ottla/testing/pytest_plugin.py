@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from ottla.testing.broker import LocalBroker
 
 SETTINGS = {
-    "group.initial.rebalance.delay.ms": 0,
+    "group.initial.rebalance.delay.ms": 100,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
-"""Where a test would only wait: a group begins at once, and its topics have one partition."""
+"""Where a test would only wait: a group begins soon, and internal topics have one partition.
+
+Not at once: kafka-python's consumers ask for the topic and join at the same time.
+"""
 
 
 @pytest.fixture
