@@ -99,6 +99,10 @@ class Target:
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
 
+    def broker_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Of the brokers; of a directory those of the broker that runs on it, or none."""
+        return _addresses_of_owner(self.directories) if self.is_directory else self.addresses
+
     def check_directories(self) -> None:
         """Raises `UserError` for a directory that is not there."""
         for path in self.directories:
@@ -114,12 +118,10 @@ def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
     from ottla.client.cluster import ClientSettings, Cluster
     from ottla.client.security import parse_security
 
-    addresses = target.addresses
-    if target.is_directory:
-        if not may_create:
-            target.check_directories()
-            _check_holds_log(target.directories)
-        addresses = _addresses_of_owner(target.directories)
+    if not may_create:
+        target.check_directories()
+        _check_holds_log(target.directories)
+    addresses = target.broker_addresses()
     if not addresses:
         with _opened_directory(target.directories) as cluster:
             yield cluster

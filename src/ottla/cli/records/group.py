@@ -120,11 +120,11 @@ def _reset(start: Position) -> str:
 
 
 def _place(target: Target) -> str:
-    if not target.is_directory:
-        return ",".join(address_text(*one) for one in target.addresses)
+    target.check_directories()
+    if addresses := target.broker_addresses():
+        return ",".join(address_text(*one) for one in addresses)
     if len(target.directories) > 1:
         raise UserError("--group needs a broker for several directories; ottla serve")
-    target.check_directories()
     return target.directories[0]
 
 
