@@ -1,6 +1,7 @@
 """The embedded log as a broker for other processes' clients."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_log_listens_on_one_address_at_a_time(tmp_path: Path) -> None:
         owner = Owner(pid=os.getpid(), addresses=(address,), command="open")
         assert owner_of(OsFileSystem(), str(tmp_path)) == owner
     assert "ottla-owner" not in os.listdir(tmp_path)
+
+
+def test_what_comes_due_while_a_log_is_closed_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ottla.open(tmp_path)
+    log.listen("127.0.0.1:0")
+    is_closing = threading.Event()
+    monkeypatch.setattr(log.pending, "end_all", is_closing.set)
+    with log.looking():
+        closing = threading.Thread(target=log.close)
+        closing.start()
+        is_closing.wait()
+        log.run_due_jobs()
+    closing.join()
+    assert not caplog.messages
 
 
 def test_who_listens_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:

@@ -344,7 +344,9 @@ class Log:
         try:
             self.hold(lambda broker, at: None)
         except (StorageError, UserError) as error:
-            logger.error("what came due could not be written: %s", error)
+            # `close` refuses all calls before it stops the ticker, and flushes what is left.
+            if self._refusal is None or isinstance(error, StorageError):
+                logger.error("what came due could not be written: %s", error)
 
     @contextmanager
     def looking(self) -> Iterator[Broker]:
