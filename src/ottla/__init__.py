@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
     from ottla.client.producing.producer import Producer
     from ottla.client.producing.serializers import AvroSerializer
+    from ottla.embedded.followed import FollowedLog
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
@@ -31,6 +32,7 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "FetchPosition",
+    "FollowedLog",
     "Log",
     "OttlaError",
     "Producer",
@@ -53,6 +55,7 @@ _HOME = {
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.records",
     "FetchPosition": "ottla.client.consumer.simple",
+    "FollowedLog": "ottla.embedded.followed",
     "Log": "ottla.embedded.log",
     "OttlaError": "ottla.base.errors",
     "Producer": "ottla.client.producing.producer",

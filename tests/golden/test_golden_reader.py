@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.base.errors import UserError
 from ottla.record.record import Record
 from ottla.storage.reading.read_only_directory import open_for_reading
@@ -135,3 +136,14 @@ def test_the_parts_of_a_directory_are_not_directories() -> None:
     path = GOLDEN / "basic-none" / "logdir" / "basic-none-0"
     with pytest.raises(UserError, match="single partition"):
         open_for_reading(str(path))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_log_that_is_opened_to_read_gives_what_is_committed(case: str) -> None:
+    with ottla.open(GOLDEN / case / "logdir", read_only=True) as log:
+        for topic in log.topics():
+            for partition, end in log.stable_ends(topic).items():
+                stored = open_for_reading(str(GOLDEN / case / "logdir")).partition(topic, partition)
+                start = stored.log_start_offset
+                wanted = list(stored.records(start, end, read_committed=True))
+                assert list(log.read(topic, partition)) == wanted

@@ -18,6 +18,7 @@ from ottla.client.cluster import ClientSettings, Cluster, SocketTransport, Trans
 from ottla.client.connection import Connection
 from ottla.config.listeners import Address
 from ottla.embedded.connection import HOST, InProcessConnection
+from ottla.embedded.followed import FollowedLog
 from ottla.embedded.log import Log
 from ottla.embedded.log import open as open_log
 
@@ -42,6 +43,11 @@ def open_target(
     transport: Transport
     if isinstance(target, Log):
         transport = InProcessTransport(target, settings)
+    elif isinstance(target, FollowedLog):
+        raise UserError(
+            "a log that was opened with read_only=True serves no clients; read it with its own "
+            "read, scan and tail"
+        )
     else:
         path = os.fspath(target)
         found = None if os.path.isdir(path) or path != target else _addresses(path)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Literal, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from ottla.base.addresses import parse_address
 from ottla.base.clock import read_clock
@@ -29,15 +28,17 @@ from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.listeners import Listener, client_listeners
+from ottla.embedded import live_reading
 from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
+from ottla.embedded.followed import FollowedLog
 from ottla.embedded.listening import Listening
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.pending import PendingAnswers
-from ottla.embedded.scanning import Scan, Tail, regions, stable_ends
+from ottla.embedded.readable import ReadableLog
+from ottla.embedded.scanning import Region
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
-from ottla.record.record import Record
 from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.forks import bind_to_process
@@ -48,7 +49,6 @@ from ottla.runtime.owner_notes import OwnerNotes
 from ottla.runtime.ticker import Ticker
 from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
-from ottla.storage.reading.checked_batches import checked_records
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,6 @@ TORN = "a call was interrupted in its middle; the next call recovers the log"
 OUT_OF_ROOM = (MemoryError, RecursionError)
 """What may be raised at any place, though it is an ordinary exception."""
 
-READ_SIZE = 1024 * 1024
 PAUSE_S = 0.001
 MAX_WAIT_S = 1.0
 """After which a waiting thread looks whether a server still sees to the broker's deadlines."""
@@ -81,31 +80,57 @@ class RecordMetadata:
     timestamp_ms: int
 
 
+Paths = str | os.PathLike[str] | Sequence[str]
+
+
+@overload
 def open(
-    path: str | os.PathLike[str] | Sequence[str], settings: Mapping[str, Any] | None = None
-) -> "Log":
+    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: Literal[False] = False
+) -> "Log": ...
+
+
+@overload
+def open(
+    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: Literal[True]
+) -> FollowedLog: ...
+
+
+def open(
+    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: bool = False
+) -> ReadableLog:
     """Opens a data directory, and makes it if it is missing. Use it in a `with` statement.
 
     Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is
     one that is gone when the log is closed.
     `settings` are a broker's, by Kafka's names, such as `{"log.segment.bytes": 1 << 20}`.
+    With `read_only` nothing is written and nobody is kept out: a broker may run on the directory,
+    Apache Kafka too, and what it appends is there to read. See `FollowedLog`.
     Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
     """
-    return open_in(Environment(), path, settings)
+    if not read_only:
+        return open_in(Environment(), path, settings)
+    if path == MEMORY:
+        raise UserError(f"{MEMORY} is a new log; it cannot be opened with read_only=True")
+    if settings:
+        raise UserError("settings are for a log that is written; leave them out with read_only")
+    return FollowedLog(_paths(path))
+
+
+def _paths(path: Paths) -> Sequence[str]:
+    return [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
 
 
 def open_in(
     environment: Environment,
-    path: str | os.PathLike[str] | Sequence[str],
+    path: Paths,
     settings: Mapping[str, Any] | None = None,
 ) -> "Log":
-    """The same in an environment that may be a test's."""
+    """The same, to write too, in an environment that may be a test's."""
     texts = with_local_defaults({name: _text(value) for name, value in (settings or {}).items()})
     on_close: Callable[[], None] = leave
     if path == MEMORY:
         path, on_close = make_directory()
-    paths = [os.fspath(path)] if isinstance(path, str | os.PathLike) else path
-    reopen = partial(_loaded_broker, paths, texts, environment)
+    reopen = partial(_loaded_broker, _paths(path), texts, environment)
     log: Log | None = None
     try:
         # Between the directory's lock and the log that holds it, Ctrl-C would leave it locked.
@@ -174,7 +199,7 @@ def _done_whole(
     return cast(Callable[Concatenate["Log", Parameters], Result], whole)
 
 
-class Log:
+class Log(ReadableLog):
     """An open data directory. All its topics are reachable from here."""
 
     def __init__(
@@ -356,17 +381,6 @@ class Log:
             self._check_open()
             yield self.broker
 
-    def __enter__(self) -> "Log":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # Topics
 
     def create_topic(
@@ -512,70 +526,14 @@ class Log:
         self._next_keyless += 1
         return self._next_keyless % count
 
-    def read(
-        self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
-    ) -> Iterator[Record]:
-        """The records of a partition from an offset up to `until`, or to the end as it is now.
+    def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+        return live_reading.regions(self, place, offset, end)
 
-        Starts at the log's first offset when `from_offset` is no longer there, and continues at the
-        one that is the first by then when retention or `DeleteRecords` passes it by. Control
-        records and those of unfinished or aborted transactions are left out. Raises
-        `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
-        is deleted under way.
-        """
-        self._recover_if_torn()
-        with self._lock:
-            stable = self.find_partition(topic, partition).log.last_stable_offset
-        end = stable if until is None else min(until, stable)
-        for region in regions(self, TopicPartition(topic, partition), from_offset, end):
-            for batch in region.batches():
-                for record in checked_records(region.found, batch):
-                    if region.begin <= record.offset < end:
-                        yield record
-                        self._check_open()
+    def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
+        return live_reading.stable_ends(self, topic, partitions)
 
-    def scan(
-        self,
-        topic: str,
-        *,
-        partitions: Iterable[int] | None = None,
-        from_offset: int | Mapping[int, int] = 0,
-        from_time_ms: int | None = None,
-        until_time_ms: int | None = None,
-    ) -> Scan:
-        """All that is committed in a topic by now, partition by partition, or in some of them.
-
-        Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
-        `to_duckdb()` or `batches()`. Times bound it by the first record that is as late.
-        """
-        begins: Mapping[int, int | None] = {}
-        ends: Mapping[int, int | None] = {}
-        if from_time_ms is not None:
-            begins = self.offsets_for_time(topic, from_time_ms)
-        if until_time_ms is not None:
-            ends = self.offsets_for_time(topic, until_time_ms)
-        spans = {}
-        for index, end in stable_ends(self, topic, partitions).items():
-            given = from_offset if isinstance(from_offset, int) else from_offset.get(index, 0)
-            begin, bound = begins.get(index, given), ends.get(index, end)
-            spans[index] = (end if begin is None else begin, end if bound is None else bound)
-        return Scan(self, topic, spans)
-
-    def tail(
-        self,
-        topic: str,
-        *,
-        partitions: Iterable[int] | None = None,
-        from_offset: Mapping[int, int] | None = None,
-        timeout_s: float | None = None,
-    ) -> Tail:
-        """Records as they come, from now on or from offsets by partition: `for` and `async for`.
-
-        Without `timeout_s` it waits for ever; with it, it ends when nothing has come for so long.
-        """
-        return Tail(
-            self, topic, stable_ends(self, topic, partitions) | dict(from_offset or {}), timeout_s
-        )
+    def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
+        return live_reading.wait_for_records(self, topic, offsets, seconds)
 
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         """By partition the first offset whose record is as late; `None` where there is none."""

@@ -1,8 +1,6 @@
 """Topics read from the segment files of data directories, beside a live broker too.
 
-Records are offered up to the high watermark. A directory of Ottla's is never replicated, so there
-that is the log's end; of Apache Kafka's own it is what the broker last wrote down, unless it was
-stopped cleanly (`ReadOnlyLog.high_watermark`).
+Records are offered up to the high watermark (`offered_ends`).
 """
 
 import logging
@@ -11,10 +9,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, UserError
-from ottla.base.files import FileSystem, join
-from ottla.base.ids import Uuid, uuid_text
+from ottla.base.files import FileSystem
+from ottla.base.ids import uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.broker.topics.topic_file import TOPIC_FILE_NAME
+from ottla.broker.topics.offered_ends import StableEnds, replicated_end
 from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
 from ottla.record.columns import SCAN_SIZE, iter_columns
@@ -73,7 +71,7 @@ class LogFiles:
         self._choice = choice
         self._on_damage = _log_skipped if skip_damaged else None
         self._is_committed = isolation is Isolation.READ_COMMITTED
-        self._stable: dict[TopicPartition, tuple[Uuid | None, int, int]] = {}
+        self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
 
     @cached_property
@@ -240,20 +238,7 @@ class LogFiles:
         )
 
     def _end(self, log: ReadOnlyLog) -> int:
-        end = log.log_end_offset if _is_never_replicated(log) else log.high_watermark
-        return min(end, self._last_stable_offset(log)) if self._is_committed else end
-
-    def _last_stable_offset(self, log: ReadOnlyLog) -> int:
-        """Looked for again when the log has grown: markers are appended, as all else is.
-
-        Finding it takes a walk over the batches after the recovery point, and a stream asks often.
-        """
-        place = TopicPartition(log.topic, log.partition)
-        known = self._stable.get(place)
-        if known is None or known[:2] != (log.topic_id, log.log_end_offset):
-            known = (log.topic_id, log.log_end_offset, log.last_stable_offset)
-            self._stable[place] = known
-        return known[2]
+        return self._stable.committed_end(log) if self._is_committed else replicated_end(log)
 
     def _aborted(self, log: ReadOnlyLog, part: OffsetRange) -> list[AbortedTransaction]:
         if not self._is_committed:
@@ -268,12 +253,6 @@ class LogFiles:
 
 def _log_skipped(damage: Damage) -> None:
     logger.warning("skipped: %s", damage)
-
-
-def _is_never_replicated(log: ReadOnlyLog) -> bool:
-    """Ottla's brokers have no followers, and mark their directories with a file of their own."""
-    directory = log.directory
-    return directory.file_system.status(join(directory.path, TOPIC_FILE_NAME)) is not None
 
 
 def _check_same_topic(split: Split, log: ReadOnlyLog) -> None:

@@ -128,7 +128,7 @@ def test_a_tail_waits_for_what_comes(log: Log) -> None:
 
     thread = threading.Thread(target=append)
     thread.start()
-    found = {one.value for one, _ in zip(tail, range(5), strict=False)}
+    found = {one.value for _, one in zip(range(5), tail, strict=False)}
     thread.join()
     assert found == {b"0", b"1", b"2", b"3", b"4"}
     assert list(log.tail("t", timeout_s=0)) == []

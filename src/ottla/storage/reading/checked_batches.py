@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice, parent_directory
-from ottla.record.batch import Batch, InvalidBatchError
-from ottla.record.record import Record, read_records
+from ottla.record.batch import Batch
 from ottla.storage import scan
 
 
@@ -25,13 +24,9 @@ def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
         raise _damaged(error.path, error.position, error.reason) from error
 
 
-def checked_records(found: FileSlice, batch: Batch) -> Iterator[Record]:
-    """The records of one of `checked_batches`; raises `CorruptionError`."""
-    try:
-        yield from read_records(batch)
-    except InvalidBatchError as error:
-        reason = f"after it, {scan.offsets_of(batch)}: {error}"
-        raise _damaged(found.file.path, found.position, reason) from error
+def damage_in(found: FileSlice, reason: str) -> CorruptionError:
+    """What to raise for records of `checked_batches` that cannot be read."""
+    return _damaged(found.file.path, found.position, reason)
 
 
 def _damaged(path: str, position: int, reason: str) -> CorruptionError:

@@ -1,0 +1,185 @@
+"""`ottla.open(path, read_only=True)`: the topics of a data directory that somebody else may write.
+
+Nothing is locked, written or kept open; each read looks at the files again. So what a broker
+appends, rolls, compacts and deletes meanwhile is seen as it is by then.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from ottla.base.errors import ApiError, UserError
+from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.topics.offered_ends import StableEnds, replicated_end
+from ottla.embedded.readable import ReadableLog
+from ottla.embedded.scanning import READ_SIZE, Region
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.reading.locating import locate, locate_partition
+from ottla.storage.reading.overtaking import ask_log
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.reading.time_search import first_offset_at
+from ottla.storage.segment.aborted_ranges import AbortedRanges
+
+CLOSED = "this log is closed; open it again"
+READ_ONLY = "this log was opened with read_only=True; open it without to change it"
+POLL_S = 0.02
+"""How often a reader that waits looks at the files."""
+
+Answer = TypeVar("Answer")
+
+
+class FollowedLog(ReadableLog):
+    """Topics of a data directory, to read and to follow while a broker writes them.
+
+    Records are there once they are in the files and committed: of a log of Apache Kafka's up to the
+    high watermark that it last wrote down, which it does every five seconds. Calls may come from
+    any thread. What would change the log raises `UserError`.
+    """
+
+    def __init__(self, paths: Sequence[str], file_system: FileSystem | None = None) -> None:
+        """Raises `UserError` where a path is no log directory."""
+        files = file_system or OsFileSystem()
+        self._directories = [open_for_reading(path, files) for path in paths]
+        self._stable = StableEnds()
+        self._listed: dict[TopicPartition, ReadOnlyLog] = {}
+        """As each was when its end was asked for last, with what was found of transactions."""
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise UserError(CLOSED)
+
+    def topics(self) -> dict[str, int]:
+        self._check_open()
+        located = locate(self._directories)
+        return {topic: len(located[topic]) for topic in sorted(located)}
+
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        return {
+            index: self._ask(TopicPartition(topic, index), _bounds)
+            for index in self._partitions(topic)
+        }
+
+    def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
+        ends = self.stable_ends(topic)
+        search = partial(first_offset_at, timestamp_ms=timestamp_ms)
+        found = {index: self._ask(TopicPartition(topic, index), search) for index in ends}
+        return {
+            index: None if one is None or one >= ends[index] else one
+            for index, one in found.items()
+        }
+
+    def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
+        wanted = self._partitions(topic) if partitions is None else partitions
+        return {index: self._stable_end(TopicPartition(topic, index)) for index in wanted}
+
+    def _stable_end(self, place: TopicPartition) -> int:
+        def look(log: ReadOnlyLog) -> int:
+            end = self._stable.committed_end(log)
+            self._listed[place] = log
+            return end
+
+        return self._ask(place, look)
+
+    def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
+        deadline_s = time.monotonic() + seconds
+        while True:
+            ends = self.stable_ends(topic, offsets)
+            if any(end > offsets[index] for index, end in ends.items()):
+                return True
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._closing.wait(min(left_s, POLL_S))
+
+    def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+        topic_id = self._find(place).topic_id
+        while offset < end:
+            log = self._find(place)
+            begin = max(offset, log.log_start_offset)
+            if begin >= end:
+                return
+            try:
+                for region in self._regions(log, begin, end, topic_id):
+                    yield region
+                    offset = region.checked[-1].next_offset
+            except ApiError:
+                # Retention took what was to be read next: on from the start by then.
+                if self._find(place).log_start_offset <= max(offset, begin):
+                    raise
+            else:
+                return
+
+    def _regions(
+        self, log: ReadOnlyLog, begin: int, end: int, topic_id: Uuid | None
+    ) -> Iterator[Region]:
+        place = TopicPartition(log.topic, log.partition)
+        aborted = AbortedRanges(self._aborted(log, begin, end))
+        for found in log.regions(begin, end, size=READ_SIZE):
+            batches = [batch for _, batch in log.checked_batches(found)]
+            # Ids do not come again: with this one by now the files were this topic's.
+            if topic_id not in (None, self._find(place).topic_id):
+                raise UserError(
+                    f"topic {place.topic} was created again while it was read; read it again"
+                )
+            damage = partial(log.damage_at, found.path, found.position)
+            yield Region(found.data, batches, aborted, begin, end, damage)
+
+    def _aborted(self, log: ReadOnlyLog, begin: int, end: int) -> list[AbortedTransaction]:
+        """From the log as it was listed where that is enough, for finding them takes a walk."""
+        listed = self._listed.get(TopicPartition(log.topic, log.partition))
+        if listed is None or listed.topic_id != log.topic_id or listed.log_end_offset < end:
+            return log.aborted_transactions(begin, end)
+        try:
+            return listed.aborted_transactions(begin, end)
+        except ApiError:
+            return log.aborted_transactions(begin, end)
+
+    def _ask(self, place: TopicPartition, ask: Callable[[ReadOnlyLog], Answer]) -> Answer:
+        return ask_log(partial(self._find, place), ask)
+
+    def _find(self, place: TopicPartition) -> ReadOnlyLog:
+        """The partition as it is now; raises `UserError` when it is not there."""
+        self._check_open()
+        directory = locate_partition(self._directories, *place)
+        if directory is None:
+            here = self._located(place.topic)
+            directory = here.get(place.partition)
+        if directory is None:
+            raise UserError(
+                f"topic {place.topic} has {len(here)} partitions; "
+                f"{place.partition} is not one of them"
+            )
+        return directory.partition(*place)
+
+    def _partitions(self, topic: str) -> list[int]:
+        self._check_open()
+        return sorted(self._located(topic))
+
+    def _located(self, topic: str) -> dict[int, ReadOnlyLogDirectory]:
+        """A partition that is lost too, for its directory says so."""
+        found = locate(self._directories, lambda name, _: name == topic).get(topic)
+        if found is None:
+            known = ", ".join(self.topics()) or "none yet"
+            raise UserError(f"there is no topic {topic}; topics here: {known}")
+        return found
+
+    def _refuse(self, *arguments: Any, **more: Any) -> NoReturn:
+        """What a log that is open to write can do, and this one cannot."""
+        raise UserError(READ_ONLY)
+
+    append = append_many = append_batch = append_built = _refuse
+    create_topic = delete_topic = delete_records = compact = flush = listen = _refuse
+
+
+def _bounds(log: ReadOnlyLog) -> tuple[int, int]:
+    start = log.log_start_offset
+    return start, max(start, replicated_end(log))

@@ -1,0 +1,101 @@
+"""Reads of a log that this process has open, whose lock they hold as shortly as they can.
+
+The lock is held only until a slice of a file is found; it is read, checked and decoded after.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.waiting import Waiting
+from ottla.embedded.scanning import READ_SIZE, Region
+from ottla.record.batch import Batch
+from ottla.storage.log.reader import Isolation
+from ottla.storage.reading.checked_batches import checked_batches, damage_in
+from ottla.storage.segment.aborted_ranges import AbortedRanges
+
+if TYPE_CHECKING:
+    from ottla.embedded.log import Log
+
+
+def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+    """All of a partition from an offset up to another.
+
+    Starts at the log's first offset when that one is no longer there, and continues at the one that
+    is the first by then when retention passes it by. Raises `CorruptionError`, and `UserError` when
+    the topic is deleted under way.
+    """
+    with log.looking():
+        topic_id = log.find_topic(place.topic).topic_id
+    while _has_unchecked_aborts(log, place):
+        pass
+    while offset < end:
+        with log.looking():
+            state = log.find_partition(*place).log
+            if log.find_topic(place.topic).topic_id != topic_id:
+                raise UserError(
+                    f"topic {place.topic} was created again while it was read; read it again"
+                )
+            begin = max(offset, state.log_start_offset)
+            if begin >= end:
+                return
+            data = state.reader.read(begin, READ_SIZE, Isolation.LAST_STABLE)
+            found = data.records.duplicate() if data.records is not None else None
+        whole = found.read() if found is not None else b""
+        if found is None or not whole:
+            return
+        aborted = AbortedRanges(data.aborted or [])
+        batches: list[Batch] = []
+        damage: CorruptionError | None = None
+        try:
+            batches.extend(checked_batches(found, whole))
+        except CorruptionError as error:
+            damage = error  # What lies before it is sound.
+        if batches:
+            offset = batches[-1].next_offset
+            yield Region(whole, batches, aborted, begin, end, partial(damage_in, found))
+        if damage is not None:
+            raise damage
+        if not batches:
+            return
+
+
+def _has_unchecked_aborts(log: "Log", place: TopicPartition) -> bool:
+    """Continues the search for aborts in a log that another broker has written."""
+    with log.looking():
+        state = log.find_partition(*place).log
+        state.maintenance.check_aborts()
+        return state.abort_check is not None
+
+
+def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
+    """By partition the offset up to which records are committed."""
+    with log.looking():
+        wanted = sorted(log.find_topic(topic).partitions) if partitions is None else partitions
+        return {index: log.find_partition(topic, index).log.last_stable_offset for index in wanted}
+
+
+def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
+    """Whether something was committed at or after offsets, or comes within so many seconds."""
+    query = FetchQuery(
+        [PartitionQuery(topic, index, offset, 1) for index, offset in offsets.items()],
+        1,
+        isolation=Isolation.LAST_STABLE,
+    )
+
+    def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
+        found = broker.fetch_or_wait(query, at.monotonic_ms + 1000 * seconds)
+        if isinstance(found, Waiting):
+            log.pending.enter(found)
+        return broker, found
+
+    broker, found = log.hold(ask)
+    if isinstance(found, Waiting):
+        log.wait_for(found, broker)
+        found = found.result
+    return bool(found is not None and found.answers(query))

@@ -1,0 +1,125 @@
+"""What can be read of a log, whether this process has it open or only reads its files."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TypeVar
+
+from ottla.base.partitions import TopicPartition
+from ottla.embedded.scanning import Region, Scan, Tail
+from ottla.record.record import Record
+
+Self = TypeVar("Self", bound="ReadableLog")
+
+
+class ReadableLog(ABC):
+    """Topics to read, by record, as tables, and as they come."""
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """After it every call raises `UserError`."""
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """The partition count of every topic by name."""
+
+    @abstractmethod
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        """For each partition its first offset and the one that comes next."""
+
+    @abstractmethod
+    def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
+        """By partition the first offset whose record is as late; `None` where there is none."""
+
+    @abstractmethod
+    def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+        """All of a partition from an offset up to another.
+
+        Starts at the log's first offset when that one is no longer there, and continues at the one
+        that is the first by then when retention passes it by. Raises `CorruptionError`, and
+        `UserError` when the topic is deleted under way.
+        """
+
+    @abstractmethod
+    def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
+        """By partition the offset up to which records are committed."""
+
+    @abstractmethod
+    def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
+        """Whether something was committed at or after offsets, or is within so many seconds."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raises `UserError` after `close`."""
+
+    def read(
+        self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
+    ) -> Iterator[Record]:
+        """The records of a partition from an offset up to `until`, or to the end as it is now.
+
+        Starts at the log's first offset when `from_offset` is no longer there, and continues at the
+        one that is the first by then when retention or `DeleteRecords` passes it by. Control
+        records and those of unfinished or aborted transactions are left out. Raises
+        `CorruptionError` for a batch that has changed on the disk, and `UserError` when the topic
+        is deleted under way.
+        """
+        stable = self.stable_ends(topic, [partition])[partition]
+        end = stable if until is None else min(until, stable)
+        for region in self.regions(TopicPartition(topic, partition), from_offset, end):
+            for record in region.records():
+                yield record
+                self._check_open()
+
+    def scan(
+        self,
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        from_offset: int | Mapping[int, int] = 0,
+        from_time_ms: int | None = None,
+        until_time_ms: int | None = None,
+    ) -> Scan:
+        """All that is committed in a topic by now, partition by partition, or in some of them.
+
+        Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
+        `to_duckdb()` or `batches()`. Times bound it by the first record that is as late.
+        """
+        begins: Mapping[int, int | None] = {}
+        ends: Mapping[int, int | None] = {}
+        if from_time_ms is not None:
+            begins = self.offsets_for_time(topic, from_time_ms)
+        if until_time_ms is not None:
+            ends = self.offsets_for_time(topic, until_time_ms)
+        spans = {}
+        for index, end in self.stable_ends(topic, partitions).items():
+            given = from_offset if isinstance(from_offset, int) else from_offset.get(index, 0)
+            begin, bound = begins.get(index, given), ends.get(index, end)
+            spans[index] = (end if begin is None else begin, end if bound is None else bound)
+        return Scan(self, topic, spans)
+
+    def tail(
+        self,
+        topic: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        from_offset: Mapping[int, int] | None = None,
+        timeout_s: float | None = None,
+    ) -> Tail:
+        """Records as they come, from now on or from offsets by partition: `for` and `async for`.
+
+        Without `timeout_s` it waits for ever; with it, it ends when nothing has come for so long.
+        """
+        return Tail(
+            self, topic, self.stable_ends(topic, partitions) | dict(from_offset or {}), timeout_s
+        )
