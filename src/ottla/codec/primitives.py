@@ -43,16 +43,18 @@ class Output:
 
     `slices` holds (position in `data`, slice): the file's bytes go before `data[position:]`. They
     are never read here, so that a socket can be given them without a copy. `turn` is that of a long
-    request, whose answer is written in turns.
+    request, whose answer is written in turns. `error_codes` are those of the messages written, for
+    a caller that counts them (Kafka: `AbstractResponse.errorCounts`).
     """
 
-    __slots__ = ("data", "slices", "slices_size", "turn")
+    __slots__ = ("data", "error_codes", "slices", "slices_size", "turn")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.slices: list[tuple[int, FileSlice]] = []
         self.slices_size = 0
         self.turn: Turn | None = None
+        self.error_codes: list[int] = []
 
     @property
     def size(self) -> int:
@@ -75,6 +77,7 @@ class Output:
 
     def cut_back(self, data_size: int, slice_count: int) -> None:
         """Forgets everything after a place noted earlier, when a message cannot be written."""
+        self.error_codes.clear()
         del self.data[data_size:]
         for _, piece in self.slices[slice_count:]:
             self.slices_size -= piece.size

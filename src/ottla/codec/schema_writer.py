@@ -22,6 +22,9 @@ from ottla.codec.primitives import (
 from ottla.codec.source import Source, default_expression, layout
 from ottla.codec.varint import write_unsigned_varint
 
+ERROR_CODE = "error_code"
+"""The name of the field in which Kafka's messages say what went wrong, 0 for nothing."""
+
 EMPTY_TAGS = ("x", "")
 """A zero byte that `struct` writes without an argument: the number of tagged fields."""
 
@@ -99,6 +102,8 @@ class WriterCompiler:
     def _field(self, field: Field, value: str) -> None:
         if field.kind in FIXED_FORMATS:
             self._run.append((FIXED_FORMATS[field.kind], value))
+            if field.name == ERROR_CODE:
+                self.source.line(f"if {value}: output.error_codes.append({value})")
         elif field.kind == "nested":
             self._nested(field, value)
         elif field.kind == "array":

@@ -15,10 +15,9 @@ from ottla.base.turns import Scout, TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
-from ottla.codec.schema_errors import ErrorFinder, error_finder
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
-from ottla.protocol.messages import module_name, request_class, response_class
+from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import APIS, Api
 from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
@@ -37,11 +36,10 @@ ASKED_BY_ALL: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, Api
 class Route:
     """One API in one version: how to read it and who answers it."""
 
-    __slots__ = ("counts", "find_errors", "handle", "looks_into_logs", "read")
+    __slots__ = ("counts", "handle", "looks_into_logs", "read")
 
     def __init__(self, api: Api, api_version: int, handle: Handler, counts: ApiCounts) -> None:
         self.counts = counts
-        self.find_errors: ErrorFinder = error_finder(response_class(api.key))
         self.read: Callable[..., tuple[Any, int]]
         self.read = reader(request_class(api.key), api_version)
         self.handle = handle
@@ -114,9 +112,8 @@ class Dispatcher:
         counts = route.counts
         if answer is not None:
             encode_response(header, answer, output)
-            errors = route.find_errors(answer)
-            if errors is not None:
-                counts.note_errors(errors)
+            if output.error_codes:
+                counts.take_errors(output.error_codes)
         # Written out here: every request comes by.
         if not counts.in_round:
             self._answered.append(counts)
@@ -170,7 +167,7 @@ class Dispatcher:
             return self._begin(answer, header, output, received_ms)
         if answer is not None:
             encode_response(header, answer, output)
-        self._answered_late(header, answer, received_ms)
+        self._answered_late(header, output, received_ms)
         return None
 
     def _begin(
@@ -182,16 +179,12 @@ class Dispatcher:
         if later.response is not None:
             encode_response(header, later.response, output)
         if later.is_answered:
-            self._answered_late(header, later.response, received_ms)
+            self._answered_late(header, output, received_ms)
         return later
 
-    def _answered_late(
-        self, header: RequestHeader, answer: Message | None, received_ms: float
-    ) -> None:
+    def _answered_late(self, header: RequestHeader, output: Output, received_ms: float) -> None:
         counts = self.counts.of(header.api_key)
-        errors = None if answer is None else error_finder(type(answer))(answer)
-        if errors is not None:
-            counts.note_errors(errors)
+        counts.take_errors(output.error_codes)
         self.counts.answered_late(counts, received_ms)
 
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
@@ -219,7 +212,6 @@ class _UnsupportedApiVersions(Route):
 
     def __init__(self, counts: ApiCounts) -> None:
         self.counts = counts
-        self.find_errors = error_finder(response_class(ApiKey.API_VERSIONS))
         self.read = lambda _, position, pace=None: (None, position)
         self.handle = _answer_unsupported
         self.looks_into_logs = False

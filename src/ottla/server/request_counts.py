@@ -54,9 +54,11 @@ class ApiCounts:
         self.queued_ms = 0.0
         self.in_round = 0
 
-    def note_errors(self, codes: list[int]) -> None:
+    def take_errors(self, codes: list[int]) -> None:
+        """Counts the codes, and leaves the list empty."""
         for code in in_turns(codes):
             self.errors[code] = self.errors.get(code, 0) + 1
+        codes.clear()
 
 
 class RequestCounts:

@@ -133,7 +133,7 @@ def test_requests_are_counted_with_their_durations_and_errors(
 ) -> None:
     counts = server.request_counts
     offset_commit = counts.of(8)
-    offset_commit.note_errors([25, 25])
+    offset_commit.take_errors([25, 25])
     counts.begin_round(0.0)
     counts.answered_late(offset_commit, 0.0)
     counts.end_round(3.0)
