@@ -103,7 +103,8 @@ class WriterCompiler:
         if field.kind in FIXED_FORMATS:
             self._run.append((FIXED_FORMATS[field.kind], value))
             if field.name == ERROR_CODE:
-                self.source.line(f"if {value}: output.error_codes.append({value})")
+                with self.source.block(f"if {value}:"):
+                    self.source.line(f"output.error_codes.append({value})")
         elif field.kind == "nested":
             self._nested(field, value)
         elif field.kind == "array":
