@@ -52,7 +52,7 @@ $(COMPILED)/.ready: setup.py pyproject.toml $(shell find src -name '*.py') | $(R
 compiled: $(COMPILED)/.ready
 	PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n 2 -o pythonpath=. -m "not slow" --compiled tests/unit tests/integration tests/golden
 
-# PYTHONS="python3.11 python3.12": by default every one on PATH that Ottla runs on.
+# PYTHONS="python3.11 python3.12": by default every one on PATH, or of pyenv's, that Ottla runs on.
 wheels:
 	@$(PYTHON) release/wheels.py $(PYTHONS)
 

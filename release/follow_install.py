@@ -1,7 +1,9 @@
-"""Follows the install section of README word for word, on each Python that `make wheels` found.
+"""Follows the install section of README word for word, and tries the wheel of each Python.
 
-Every `pip install` runs in a virtual environment of its own, without what lies around; after it
-`ottla --version` must answer, and a log must take a record. `pipx` and `uvx` come from pip.
+Every line is run by the first Python that is there, in a clone and a virtual environment of its
+own; `pipx` and `uvx` come from pip. Of the wheels in dist/ each Python then gets its own and the
+pure one. After an installation `ottla --version` must answer and a log must take a record. Most
+lines compile the broker on one core: so one is followed on each.
 """
 
 import os
@@ -9,13 +11,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from wheels import ROOT, VERSIONS
+from wheels import DIST, ROOT, VERSIONS, find_python
 
 TOOLS = ("pipx", "uv")
-LARGE = "spark"
-"""Installed for the first Python alone: PySpark is 450 MB."""
+"""Their commands begin so too."""
 
 TRIAL = """
 import ottla, tempfile
@@ -26,49 +29,75 @@ with ottla.open(tempfile.mkdtemp()) as log:
 """
 
 
-def main(pythons: list[str]) -> None:
-    readme = (ROOT / "README.md").read_text()
-    section = readme.partition("## Install\n")[2].partition("\n## ")[0]
+def main(names: list[str]) -> None:
+    pythons = [python for one in names or VERSIONS if (python := find_python(one))]
+    if not pythons:
+        sys.exit(f"none of these Pythons is here: {', '.join(names or VERSIONS)}")
+    lines = [(pythons[0], line) for line in _readme()]
+    lines += [(python, f"pip install {wheel}") for python in pythons for wheel in _wheels(python)]
+    with (
+        tempfile.TemporaryDirectory() as place,
+        ThreadPoolExecutor(max_workers=os.cpu_count()) as pool,
+    ):
+        running = [
+            pool.submit(_follow, line, python, Path(place) / str(number))
+            for number, (python, line) in enumerate(lines)
+        ]
+        for one in running:
+            one.result()
+
+
+def _readme() -> list[str]:
+    """The install section's commands; `make wheels` has been run, for its results are tried."""
+    section = (ROOT / "README.md").read_text().partition("## Install\n")[2].partition("\n## ")[0]
     lines = [one.partition("  #")[0].strip() for one in re.findall(r"^\$ (.*)$", section, re.M)]
     assert lines, "README has no install section"
-    with tempfile.TemporaryDirectory() as place:
-        for index, python in enumerate(pythons or VERSIONS):
-            name = python if "python" in python else f"python{python}"
-            if subprocess.run([name, "--version"], capture_output=True, check=False).returncode:
-                continue
-            for number, line in enumerate(lines):
-                if line.startswith("make") or (index and LARGE in line):
-                    continue
-                _follow(line, name, Path(place) / f"{index}-{number}")
+    return [line for line in lines if not line.startswith("make")]
+
+
+def _wheels(python: str) -> list[str]:
+    """Paths below the root: the compiled wheel for this Python, and the one for all."""
+    tag = _run(python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])").strip()
+    (compiled,) = DIST.glob(f"*-{tag}-{tag}-*.whl")
+    (pure,) = DIST.glob("*-none-any.whl")
+    return [f"dist/{one.name}" for one in (compiled, pure)]
 
 
 def _follow(line: str, python: str, place: Path) -> None:
     """Raises `SystemExit` with the output when a line, or what it installs, fails."""
-    _run([python, "-m", "venv", str(place)], {})
-    binaries = place / "bin"
-    environment = {
-        "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-        "VIRTUAL_ENV": str(place),
-        "PIPX_HOME": str(place / "pipx"),
-        "PIPX_BIN_DIR": str(binaries),
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    }
-    if "pip install" not in line:
-        _run([str(binaries / "pip"), "install", "--quiet", *TOOLS], environment)
-    _run(["bash", "-c", line], environment)
+    started = time.monotonic()
+    clone, binaries = place / "ottla", place / "venv" / "bin"
+
+    def run(*command: str) -> str:
+        environment = {
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": "",
+            "VIRTUAL_ENV": str(binaries.parent),
+            "PIPX_HOME": str(place / "pipx"),
+            "PIPX_BIN_DIR": str(binaries),
+        }
+        return _run(*command, cwd=clone, **environment)
+
+    _run("git", "clone", "--quiet", str(ROOT), str(clone))
+    (clone / "dist").symlink_to(DIST)
+    _run(python, "-m", "venv", str(binaries.parent))
+    if "pip install" not in line or line.startswith("pipx"):
+        run("pip", "install", "--quiet", *TOOLS)
+    said = run("bash", "-c", line)
     if not line.startswith("uvx"):
-        said = _run([str(binaries / "ottla"), "--version"], environment)
-        is_pure = "COMPILE=0" in line or "none-any" in line
-        assert ("not compiled" in said) == is_pure, f"{line}: {said}"
-        print(f"{python}: {line}: {said}", end="", flush=True)
-    if "pip install" in line and "pipx" not in line:
-        _run([str(binaries / "python"), "-c", TRIAL], environment)
+        said = run("ottla", "--version")
+    is_pure = "COMPILE=0" in line or "none-any" in line
+    if ("not compiled" in said) != is_pure:
+        sys.exit(f"{line}: {said}")
+    print(f"{line}: {said.strip()}, {time.monotonic() - started:.0f} s", flush=True)
+    if not line.startswith(TOOLS):
+        run("python", "-c", TRIAL)
 
 
-def _run(command: list[str], more: dict[str, str]) -> str:
-    environment = {**os.environ, "PYTHONPATH": "", **more}
+def _run(*command: str, cwd: Path = ROOT, **more: str) -> str:
+    """What it prints; `SystemExit` with all that it said when it fails."""
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+        command, env={**os.environ, **more}, cwd=cwd, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}\nfailed: {' '.join(command)}")

@@ -1,8 +1,8 @@
 """`make wheels`: what is to be published, in dist/: wheels, compiled and pure, and the sdist.
 
-Each Python that is named, or found on PATH, gets a wheel with the compiled broker, made portable
-and judged by auditwheel; two are built at a time. All are judged by `twine check --strict`. What
-the tools need is installed by pip into build/wheels.
+Each Python that is named, or found on PATH or among pyenv's, gets a wheel with the compiled broker,
+made portable and judged by auditwheel; one is built on each core. All are judged by `twine check
+--strict`. What the tools need is installed by pip into build/wheels.
 """
 
 import os
@@ -47,15 +47,30 @@ def main(pythons: list[str]) -> None:
     print(f"built and checked in {time.monotonic() - began:.0f} s")
 
 
+def find_python(name: str) -> str | None:
+    """The program of that name or version, if it can make virtual environments.
+
+    pyenv puts names on PATH that run only when chosen; Debian has Pythons without venv.
+    """
+    program = name if "python" in name else f"python{name}"
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    chosen = kept.glob(f"{program.removeprefix('python')}.*/bin/python")
+    for one in (shutil.which(program), *sorted(map(str, chosen))):
+        tried = one and subprocess.run(
+            [one, "-c", "import ensurepip"], capture_output=True, check=False
+        )
+        if tried and not tried.returncode:
+            return one
+    return None
+
+
 def _environment(name: str) -> Path | None:
     """The Python of a new virtual environment with the tools; `None` where there is no such one."""
-    command = shutil.which(name if "python" in name else f"python{name}")
-    place = WORK / re.sub(r"\W", "_", name)
-    made = command and subprocess.run(
-        [command, "-m", "venv", str(place)], capture_output=True, text=True, check=False
-    )
-    if not made or made.returncode:
+    found = find_python(name)
+    if found is None:
         return None
+    place = WORK / re.sub(r"\W", "_", name)
+    _run(Path(found), "-m", "venv", str(place))
     python = place / "bin" / "python"
     _run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS)
     return python
