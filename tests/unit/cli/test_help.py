@@ -1,5 +1,6 @@
 """Every command's help opens with an example, and the examples are right."""
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -48,7 +49,9 @@ def test_a_misspelt_command_is_answered_with_the_nearest() -> None:
 
 
 def calls_in(line: str) -> Iterator[list[str]]:
-    """The commands of a shell's line, without what goes into files."""
+    """The commands of a shell's line, those in `$(...)` too, without what goes into files."""
+    for substituted in re.findall(r"\$\((.*?)\)", line):
+        yield from calls_in(substituted)
     words: list[str] = []
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|><")
     lexer.commenters, lexer.whitespace_split = "", True
