@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from ottla.base.file_copies import unshare
 from ottla.base.files import (
     FileStatus,
     read_file,
@@ -153,6 +154,62 @@ def test_rename_of_a_directory_takes_its_files_along(place: Place) -> None:
     place.file_system.rename(place.path("d"), place.path("empty"))
     assert place.file_system.list(place.root) == ["empty"]
     assert place.read("empty/a") == b"1"
+
+
+def test_a_file_with_two_names_is_one_until_a_name_is_removed(place: Place) -> None:
+    files = place.file_system
+    one, other = place.write("a", b"1"), place.path("b")
+    files.link(one, other)
+    statuses = [files.status(path) for path in (one, other)]
+    assert statuses[0] == statuses[1]
+    assert statuses[0] is not None
+    assert statuses[0].link_count == 2
+    file = files.open(one, writable=True)
+    file.pwrite(b"2", 0)
+    file.close()
+    assert place.read("b") == b"2"
+    files.remove(one)
+    left = files.status(other)
+    assert left is not None
+    assert left.link_count == 1
+
+
+def test_a_file_gets_no_second_name_that_is_taken(place: Place) -> None:
+    place.write("a", b"1")
+    place.write("b", b"2")
+    with pytest.raises(FileExistsError):
+        place.file_system.link(place.path("a"), place.path("b"))
+    with pytest.raises(FileNotFoundError):
+        place.file_system.link(place.path("none"), place.path("c"))
+
+
+def test_a_shared_file_gets_a_copy_of_its_own_with_its_time(place: Place) -> None:
+    files = place.file_system
+    one, other = place.write("a", b"123"), place.path("b")
+    assert not unshare(files, one)
+    files.link(one, other)
+    files.set_modified_ms(one, 1_000_000)
+    assert unshare(files, one)
+    assert place.read("a") == place.read("b") == b"123"
+    own, left = files.status(one), files.status(other)
+    assert own is not None
+    assert left is not None
+    assert (own.link_count, left.link_count) == (1, 1)
+    assert own.modified_ms == left.modified_ms == 1_000_000
+
+
+def test_two_directories_change_places(place: Place) -> None:
+    files = place.file_system
+    for name in ("d", "e"):
+        files.make_directory(place.path(name))
+        place.write(f"{name}/a", name.encode())
+    files.exchange(place.path("d"), place.path("e"))
+    assert (place.read("d/a"), place.read("e/a")) == (b"e", b"d")
+    with pytest.raises(FileNotFoundError):
+        files.exchange(place.path("d"), place.path("none"))
+    with pytest.raises(OSError) as raised:
+        files.exchange(place.path("d"), place.path("d/a"))
+    assert raised.value.errno == errno.EINVAL
 
 
 def test_rename_refuses_what_would_lose_a_directory(place: Place) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ottla.base.exchange import exchange_names
 from ottla.base.open_files import OpenFiles
 
 Buffer = bytes | bytearray | memoryview
@@ -45,6 +46,8 @@ class FileStatus:
     size: int
     modified_ms: int
     is_directory: bool
+    link_count: int = 1
+    """How many names a file has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,18 @@ class FileSystem(Protocol):
         """Replaces `target` atomically, a file by a file, an empty directory by a directory.
 
         Durable only after `sync_directory` of the parent, or of both when they differ.
+        """
+
+    def link(self, source: str, target: str) -> None:
+        """Gives a file a second name, under which there is nothing yet.
+
+        Durable only after `sync_directory` of the parent of `target`. Not every file system can.
+        """
+
+    def exchange(self, one: str, other: str) -> None:
+        """Has two names, both taken, stand for what the other stood for, atomically.
+
+        Durable only after `sync_directory` of both parents. Not every system can.
         """
 
     def remove(self, path: str) -> None:
@@ -317,6 +332,7 @@ class OsFileSystem:
             size=status.st_size,
             modified_ms=status.st_mtime_ns // 1_000_000,
             is_directory=stat.S_ISDIR(status.st_mode),
+            link_count=status.st_nlink,
         )
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
@@ -339,6 +355,12 @@ class OsFileSystem:
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target, follow_symlinks=False)
+
+    def exchange(self, one: str, other: str) -> None:
+        exchange_names(one, other)
 
     def remove(self, path: str) -> None:
         os.remove(path)

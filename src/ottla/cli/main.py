@@ -187,6 +187,21 @@ log_group = LazyGroup(
     help="Dump, check and repair a log's files. No broker is needed.",
 )
 
+snapshot_group = LazyGroup(
+    "snapshot",
+    {
+        "create": ("ottla.cli.snapshot.command:create_command", "Keep a directory as it is now."),
+        "list": ("ottla.cli.snapshot.command:list_command", "List snapshots with sizes and times."),
+        "restore": ("ottla.cli.snapshot.command:restore_command", "Bring a snapshot back."),
+        "branch": (
+            "ottla.cli.snapshot.command:branch_command",
+            "Make another data directory of a snapshot.",
+        ),
+        "delete": ("ottla.cli.snapshot.command:delete_command", "Delete snapshots."),
+    },
+    help="Keep a data directory as it is, and bring it back, with its offsets and groups.",
+)
+
 COMMANDS = {
     "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
     "status": ("ottla.cli.serve.control:status_command", "Say what runs on a data directory."),
@@ -236,6 +251,10 @@ COMMANDS = {
     "handover": (
         "ottla.cli.directory.handover:handover_command",
         "Prepare a data directory for Apache Kafka.",
+    ),
+    "snapshot": (
+        "ottla.cli.main:snapshot_group",
+        "Keep a data directory as it is, and bring it back.",
     ),
     "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
     "bench": ("ottla.cli.bench.command:bench_command", "Measure produce, consume and latency."),

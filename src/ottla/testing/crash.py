@@ -79,10 +79,17 @@ def surviving_entries(disk: Disk, kept: list[EntryChange]) -> Entries:
 def _rebuilt(disk: Disk, entries: Entries, content: Callable[[FileNode], bytearray]) -> Disk:
     """What can be reached from the root, all of it durable."""
 
+    files: dict[int, FileNode] = {}
+
     def rebuild(node: Node) -> Node:
         if isinstance(node, FileNode):
+            if (linked := files.get(node.number)) is not None:
+                linked.link_count += 1
+                return linked
             kept = content(node)
-            return FileNode(node.number, node.modified_ms, kept, bytes(kept))
+            made = FileNode(node.number, node.modified_ms, kept, bytes(kept))
+            files[node.number] = made
+            return made
         children = {name: rebuild(child) for name, child in entries(node).items()}
         return DirectoryNode(node.number, node.modified_ms, children, dict(children))
 

@@ -98,6 +98,7 @@ class FileNode:
     durable: bytes = b""
     pending: list[ContentChange] = field(default_factory=list)
     maps: Maps = field(default_factory=Maps)
+    link_count: int = 1
 
     def change(self, change: ContentChange, now_ms: int) -> None:
         if isinstance(change, Resize):
@@ -136,7 +137,12 @@ class FileNode:
     def copy(self) -> "FileNode":
         """One that no process has mapped yet."""
         return FileNode(
-            self.number, self.modified_ms, self.content[:], self.durable, self.pending[:]
+            self.number,
+            self.modified_ms,
+            self.content[:],
+            self.durable,
+            self.pending[:],
+            link_count=self.link_count,
         )
 
     def synced_content(self) -> bytearray:

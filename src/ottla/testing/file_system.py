@@ -102,6 +102,7 @@ class FakeFileSystem:
             size=len(node.content) if isinstance(node, FileNode) else 0,
             modified_ms=node.modified_ms,
             is_directory=isinstance(node, DirectoryNode),
+            link_count=node.link_count if isinstance(node, FileNode) else 1,
         )
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
@@ -143,6 +144,32 @@ class FakeFileSystem:
             return
         self._check_replacement(source, node, target, replaced)
         self._edit(old, Edit(new.directory, new.name, node))
+        if isinstance(replaced, FileNode):
+            replaced.link_count -= 1
+
+    def link(self, source: str, target: str) -> None:
+        node, new = self._node(source), self._entry(target, None)
+        if node is None:
+            raise _error(errno.ENOENT, source)
+        if new.name in new.directory.entries:
+            raise _error(errno.EEXIST, target)
+        if isinstance(node, DirectoryNode):
+            raise _error(errno.EPERM, source)
+        self._edit(Edit(new.directory, new.name, node))
+        node.link_count += 1
+
+    def exchange(self, one: str, other: str) -> None:
+        first, second = self._entry(one, None), self._entry(other, None)
+        nodes = [edit.directory.entries.get(edit.name) for edit in (first, second)]
+        if None in nodes:
+            raise _error(errno.ENOENT, one)
+        above, below = sorted((self._steps(one), self._steps(other)), key=len)
+        if below[: len(above)] == above:
+            raise _error(errno.EINVAL, one)
+        self._edit(
+            Edit(first.directory, first.name, nodes[1]),
+            Edit(second.directory, second.name, nodes[0]),
+        )
 
     def _check_replacement(
         self, source: str, node: Node, target: str, replaced: Node | None
@@ -167,6 +194,7 @@ class FakeFileSystem:
         if isinstance(node, DirectoryNode):
             raise _error(errno.EISDIR, path)
         self._edit(self._entry(path, None))
+        node.link_count -= 1
 
     def remove_directory(self, path: str) -> None:
         if self._directory(path).entries:

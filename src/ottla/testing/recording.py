@@ -22,6 +22,8 @@ class IoKind(Enum):
     SYNC = "sync"
     MAKE_DIRECTORY = "make_directory"
     RENAME = "rename"
+    LINK = "link"
+    EXCHANGE = "exchange"
     REMOVE = "remove"
     REMOVE_DIRECTORY = "remove_directory"
     SYNC_DIRECTORY = "sync_directory"
@@ -34,7 +36,7 @@ class IoCall:
     kind: IoKind
     path: str
     target: str | None = None
-    """Where a rename went."""
+    """Where a rename went, the second name of a link, or the other of an exchange."""
     position: int = 0
     size: int = 0
     """The bytes written, or what a file is cut or extended to."""
@@ -102,6 +104,14 @@ class RecordingFileSystem:
     def rename(self, source: str, target: str) -> None:
         call = IoCall(kind=IoKind.RENAME, path=source, target=target)
         self.perform(call, lambda: self.inner.rename(source, target))
+
+    def link(self, source: str, target: str) -> None:
+        call = IoCall(kind=IoKind.LINK, path=source, target=target)
+        self.perform(call, lambda: self.inner.link(source, target))
+
+    def exchange(self, one: str, other: str) -> None:
+        call = IoCall(kind=IoKind.EXCHANGE, path=one, target=other)
+        self.perform(call, lambda: self.inner.exchange(one, other))
 
     def remove(self, path: str) -> None:
         self.perform(IoCall(kind=IoKind.REMOVE, path=path), lambda: self.inner.remove(path))

@@ -369,4 +369,5 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.INTEGRITY: _integrity_rows,
     Role.OTTLA_COPY: _copy_rows,
     Role.OTTLA_OWNER: _property_rows,
+    Role.OTTLA_SNAPSHOT: _property_rows,
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.file_copies import copy_file, unshare
 from ottla.base.files import (
     File,
     FileSystem,
@@ -219,6 +220,7 @@ class _Repair:
         if not self._options.discard:
             self._keep(log_path, [_region(one) for one in cuts if not one.is_zero])
         regions = [_region(one) for one in cuts]
+        unshare(self._files, log_path)
         log = self._files.open(log_path, writable=True)
         try:
             position, size = regions[0]
@@ -276,6 +278,7 @@ class _Repair:
     def _stamp(self, action: Action, field: bytes, place: int) -> None:
         """Changes a field of a batch's header that its checksum does not cover."""
         assert action.position is not None
+        unshare(self._files, action.path)
         file = self._files.open(action.path, writable=True)
         try:
             file.pwrite(field, action.position + place)
@@ -413,18 +416,5 @@ def _copy(file_system: FileSystem, source: str, target: str) -> None:
         if is_directory(file_system, path):
             _copy(file_system, path, copied)
         else:
-            _copy_file(file_system, path, copied)
+            copy_file(file_system, path, copied)
     file_system.sync_directory(target)
-
-
-def _copy_file(file_system: FileSystem, source: str, target: str) -> None:
-    read, write = file_system.open(source), file_system.open(target, create=True)
-    try:
-        position = 0
-        for chunk in _chunks(read, 0, read.size()):
-            write.pwrite(chunk, position)
-            position += len(chunk)
-        write.sync()
-    finally:
-        read.close()
-        write.close()

@@ -30,6 +30,7 @@ class Role(Enum):
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
     OTTLA_OWNER = "note of the broker that runs here"
+    OTTLA_SNAPSHOT = "note of when a snapshot was made"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
@@ -63,6 +64,7 @@ NAMED_ROLES = {
     filenames.COPIED_LOG_STARTS: Role.OTTLA_COPY,
     filenames.COPIED_META_PROPERTIES: Role.OTTLA_COPY,
     filenames.OWNER: Role.OTTLA_OWNER,
+    filenames.SNAPSHOT_NOTE: Role.OTTLA_SNAPSHOT,
     filenames.CHECKPOINT_RECOVERY_POINT: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_LOG_START: Role.OFFSET_CHECKPOINT,
     filenames.CHECKPOINT_HIGH_WATERMARK: Role.OFFSET_CHECKPOINT,

@@ -8,6 +8,7 @@ batch that fails its check. Kafka's counterpart: `FileRecords`.
 import errno
 import logging
 
+from ottla.base.file_copies import unshare
 from ottla.base.files import Buffer, File, FileSlice, FileSystem, is_shortage
 from ottla.record.layout import BASE_OFFSET
 
@@ -30,6 +31,7 @@ class LogFile:
         "_file",
         "_file_system",
         "_is_closed",
+        "_is_own",
         "_is_used",
         "_path",
         "_pending",
@@ -44,6 +46,7 @@ class LogFile:
         self._path = file.path
         self._is_used = False
         self._is_closed = False
+        self._is_own = False
         self.is_unsynced = False
         self._pending: list[Buffer] = []
         self.size = size
@@ -123,6 +126,16 @@ class LogFile:
         """Takes note that all of the file was synced through another descriptor."""
         self.is_unsynced = bool(self._pending)
 
+    def _make_own(self) -> None:
+        """Before the first change: the file may be a snapshot's too, which is not to change.
+
+        A directory is closed while a snapshot of it is made, so no name comes later.
+        """
+        if unshare(self._file_system, self._path):
+            # Not closed: answers may quote it, and its bytes are the same.
+            self._file = self._file_system.open(self._path, writable=True)
+        self._is_own = True
+
     def append(self, buffer: Buffer) -> int:
         """Adds bytes after the last; returns their position."""
         position = self.size
@@ -135,6 +148,8 @@ class LogFile:
         pending = self._pending
         if not pending:
             return
+        if not self._is_own:
+            self._make_own()
         file = self._file
         if file is None:
             file = self._open_again()
@@ -152,6 +167,8 @@ class LogFile:
             "%s at byte %d: the base offset has changed on the disk; it is %d again",
             self.path, position, offset,
         )  # fmt: skip
+        if not self._is_own:
+            self._make_own()
         self._opened().pwrite(BASE_OFFSET.pack(offset), position)
         self.is_unsynced = True
 
@@ -183,6 +200,8 @@ class LogFile:
         assert size <= self.size
         removed = self.size - size
         if removed:
+            if not self._is_own:
+                self._make_own()
             self._opened().truncate(size)
             self.size = self.written_size = size
         return removed

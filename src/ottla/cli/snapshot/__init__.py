@@ -1,0 +1,1 @@
+"""`ottla snapshot`: a data directory kept as it is, brought back, and branched off."""

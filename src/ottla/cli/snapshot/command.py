@@ -1,0 +1,225 @@
+"""`ottla snapshot create|list|restore|branch|delete`. No broker runs on the directory meanwhile."""
+
+import click
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
+from ottla.base.times import second_text
+from ottla.cli.snapshot.progress import CopyProgress
+from ottla.cli.tables import print_rows
+from ottla.cli.target import AT_REST, Target, TargetCommand, target_argument
+from ottla.cli.terminal import (
+    confirm,
+    counted,
+    json_option,
+    print_json,
+    quiet_option,
+    with_options,
+    yes_option,
+)
+from ottla.cli.texts import size_text
+from ottla.storage.snapshots.copying import UncleanStopError
+from ottla.storage.snapshots.snapshots import Snapshot, Snapshots
+
+place_option = click.option(
+    "--in",
+    "place",
+    metavar="DIR",
+    help="Directory that holds the snapshots; TARGET.snapshots by default.",
+)
+output_options = with_options(json_option, quiet_option)
+
+
+@click.command(
+    "create",
+    cls=TargetCommand,
+    examples=(
+        "ottla snapshot create data/",
+        "ottla snapshot create data/ before-upgrade",
+    ),
+)
+@target_argument()
+@click.argument("name", metavar="[NAME]", required=False)
+@place_option
+@output_options
+def create_command(
+    target: Target, name: str | None, place: str | None, as_json: bool, is_quiet: bool
+) -> None:
+    """Keep the data directory TARGET as it is now, as snapshot NAME, by default the time.
+
+    A snapshot is a data directory too, which ottla and Apache Kafka open. It shares ended segments
+    with TARGET by hard links, and has copies of all else. Stop the broker first.
+    """
+    snapshots = _snapshots(target, place)
+    now_ms = SystemClock().now_ms()
+    name = name or _time_name(now_ms)
+    with CopyProgress("copying", is_quiet=is_quiet) as progress:
+        try:
+            made = snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
+        except UncleanStopError:
+            _recover(snapshots.directory, is_quiet=is_quiet)
+            made = snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
+    if as_json:
+        print_json(_fields(made))
+    elif not is_quiet:
+        shared = size_text(made.size - made.own_size)
+        click.echo(
+            f"snapshot {made.name}: {counted(made.partition_count, 'partition')}, "
+            f"{size_text(made.size)}, of which {shared} shared: {made.path}"
+        )
+
+
+@click.command("list", cls=TargetCommand, examples=("ottla snapshot list data/",))
+@target_argument()
+@place_option
+@output_options
+def list_command(target: Target, place: str | None, as_json: bool, is_quiet: bool) -> None:
+    """List the snapshots of the data directory TARGET, the oldest first. Times are UTC.
+
+    OWN is what deleting the snapshot frees; the rest is shared with TARGET or other snapshots.
+    """
+    found = _snapshots(target, place).find_all()
+    if as_json:
+        for one in found:
+            print_json(_fields(one))
+    elif is_quiet:
+        for one in found:
+            click.echo(one.name)
+    else:
+        rows = [
+            (one.name, second_text(one.created_ms), one.partition_count, size_text(one.size),
+             size_text(one.own_size), "" if one.is_clean else "not stopped cleanly")
+            for one in found
+        ]  # fmt: skip
+        print_rows(("snapshot", "created", "#partitions", "#size", "#own", "state"), rows)
+
+
+@click.command(
+    "restore",
+    cls=TargetCommand,
+    examples=("ottla snapshot restore data/ before-upgrade",),
+)
+@target_argument()
+@click.argument("name", metavar="NAME")
+@place_option
+@yes_option
+@output_options
+def restore_command(
+    target: Target,
+    name: str,
+    place: str | None,
+    is_confirmed: bool,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Bring the data directory TARGET back to what it was in snapshot NAME.
+
+    What is in TARGET now becomes another snapshot. At a terminal the command asks first. Stop the
+    broker before.
+    """
+    snapshots = _snapshots(target, place)
+    snapshots.find(name)
+    confirm(f"Bring {snapshots.directory} back to {name}?", is_confirmed=is_confirmed)
+    now_ms = SystemClock().now_ms()
+    kept = f"before-restore-{_time_name(now_ms)}"
+    with CopyProgress("copying", is_quiet=is_quiet) as progress:
+        before = snapshots.restore(name, kept=kept, now_ms=now_ms, on_copied=progress.show)
+    if as_json:
+        kept_name = before.name if before else None
+        print_json({"directory": snapshots.directory, "restored": name, "kept": kept_name})
+    elif not is_quiet:
+        was = f"; what was there is snapshot {before.name}" if before else ""
+        click.echo(f"{snapshots.directory} is as in snapshot {name}{was}")
+
+
+@click.command(
+    "branch",
+    cls=TargetCommand,
+    examples=("ottla snapshot branch data/ before-upgrade trial/",),
+)
+@target_argument()
+@click.argument("name", metavar="NAME")
+@click.argument("directory", metavar="DIR")
+@place_option
+@output_options
+def branch_command(
+    target: Target, name: str, directory: str, place: str | None, as_json: bool, is_quiet: bool
+) -> None:
+    """Make the data directory DIR of snapshot NAME of TARGET, with its offsets and groups.
+
+    Afterwards each goes its own way: what is written to one is not seen in the other.
+    """
+    snapshots = _snapshots(target, place)
+    with CopyProgress("copying", is_quiet=is_quiet) as progress:
+        made = snapshots.branch(name, directory, on_copied=progress.show)
+    if as_json:
+        print_json({"directory": made, "snapshot": name})
+    elif not is_quiet:
+        click.echo(f"{made} begins as snapshot {name}")
+
+
+@click.command(
+    "delete", cls=TargetCommand, examples=("ottla snapshot delete data/ before-upgrade",)
+)
+@target_argument()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@place_option
+@yes_option
+@output_options
+def delete_command(
+    target: Target,
+    names: tuple[str, ...],
+    place: str | None,
+    is_confirmed: bool,
+    as_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Delete snapshots NAME of the data directory TARGET. At a terminal the command asks first."""
+    snapshots = _snapshots(target, place)
+    for name in names:
+        snapshots.find(name)
+    confirm(f"Delete {', '.join(names)}?", is_confirmed=is_confirmed)
+    for name in dict.fromkeys(names):
+        snapshots.delete(name)
+        if as_json:
+            print_json({"snapshot": name, "is_deleted": True})
+        elif not is_quiet:
+            click.echo(f"deleted snapshot {name}")
+
+
+def _snapshots(target: Target, place: str | None) -> Snapshots:
+    if not target.is_directory:
+        raise UserError(
+            f"{target.text} is a broker, and snapshots are of a data directory; "
+            "stop the broker, and name its directory"
+        )
+    if len(target.directories) > 1:
+        raise UserError("a snapshot is of one data directory; name each by itself")
+    return Snapshots(OsFileSystem(), target.directories[0], place)
+
+
+def _recover(directory: str, *, is_quiet: bool) -> None:
+    """Opens and closes a directory that a crash left."""
+    from ottla.embedded.log import open as open_log
+
+    if not is_quiet:
+        click.echo(f"{directory} was not stopped cleanly; its logs are recovered", err=True)
+    with open_log(directory, AT_REST):
+        pass
+
+
+def _time_name(now_ms: int) -> str:
+    return second_text(now_ms).replace(" ", "T").replace(":", "-")
+
+
+def _fields(one: Snapshot) -> dict[str, object]:
+    return {
+        "snapshot": one.name,
+        "path": one.path,
+        "created_ms": one.created_ms,
+        "partitions": one.partition_count,
+        "size": one.size,
+        "own_size": one.own_size,
+        "is_clean": one.is_clean,
+    }

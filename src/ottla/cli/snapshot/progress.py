@@ -1,0 +1,38 @@
+"""A line about a copy that takes more than a second; nothing where standard error is no screen."""
+
+import sys
+import time
+
+import click
+
+from ottla.cli.texts import size_text
+
+FIRST_S = 1.0
+STEP_S = 0.2
+
+
+class CopyProgress:
+    """Used in a `with` statement, which takes the line away."""
+
+    def __init__(self, verb: str, *, is_quiet: bool) -> None:
+        self._verb = verb
+        self._is_shown = not is_quiet and sys.stderr.isatty()
+        self._next_s = time.monotonic() + FIRST_S
+        self._has_line = False
+
+    def __enter__(self) -> "CopyProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_line:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def show(self, done: int, total: int) -> None:
+        """Draws the line again, when it is time to."""
+        if not self._is_shown or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + STEP_S
+        self._has_line = True
+        click.echo(
+            f"\r\x1b[K{self._verb}: {size_text(done)} of {size_text(total)}", nl=False, err=True
+        )

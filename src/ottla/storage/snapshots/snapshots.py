@@ -1,0 +1,255 @@
+"""The snapshots of a log directory: made, listed, brought back, branched off, deleted.
+
+They lie beside it, in `DIR.snapshots`, each a log directory that was stopped cleanly. What is not
+whole has a name that begins with a dot: a snapshot gets its name last, by a rename, and loses it
+first. So a crash leaves a snapshot or none; the next `create` removes what is left over.
+Kafka has none.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.errors import RefusalError, UnknownNameError, UserError
+from ottla.base.files import (
+    FileSystem,
+    base_name,
+    join,
+    make_durable_directory,
+    parent_directory,
+    read_file,
+    replace_file,
+)
+from ottla.storage.files.filenames import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    SNAPSHOT_NOTE,
+    parse_directory_name,
+)
+from ottla.storage.files.java_properties import parse_properties, properties_line
+from ottla.storage.snapshots.copying import (
+    OnCopied,
+    check_clean,
+    copy_log_directory,
+    held,
+    remove_tree,
+)
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_MAKING = ".making-"
+_DELETING = ".deleting-"
+STOP_FIRST = "stop it first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`own_size` is what deleting it would free: what has no other name."""
+
+    name: str
+    path: str
+    created_ms: int
+    partition_count: int
+    size: int
+    own_size: int
+    is_clean: bool
+    """Whether it was closed in order since a process opened it, if one did."""
+
+
+class Snapshots:
+    """Those of one log directory. `place` is where they lie."""
+
+    def __init__(self, file_system: FileSystem, directory: str, place: str | None = None) -> None:
+        self._file_system = file_system
+        self.directory = file_system.canonical(directory)
+        self.place = file_system.canonical(place or f"{self.directory}.snapshots")
+
+    def path_of(self, name: str) -> str:
+        return join(self.place, name)
+
+    def find(self, name: str) -> str:
+        """The path of a snapshot; raises `UnknownNameError`."""
+        names = self._names()
+        if name not in names:
+            raise UnknownNameError("snapshot", name, names, where=self.place)
+        return self.path_of(name)
+
+    def find_all(self) -> list[Snapshot]:
+        """The oldest first."""
+        found = [self._look_at(name) for name in self._names()]
+        return sorted(found, key=lambda one: (one.created_ms, one.name))
+
+    def create(self, name: str, *, now_ms: int, on_copied: OnCopied) -> Snapshot:
+        """Raises `UncleanStopError`, `RefusalError` for a name that is taken, and `UserError`."""
+        check_name(name)
+        with held(self._file_system, self.directory, STOP_FIRST):
+            check_clean(self._file_system, self.directory)
+            self._check_free(name)
+            self._remove_leftovers()
+            making = self.path_of(_MAKING + name)
+            copy_log_directory(self._file_system, self.directory, making, on_copied)
+            self._write_note(making, now_ms)
+            self._file_system.rename(making, self.path_of(name))
+            self._file_system.sync_directory(self.place)
+        return self._look_at(name)
+
+    def delete(self, name: str) -> None:
+        """Raises `UnknownNameError`, and `UserError` while a process has it open."""
+        path = self.find(name)
+        with held(self._file_system, path, STOP_FIRST):
+            deleting = self.path_of(_DELETING + name)
+            if self._file_system.status(deleting) is not None:
+                remove_tree(self._file_system, deleting)
+            self._file_system.rename(path, deleting)
+            self._file_system.sync_directory(self.place)
+            remove_tree(self._file_system, deleting)
+
+    def branch(
+        self,
+        name: str,
+        target: str,
+        *,
+        on_copied: OnCopied,
+        change: Callable[[str], None] = lambda _: None,
+    ) -> str:
+        """Makes a log directory of a snapshot, which then goes its own way; returns its path.
+
+        `change` is given the path of the new directory before that has its name.
+        """
+        path = self.find(name)
+        target = self._file_system.canonical(target)
+        self._check_absent(target)
+        making = join(parent_directory(target), f".{base_name(target)}{_MAKING}")
+        with held(self._file_system, path, STOP_FIRST):
+            check_clean(self._file_system, path)
+            if self._file_system.status(making) is not None:
+                remove_tree(self._file_system, making)
+            copy_log_directory(self._file_system, path, making, on_copied)
+        change(making)
+        self._file_system.rename(making, target)
+        self._file_system.sync_directory(parent_directory(target))
+        return target
+
+    def restore(self, name: str, *, kept: str, now_ms: int, on_copied: OnCopied) -> Snapshot | None:
+        """Puts a snapshot's content in the directory's place; what was there is snapshot `kept`.
+
+        `None` when the directory was not there. Raises `UserError` while a process has it open,
+        and where the two cannot change places in one step.
+        """
+        path = self.find(name)
+        if self._file_system.status(join(self.directory, META_PROPERTIES)) is None:
+            self.branch(name, self.directory, on_copied=on_copied)
+            return None
+        check_name(kept)
+        with (
+            held(self._file_system, self.directory, STOP_FIRST),
+            held(self._file_system, path, STOP_FIRST),
+        ):
+            check_clean(self._file_system, path)
+            self._check_free(kept)
+            self._remove_leftovers()
+            making = self.path_of(_MAKING + kept)
+            copy_log_directory(self._file_system, path, making, on_copied)
+            # Named before the exchange: afterwards it is what was in the directory, which no
+            # crash may leave under a name that the next `create` removes.
+            self._file_system.rename(making, self.path_of(kept))
+            self._file_system.sync_directory(self.place)
+            self._exchange(self.path_of(kept))
+            self._write_note(self.path_of(kept), now_ms)
+        return self._look_at(kept)
+
+    # Below
+
+    def _exchange(self, path: str) -> None:
+        try:
+            self._file_system.exchange(self.directory, path)
+        except OSError as error:
+            remove_tree(self._file_system, path)
+            raise UserError(
+                f"{self.directory} cannot be exchanged in one step: {error.strerror}; "
+                "use ottla snapshot branch, and serve the new directory"
+            ) from error
+        self._file_system.sync_directory(parent_directory(self.directory))
+        self._file_system.sync_directory(self.place)
+
+    def _names(self) -> list[str]:
+        status = self._file_system.status(self.place)
+        if status is None or not status.is_directory:
+            return []
+        return [
+            name
+            for name in self._file_system.list(self.place)
+            if not name.startswith(".")
+            and self._file_system.status(join(self.place, name, META_PROPERTIES)) is not None
+        ]
+
+    def _look_at(self, name: str) -> Snapshot:
+        path = self.path_of(name)
+        size, own_size = self._sizes(path)
+        names = self._file_system.list(path)
+        return Snapshot(
+            name=name,
+            path=path,
+            created_ms=self._created_ms(path),
+            partition_count=sum(parse_directory_name(one) is not None for one in names),
+            size=size,
+            own_size=own_size,
+            is_clean=CLEAN_SHUTDOWN in names,
+        )
+
+    def _sizes(self, path: str) -> tuple[int, int]:
+        size = own_size = 0
+        for name in self._file_system.list(path):
+            below = join(path, name)
+            status = self._file_system.status(below)
+            if status is None:
+                continue
+            if status.is_directory:
+                more, more_own = self._sizes(below)
+            else:
+                more, more_own = status.size, status.size if status.link_count == 1 else 0
+            size, own_size = size + more, own_size + more_own
+        return size, own_size
+
+    def _created_ms(self, path: str) -> int:
+        try:
+            fields = parse_properties(
+                read_file(self._file_system, join(path, SNAPSHOT_NOTE)).decode()
+            )
+            return int(fields["created"])
+        except (FileNotFoundError, ValueError, KeyError):
+            status = self._file_system.status(path)
+            return 0 if status is None else status.modified_ms
+
+    def _write_note(self, path: str, now_ms: int) -> None:
+        fields = {"created": str(now_ms), "directory": self.directory}
+        text = "".join(f"{properties_line(name, value)}\n" for name, value in fields.items())
+        replace_file(self._file_system, join(path, SNAPSHOT_NOTE), text.encode())
+
+    def _check_free(self, name: str) -> None:
+        make_durable_directory(self._file_system, self.place)
+        if self._file_system.status(self.path_of(name)) is not None:
+            raise RefusalError(
+                f"there is a snapshot {name} in {self.place} already; choose another name, "
+                "or delete it"
+            )
+
+    def _check_absent(self, target: str) -> None:
+        status = self._file_system.status(target)
+        if status is not None and (not status.is_directory or self._file_system.list(target)):
+            raise RefusalError(f"{target} is there already; name a directory that is not")
+        make_durable_directory(self._file_system, parent_directory(target))
+
+    def _remove_leftovers(self) -> None:
+        """Of what a crash cut off. The directory is held: nobody else makes a snapshot of it."""
+        for name in self._file_system.list(self.place):
+            if name.startswith((_MAKING, _DELETING)):
+                remove_tree(self._file_system, join(self.place, name))
+
+
+def check_name(name: str) -> None:
+    """Raises `UserError`."""
+    if _NAME.fullmatch(name) is None:
+        raise UserError(
+            f"{name!r} is no name of a snapshot; it has letters, digits, '.', '_' and '-', and "
+            "begins with a letter, a digit or '_'"
+        )

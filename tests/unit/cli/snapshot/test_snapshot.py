@@ -1,0 +1,140 @@
+"""`ottla snapshot`: what a directory was comes back, or goes its own way."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.files import join
+from ottla.client.admin import Admin
+from ottla.storage.files.filenames import CLEAN_SHUTDOWN
+from tests.unit.cli.administered import ORDERS, Administered, administered
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[Administered]:
+    with administered(tmp_path, is_served=False) as found:
+        yield found
+
+
+def state(directory: str) -> tuple[int, int | None]:
+    """How many records `orders` has, and where `billing` continues."""
+    with ottla.open(directory) as log, Admin(log) as admin:
+        offsets = admin.group_offsets("billing")
+        return sum(1 for _ in log.read("orders", 0)), offsets[ORDERS].offset
+
+
+def append(directory: str) -> None:
+    with ottla.open(directory) as log, Admin(log) as admin:
+        log.append("orders", b"later", partition=0)
+        admin.alter_group_offsets("billing", {ORDERS: 101})
+
+
+def test_a_snapshot_is_a_directory_with_records_groups_and_settings(stopped: Administered) -> None:
+    assert stopped.lines("snapshot", "create", "TARGET", "a")[0].startswith("snapshot a: ")
+    append(stopped.target)
+    assert state(f"{stopped.target}.snapshots/a") == (100, 40)
+    assert state(stopped.target) == (101, 101)
+    own, kept = (Path(stopped.target, "meta.properties"), Path(f"{stopped.target}.snapshots/a"))
+    assert (kept / "meta.properties").read_text() == own.read_text()
+
+
+def test_a_snapshot_is_sound_to_the_check(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    code, text = stopped.end("log", "check", f"{stopped.target}.snapshots/a")
+    assert code == 0, text
+
+
+def test_a_restored_directory_is_as_it_was_and_what_was_there_is_kept(
+    stopped: Administered,
+) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    append(stopped.target)
+    assert (
+        "what was there is snapshot before-restore-"
+        in stopped.lines("snapshot", "restore", "TARGET", "a")[0]
+    )
+    assert state(stopped.target) == (100, 40)
+    first, kept = stopped.json("snapshot", "list", "TARGET")
+    assert first["snapshot"] == "a"
+    assert state(kept["path"]) == (101, 101)
+
+
+def test_a_directory_that_is_gone_is_restored(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    Path(stopped.target).rename(f"{stopped.target}.lost")
+    stopped.lines("snapshot", "restore", "TARGET", "a")
+    assert state(stopped.target) == (100, 40)
+
+
+def test_a_branch_and_its_origin_go_their_own_ways(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    branch = f"{stopped.target}-branch"
+    assert stopped.json("snapshot", "branch", "TARGET", "a", branch) == [
+        {"directory": branch, "snapshot": "a"}
+    ]
+    append(branch)
+    assert state(branch) == (101, 101)
+    assert state(stopped.target) == (100, 40)
+    code, text = stopped.end("snapshot", "branch", "TARGET", "a", branch)
+    assert (code, "is there already" in text) == (1, True)
+
+
+def test_snapshots_are_listed_with_sizes_and_times_and_deleted(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    stopped.lines("snapshot", "create", "TARGET", "-q")
+    first, second = stopped.json("snapshot", "list", "TARGET")
+    assert first["snapshot"] == "a"
+    assert first["partitions"] > 0
+    assert 0 < first["own_size"] <= first["size"]
+    assert first["created_ms"] <= second["created_ms"]
+    assert stopped.lines("snapshot", "list", "TARGET", "-q") == ["a", second["snapshot"]]
+    assert stopped.lines("snapshot", "list", "TARGET")[0].split() == [
+        "snapshot", "created", "partitions", "size", "own", "state"
+    ]  # fmt: skip
+    assert stopped.lines("snapshot", "delete", "TARGET", "a") == ["deleted snapshot a"]
+    assert [one["snapshot"] for one in stopped.json("snapshot", "list", "TARGET")] == [
+        second["snapshot"]
+    ]
+    assert stopped.end("snapshot", "delete", "TARGET", "a")[0] == 1
+
+
+def test_snapshots_can_lie_elsewhere(stopped: Administered, tmp_path: Path) -> None:
+    place = str(tmp_path / "elsewhere")
+    stopped.lines("snapshot", "create", "TARGET", "a", "--in", place)
+    assert stopped.lines("snapshot", "list", "TARGET", "-q", "--in", place) == ["a"]
+    assert state(join(place, "a")) == (100, 40)
+
+
+def test_a_directory_that_a_crash_left_is_recovered_first(stopped: Administered) -> None:
+    Path(stopped.target, CLEAN_SHUTDOWN).unlink()
+    assert stopped.end("snapshot", "create", "TARGET", "a")[0] == 0
+    assert stopped.json("snapshot", "list", "TARGET")[0]["is_clean"]
+
+
+def test_what_cannot_be_done_is_one_line(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    for words, code, part in [
+        (("create", "TARGET", "a"), 1, "there is a snapshot a"),
+        (("create", "TARGET", "../a"), 2, "is no name of a snapshot"),
+        (("create", f"{stopped.target}.snapshots"), 2, "it holds no log"),
+        (("create", "localhost:9092"), 2, "stop the broker, and name its directory"),
+        (("restore", "TARGET", "b"), 1, "there is no snapshot b"),
+        (("branch", "TARGET", "A", "x"), 1, "there is no snapshot A"),
+    ]:
+        found, text = stopped.end("snapshot", *words)
+        assert (found, part in text) == (code, True), text
+        assert text.count("\n") == 0
+
+
+def test_a_directory_that_is_in_use_is_left_alone(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    with ottla.open(stopped.target):
+        for verb in (("create", "TARGET", "b"), ("restore", "TARGET", "a")):
+            code, text = stopped.end("snapshot", *verb)
+            assert code == 2
+            assert "is in use by another process" in text
+            assert "stop it first" in text
+    assert json.loads(stopped.lines("snapshot", "list", "TARGET", "--json")[0])["snapshot"] == "a"
