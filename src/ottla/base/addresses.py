@@ -4,9 +4,12 @@ from ottla.base.errors import UserError
 
 MAX_PORT = 65535
 
+Address = tuple[str, int]
+"""Host and port."""
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port; raises `UserError`."""
+
+def parse_address(text: str) -> Address:
+    """Raises `UserError`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > MAX_PORT:
         raise UserError(f"{text}: an address is HOST:PORT, such as 127.0.0.1:9092")

@@ -7,7 +7,6 @@ passwords. `OTTLA_CONTEXTS` names another file.
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,11 +61,17 @@ def read_contexts() -> Contexts:
     """What the file says; no file, no contexts. Raises `UserError` for one that is damaged."""
     path = contexts_path()
     try:
-        fields = tomllib.loads(path.read_text())
+        text = path.read_text()
     except (FileNotFoundError, NotADirectoryError):
         return Contexts(path=path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; OTTLA_CONTEXTS names another file") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: {error}; repair or remove the file") from error
+    import tomllib  # Most people have no such file, and every command asks for it.
+
+    try:
+        fields = tomllib.loads(text)
     except ValueError as error:
         raise UserError(f"{path}: {error}; repair or remove the file") from error
     tables = fields.get(CONTEXTS, {})

@@ -11,13 +11,13 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Protocol, TypeVar
 
+from ottla.base.addresses import Address
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.client.connection import CLIENT_ID, Connection, SocketConnection, UnreachableError
 from ottla.client.security import PLAINTEXT, Security
-from ottla.config.listeners import Address
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -92,7 +92,8 @@ class SocketConnection:
         except OSError as error:
             raise self._error(error) from error
         try:
-            self._socket = self._secured(security, host)
+            if security.has_tls:
+                self._socket = self._secured(security, host)
             answer = self._receive(self._send(ApiVersionsRequest(), 0))
         except BaseException:
             self.close()
@@ -100,11 +101,14 @@ class SocketConnection:
         self._versions = {
             one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
         }
-        try:
-            security.log_in(self)
-        except BaseException:
-            self.close()
-            raise
+        if security.has_login:
+            from ottla.client.login import log_in
+
+            try:
+                log_in(security, self)
+            except BaseException:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -149,8 +153,10 @@ class SocketConnection:
         return version
 
     def _secured(self, security: Security, host: str) -> socket.socket:
+        from ottla.client.login import wrapped
+
         try:
-            return security.wrapped(self._socket, host)
+            return wrapped(security, self._socket, host)
         except OSError as error:
             raise self._error(error) from error
 

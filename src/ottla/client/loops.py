@@ -1,7 +1,6 @@
 """Says what to call instead where a call would hold up an event loop."""
 
 import sys
-from asyncio import get_running_loop
 
 from ottla.base.errors import UserError
 
@@ -12,6 +11,10 @@ class BlockingCallError(UserError):
 
 def check_may_block(call: str, instead: str) -> None:
     """Raises `BlockingCallError` within a coroutine; not in a notebook, whose cells all run so."""
+    if "asyncio" not in sys.modules:
+        return  # No loop is running, and a command starts sooner without asyncio.
+    from asyncio import get_running_loop
+
     try:
         get_running_loop()
     except RuntimeError:

@@ -11,9 +11,7 @@ import hashlib
 import hmac
 
 from ottla.base.errors import ProtocolError
-
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Kafka's mechanisms, and Python's names of their hashes."""
+from ottla.client.security import HASHES
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 1_000_000

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ottla.base.addresses import parse_address
+from ottla.base.addresses import Address, parse_address
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings, Cluster, SocketTransport, Transport
 from ottla.client.connection import Connection
-from ottla.config.listeners import Address
 from ottla.embedded.connection import HOST, InProcessConnection
 from ottla.embedded.followed import FollowedLog
 from ottla.embedded.log import Log

@@ -7,11 +7,9 @@ Listeners for controllers are passed over; any other must speak PLAINTEXT. Kafka
 import re
 from dataclasses import dataclass
 
+from ottla.base.addresses import Address
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import SettingError
-
-Address = tuple[str, int]
-"""Host and port."""
 
 EVERY_ADDRESS = "0.0.0.0"
 

@@ -4,9 +4,9 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from ottla.base.addresses import address_text
+from ottla.base.addresses import Address, address_text
 from ottla.base.files import OsFileSystem
-from ottla.config.listeners import EVERY_ADDRESS, Address
+from ottla.config.listeners import EVERY_ADDRESS
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.owner_note import Owner, remove_owner_note, write_owner_note
 

@@ -8,9 +8,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.config.broker import BrokerConfig
-from ottla.config.listeners import Address, Listener, client_listeners
+from ottla.config.listeners import Listener, client_listeners
 
 BACKLOG = 1024
 ACCEPTS_PER_ROUND = 64

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
+from ottla.base.addresses import Address
 from ottla.base.files import FileSlice
 from ottla.codec.primitives import Output
-from ottla.config.listeners import Address
 from ottla.protocol.framing import FrameReader
 from ottla.server.connection_events import ClientWent, CloseReason
 from ottla.server.request_context import ClientAddress, PendingResponse

@@ -18,12 +18,13 @@ from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import perf_counter
 from typing import Protocol
 
+from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
 from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.config.listeners import Address, Listener
+from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.foreign import ForeignProtocolError
 from ottla.protocol.headers import read_request_header

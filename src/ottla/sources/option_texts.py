@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ottla.base.addresses import Address
 from ottla.base.errors import UserError
-from ottla.config.listeners import Address
 
 _TRUTHS = {"true": True, "false": False}
 

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 import numpy as np  # noqa: E402
 
 import ottla  # noqa: E402
-from ottla.base.addresses import parse_address  # noqa: E402
+from ottla.base.addresses import Address, parse_address  # noqa: E402
 from ottla.base.errors import UserError  # noqa: E402
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind  # noqa: E402
 from ottla.client.connection import UnreachableError  # noqa: E402
@@ -26,7 +26,6 @@ from ottla.client.transactions import (  # noqa: E402
     init_producer,
 )
 from ottla.codec.compression import Compression  # noqa: E402
-from ottla.config.listeners import Address  # noqa: E402
 from ottla.embedded.log import Log  # noqa: E402
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records  # noqa: E402
 

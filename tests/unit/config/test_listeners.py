@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.base.addresses import Address
 from ottla.config.broker import broker_config
-from ottla.config.listeners import Address, Listener, client_listeners
+from ottla.config.listeners import Listener, client_listeners
 from ottla.config.setting import SettingError
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 import ottla
+from ottla.base.addresses import Address
 from ottla.client.cluster import ClientSettings, Cluster
-from ottla.config.listeners import Address
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import Job, Step, TaskWrite, commit_batch, connected

@@ -7,9 +7,9 @@ or of anything else, and librdkafka gets them all. docs/spark.md lists them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.client.connection import CLIENT_ID
-from ottla.config.listeners import Address
 from ottla.sources.client_options import CLIENT_PREFIX
 from ottla.sources.option_texts import (
     Fields,

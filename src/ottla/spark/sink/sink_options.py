@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.codec.compression import Compression
-from ottla.config.listeners import Address
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.option_texts import (
     Fields,

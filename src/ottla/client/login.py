@@ -1,0 +1,87 @@
+"""How a connection is secured and logs in: TLS (`ssl` of Python's own), SASL PLAIN and SCRAM.
+
+Imported for those clusters only, since TLS and hashes take longer to import than a command to run.
+Kafka's counterparts: `SslChannelBuilder`, `SaslClientAuthenticator`.
+"""
+
+import secrets
+import socket
+import ssl
+from typing import Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ProtocolError, UserError
+from ottla.client.scram import ScramClient
+from ottla.client.security import AuthenticationError, Security
+from ottla.codec.schema import Message
+from ottla.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+class Asks(Protocol):
+    """A connection, as far as a login needs it."""
+
+    address: str
+
+    def ask(self, request: Message, *, newest: int | None = None) -> object: ...
+
+
+def wrapped(security: Security, plain: socket.socket, host: str) -> socket.socket:
+    """The connection in TLS; raises `OSError`."""
+    return _context(security).wrap_socket(plain, server_hostname=host)
+
+
+def log_in(security: Security, connection: Asks) -> None:
+    """Raises `AuthenticationError` when the broker refuses, and `UserError`."""
+    answer = connection.ask(SaslHandshakeRequest(mechanism=security.mechanism))
+    assert isinstance(answer, SaslHandshakeResponse)
+    if answer.error_code != ErrorCode.NONE:
+        known = ", ".join(answer.mechanisms) or "none"
+        raise AuthenticationError(
+            f"{connection.address}: the broker does not take {security.mechanism}; set "
+            f"sasl.mechanism to one of: {known}"
+        )
+    if security.mechanism == "PLAIN":
+        _say(security, connection, f"\0{security.username}\0{security.password}".encode())
+        return
+    scram = ScramClient(
+        security.mechanism, security.username, security.password, secrets.token_hex(16)
+    )
+    try:
+        challenge = _say(security, connection, scram.first())
+        scram.check(_say(security, connection, scram.prove(challenge)))
+    except ProtocolError as error:
+        raise AuthenticationError(f"{connection.address}: {error}") from error
+
+
+def _say(security: Security, connection: Asks, token: bytes) -> bytes:
+    answer = connection.ask(SaslAuthenticateRequest(auth_bytes=token))
+    assert isinstance(answer, SaslAuthenticateResponse)
+    if answer.error_code != ErrorCode.NONE:
+        reason = answer.error_message or ErrorCode(answer.error_code).name
+        raise AuthenticationError(
+            f"{connection.address}: {security.username} is refused ({reason}); check "
+            f"sasl.username and sasl.password"
+        )
+    return bytes(answer.auth_bytes)
+
+
+def _context(security: Security) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=security.ca)
+        if security.certificate is not None:
+            password = security.key_password
+            context.load_cert_chain(security.certificate, security.key, password)
+    except (OSError, ValueError) as error:
+        named = security.certificate or security.ca
+        raise UserError(
+            f"{named}: {error}; ssl.ca.location, ssl.certificate.location and "
+            f"ssl.key.location name PEM files"
+        ) from error
+    context.check_hostname = security.checks_host and security.checks_certificate
+    if not security.checks_certificate:
+        context.verify_mode = ssl.CERT_NONE
+    return context
