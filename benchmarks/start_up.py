@@ -1,14 +1,18 @@
 """How long a user waits before the first record, and what an idle broker holds.
 
 `import ottla` is measured as a whole process less one that imports nothing; readiness from the
-start of the process to its `ready` line, on an empty directory.
+start of the process to its `ready` line, on an empty directory; commands in processor time, which
+what else the machine does changes little.
 """
 
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
-from benchmarks.brokers import Ottla, source_environment
+from benchmarks.brokers import Ottla, RunningBroker, source_environment
 from benchmarks.machine import cost_of
 from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
@@ -27,6 +31,19 @@ with contextlib.redirect_stdout(io.StringIO()):
 HELP_TARGET = Target(limit=120, unit="ms")
 READY_TARGET = Target(limit=300, unit="ms")
 MEMORY_TARGET = Target(limit=60, unit="MB")
+
+COMMANDS = (
+    "--help",
+    "topics --help",
+    "topics list BROKER",
+    "configs get BROKER orders",
+    "groups list BROKER",
+    "quotas list BROKER",
+    "consume BROKER orders",
+    "produce BROKER orders",
+    "records DIRECTORY --topic orders",
+)
+COMMAND_TARGET = Target(limit=120, unit="ms")
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -62,6 +79,36 @@ def run(scale: Scale) -> Iterator[Report]:
         memory = Samples(tuple(resident))
         add_figure(report, "ottla serve, idle memory", memory, "MB", MEMORY_TARGET)
     yield report
+    yield _commands(scale)
+
+
+def _commands(scale: Scale) -> Report:
+    """Whole processes over one empty topic: what is left is their start."""
+    with scale.data_directory() as directory, Ottla().start(directory) as broker:
+        _command_ms("topics create BROKER orders", broker, directory)
+        samples = scale.sampled(
+            {one: partial(_command_ms, one, broker, directory) for one in COMMANDS},
+            times=scale.of(TURNS_PER_ROUND, 1),
+        )
+    report = figures_report("Processor time of commands")
+    for command, measured in samples.items():
+        add_figure(report, f"ottla {command}", measured, "ms", COMMAND_TARGET)
+    return report
+
+
+def _command_ms(command: str, broker: RunningBroker, directory: Path) -> float:
+    words = command.replace("BROKER", broker.address).replace("DIRECTORY", str(directory)).split()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "ottla", *words],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=source_environment(),
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def _python_ms(code: str) -> float:

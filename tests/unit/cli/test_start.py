@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,36 @@ def test_help_of_what_reads_and_writes_imports_no_log_and_no_client(command: str
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
     assert rooms <= {"base", "cli", "storage"}
     assert not {name for name in modules if name.startswith("ottla.storage.reading")}
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+        yield log.listen("127.0.0.1:0").address
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("topics list BROKER", {"config", "coordinator"}),
+        ("configs get BROKER orders", {"config"}),
+        ("groups list BROKER", {"coordinator"}),
+        ("quotas list BROKER", set()),
+        ("consume BROKER orders", {"sources"}),
+    ],
+)
+def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
+    address: str,
+    command: str,
+    more: set[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    modules = imported(*command.replace("BROKER", address).split())
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert rooms <= {"base", "cli", "client", "codec", "protocol", "record", "storage"} | more
+    assert not modules & {"rich", "asyncio", "ssl", "secrets", "hashlib", "logging", "tomllib"}
+    assert not {name for name in modules if name.startswith("ottla.storage.log")}

@@ -64,9 +64,11 @@ def get_command(
     Of a topic unless --broker, --brokers or --group says otherwise. Without KEY those are shown
     whose value is not the default.
     """
+    from ottla.client.administration.configs import ConfigAdmin
+
     kind, name, keys = _resource(words, **resource)
-    with target.admin() as admin:
-        entries = admin.describe_configs(kind, [name])[name]
+    with target.open() as cluster:
+        entries = ConfigAdmin(cluster).describe_configs(kind, [name])[name]
     _check_known(keys, entries)
     shown = [
         one

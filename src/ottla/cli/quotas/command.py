@@ -45,9 +45,11 @@ def list_command(
     target: Target, user: str | None, client_id: str | None, ip: str | None, as_json: bool
 ) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
+    from ottla.client.administration.quotas import QuotaAdmin
+
     entity = _entity(user, client_id, ip)
-    with target.admin() as admin:
-        found = admin.describe_quotas(entity)
+    with target.open() as cluster:
+        found = QuotaAdmin(cluster).describe_quotas(entity)
     if as_json:
         for one in found:
             print_json({"entity": dict(one.entity), "limits": dict(one.limits)})
@@ -81,13 +83,13 @@ def set_command(
     is_quiet: bool,
 ) -> None:
     """Set limits of a user, a client id or an address; bytes may be written as 10M."""
-    from ottla.client.administration.quotas import entity_text
+    from ottla.client.administration.quotas import QuotaAdmin, entity_text
 
     entity = _required(user, client_id, ip)
     pairs = [parse_setting(one, "producer_byte_rate=10M", option="limit") for one in limits]
     values = {name: _number(name, text) for name, text in pairs}
-    with target.admin() as admin:
-        admin.alter_quotas(entity, values)
+    with target.open() as cluster:
+        QuotaAdmin(cluster).alter_quotas(entity, values)
     if not is_quiet:
         texts = ", ".join(f"{name}={value:.10g}" for name, value in values.items())
         click.echo(f"{entity_text(entity)}: {texts}")
@@ -111,12 +113,13 @@ def remove_command(
     is_quiet: bool,
 ) -> None:
     """Remove limits of a user, a client id or an address: those named, or all."""
-    from ottla.client.administration.quotas import entity_text
+    from ottla.client.administration.quotas import QuotaAdmin, entity_text
 
     entity = _required(user, client_id, ip)
     for name in limits:
         _check_limit(name)
-    with target.admin() as admin:
+    with target.open() as cluster:
+        admin = QuotaAdmin(cluster)
         found = [one for one in admin.describe_quotas(entity) if dict(one.entity) == dict(entity)]
         there = [name for one in found for name in one.limits]
         if not found or any(name not in there for name in limits):

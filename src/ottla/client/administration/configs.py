@@ -3,14 +3,11 @@
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.cluster import check
 from ottla.client.connection import Connection
-from ottla.config.broker import broker_settings
-from ottla.config.setting import settings_of
-from ottla.config.topic import TopicConfig
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -22,6 +19,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+
+if TYPE_CHECKING:
+    from ottla.config.setting import Setting
 
 ALL_BROKERS = ""
 """The name of the settings that are the defaults of every broker."""
@@ -132,11 +132,11 @@ class ConfigAdmin(Asking):
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         """All settings of a topic that are known here, defaults included."""
-        return self._settings(ResourceKind.TOPIC, topic, settings_of(TopicConfig))
+        return self._settings(ResourceKind.TOPIC, topic, _topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The same of several topics, asked at once."""
-        known = settings_of(TopicConfig)
+        known = _topic_rows()
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
             if result.error_code:
@@ -159,7 +159,7 @@ class ConfigAdmin(Asking):
     def broker_settings(self) -> dict[str, str]:
         """All settings of the first broker that are known here, defaults included."""
         name = str(self._cluster.node_ids()[0])
-        return self._settings(ResourceKind.BROKER, name, broker_settings())
+        return self._settings(ResourceKind.BROKER, name, _broker_rows())
 
     def _settings(self, kind: ResourceKind, name: str, known: Container[str]) -> dict[str, str]:
         (result,) = self._describe_resources(kind, [name])
@@ -230,6 +230,22 @@ def _default(one: DescribeConfigsResourceResult, origin: ConfigOrigin) -> str | 
     if beneath:
         return beneath[0].value
     # Kafka lists no synonym for a default that it works out, such as that of retention.ms.
-    rows = (settings_of(TopicConfig).get(one.name), broker_settings().get(one.name))
+    rows = (_topic_rows().get(one.name), _broker_rows().get(one.name))
     row = next((row for row in rows if row is not None), None)
     return None if row is None else row.format(row.default)
+
+
+# The tables of settings take a command 15 ms to import, and most questions need none.
+
+
+def _topic_rows() -> "Mapping[str, Setting]":
+    from ottla.config.setting import settings_of
+    from ottla.config.topic import TopicConfig
+
+    return settings_of(TopicConfig)
+
+
+def _broker_rows() -> "Mapping[str, Setting]":
+    from ottla.config.broker import broker_settings
+
+    return broker_settings()
