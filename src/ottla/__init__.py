@@ -76,3 +76,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'ottla' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    """For completion and `help`, which know nothing of names that are not imported yet."""
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,19 @@
+"""What `import ottla` gives: every public name, found by completion and by `help`."""
+
+import pydoc
+
+import pytest
+
+import ottla
+
+
+@pytest.mark.parametrize("name", ottla.__all__)
+def test_a_public_name_is_there_with_a_text_that_explains_it(name: str) -> None:
+    assert name in dir(ottla)
+    assert (getattr(ottla, name).__doc__ or "").strip()
+
+
+def test_help_shows_the_classes_and_functions_that_applications_use() -> None:
+    page = pydoc.plain(pydoc.render_doc(ottla))
+    for name in ("class Consumer", "class Producer", "class Log", "class Admin", "open("):
+        assert name in page
