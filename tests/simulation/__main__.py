@@ -1,16 +1,21 @@
 """One simulated run of a group with everything that happens in it: `make sim SEED=n`.
 
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
-transactional producers.
+transactional producers, and `PROTOCOL=readers` runs of readers beside a log that changes.
 """
 
 import logging
 import sys
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, seed, settings
 
 from ottla.testing.history import check
 from ottla.testing.history.lines import format_operation
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
+from tests.simulation.readers_world import STEPS, ReadersWorld
 from tests.simulation.transaction_world import TransactionWorld
 
 
@@ -25,30 +30,49 @@ class WithTime(logging.Formatter):
         return f"{self._world.now_ms:>9} ms  {record.getMessage()}"
 
 
-def simulate_transactions(seed: int) -> None:
+def simulate_transactions(number: int) -> None:
     """Its log is the history: one operation a line."""
-    world = TransactionWorld(seed)
+    world = TransactionWorld(number)
     history = world.run()
     for one in sorted(history, key=lambda one: one.began):
         print(format_operation(one))
     findings = check(history)
     for finding in findings:
         print(finding)
-    print(f"seed {seed}: {dict(world.counts)}, {len(findings)} findings")
+    print(f"seed {number}: {dict(world.counts)}, {len(findings)} findings")
     sys.exit(bool(findings))
 
 
+def simulate_readers(number: int) -> None:
+    """Its steps are printed where one fails, as few of them as do."""
+    counts: Counter[str] = Counter()
+
+    @seed(number)
+    @settings(max_examples=1000, deadline=None, database=None)
+    @given(STEPS)
+    def readers_see_a_prefix(steps: list[Any]) -> None:
+        world = ReadersWorld()
+        world.run(steps)
+        counts.update(world.counts)
+
+    readers_see_a_prefix()
+    print(f"seed {number}: {dict(counts)}, all invariants hold")
+
+
 def main() -> None:
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     if sys.argv[2:] == ["transactions"]:
-        simulate_transactions(seed)
+        simulate_transactions(number)
         return
-    world = ConsumerWorld(seed) if sys.argv[2:] == ["consumer"] else World(seed)
+    if sys.argv[2:] == ["readers"]:
+        simulate_readers(number)
+        return
+    world = ConsumerWorld(number) if sys.argv[2:] == ["consumer"] else World(number)
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(WithTime(world))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     world.run()
-    print(f"seed {seed}: {world.counts}, all invariants hold")
+    print(f"seed {number}: {world.counts}, all invariants hold")
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ class _Learning:
 
         The rule does not ask how many there are in truth, so that every key filter stops alike.
         """
-        count = _row_count(batch)
+        count = self._row_count(batch)
         if self._key_filter.size + self._pending_rows + count > self._key_filter.capacity:
             self._flush()
         if self._key_filter.size + count <= self._key_filter.capacity:
@@ -257,7 +257,7 @@ class _Learning:
 
     def _add(self, batch: Batch) -> None:
         self._pending.append(batch)
-        self._pending_rows += _row_count(batch)
+        self._pending_rows += self._row_count(batch)
         self._pending_size += batch.size
         if self._pending_rows >= MAX_GROUP_ROWS or self._pending_size >= MAX_GROUP_SIZE:
             self._flush()
@@ -268,12 +268,15 @@ class _Learning:
         if pending:
             self._key_filter.learn(pending, self._plan.first_dirty_offset)
 
+    def _row_count(self, batch: Batch) -> int:
+        """How many records are to be learnt, or of an old wrapper how many offsets it covers.
 
-def _row_count(batch: Batch) -> int:
-    """How many records a batch has, or for an old wrapper how many offsets it covers."""
-    if isinstance(batch, RecordBatch):
-        return batch.record_count
-    return batch.last_offset_delta + 1
+        The pass may begin in the middle of the first batch, and the map has room from there on.
+        """
+        here = batch.last_offset + 1 - self._plan.first_dirty_offset
+        if isinstance(batch, RecordBatch):
+            return min(batch.record_count, here)
+        return min(batch.last_offset_delta + 1, here)
 
 
 class Copying:
