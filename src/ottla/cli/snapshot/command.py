@@ -6,6 +6,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.times import second_text
+from ottla.cli.snapshot.ends import parse_ends
 from ottla.cli.snapshot.progress import CopyProgress
 from ottla.cli.tables import print_rows
 from ottla.cli.target import AT_REST, Target, TargetCommand, target_argument
@@ -27,6 +28,14 @@ place_option = click.option(
     "place",
     metavar="DIR",
     help="Directory that holds the snapshots; TARGET.snapshots by default.",
+)
+at_option = click.option(
+    "--at",
+    "places",
+    multiple=True,
+    metavar="PLACE",
+    help="Where records end: TOPIC-PARTITION:OFFSET (repeatable), @TIME such as "
+    "@2026-01-31T12:00, or an age such as 2h.",
 )
 output_options = with_options(json_option, quiet_option)
 
@@ -98,65 +107,86 @@ def list_command(target: Target, place: str | None, as_json: bool, is_quiet: boo
 @click.command(
     "restore",
     cls=TargetCommand,
-    examples=("ottla snapshot restore data/ before-upgrade",),
+    examples=(
+        "ottla snapshot restore data/ before-upgrade",
+        "ottla snapshot restore data/ before-upgrade --at @2026-01-31T12:00",
+    ),
 )
 @target_argument()
 @click.argument("name", metavar="NAME")
 @place_option
+@at_option
 @yes_option
 @output_options
 def restore_command(
     target: Target,
     name: str,
     place: str | None,
-    is_confirmed: bool,
-    as_json: bool,
-    is_quiet: bool,
+    places: tuple[str, ...],
+    **how: bool,
 ) -> None:
     """Bring the data directory TARGET back to what it was in snapshot NAME.
 
     What is in TARGET now becomes another snapshot. At a terminal the command asks first. Stop the
-    broker before.
+    broker before. With --at records from a place on are left out, and groups that have read
+    further are named.
     """
+    now_ms = SystemClock().now_ms()
+    ends = parse_ends(places, now_ms)
     snapshots = _snapshots(target, place)
     snapshots.find(name)
-    confirm(f"Bring {snapshots.directory} back to {name}?", is_confirmed=is_confirmed)
-    now_ms = SystemClock().now_ms()
+    confirm(f"Bring {snapshots.directory} back to {name}?", is_confirmed=how["is_confirmed"])
     kept = f"before-restore-{_time_name(now_ms)}"
-    with CopyProgress("copying", is_quiet=is_quiet) as progress:
-        before = snapshots.restore(name, kept=kept, now_ms=now_ms, on_copied=progress.show)
-    if as_json:
+    with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
+        before = snapshots.restore(
+            name, kept=kept, now_ms=now_ms, on_copied=progress.show, change=ends.cut
+        )
+    if how["as_json"]:
         kept_name = before.name if before else None
-        print_json({"directory": snapshots.directory, "restored": name, "kept": kept_name})
-    elif not is_quiet:
+        fields = {"directory": snapshots.directory, "restored": name, "kept": kept_name}
+        print_json(fields | ends.fields())
+    elif not how["is_quiet"]:
         was = f"; what was there is snapshot {before.name}" if before else ""
         click.echo(f"{snapshots.directory} is as in snapshot {name}{was}")
+        ends.write()
 
 
 @click.command(
     "branch",
     cls=TargetCommand,
-    examples=("ottla snapshot branch data/ before-upgrade trial/",),
+    examples=(
+        "ottla snapshot branch data/ before-upgrade trial/",
+        "ottla snapshot branch data/ before-upgrade trial/ --at orders-0:1500",
+    ),
 )
 @target_argument()
 @click.argument("name", metavar="NAME")
 @click.argument("directory", metavar="DIR")
 @place_option
+@at_option
 @output_options
 def branch_command(
-    target: Target, name: str, directory: str, place: str | None, as_json: bool, is_quiet: bool
+    target: Target,
+    name: str,
+    directory: str,
+    place: str | None,
+    places: tuple[str, ...],
+    **how: bool,
 ) -> None:
     """Make the data directory DIR of snapshot NAME of TARGET, with its offsets and groups.
 
-    Afterwards each goes its own way: what is written to one is not seen in the other.
+    Afterwards each goes its own way: what is written to one is not seen in the other. With --at
+    records from a place on are left out, and groups that have read further are named.
     """
+    ends = parse_ends(places, SystemClock().now_ms())
     snapshots = _snapshots(target, place)
-    with CopyProgress("copying", is_quiet=is_quiet) as progress:
-        made = snapshots.branch(name, directory, on_copied=progress.show)
-    if as_json:
-        print_json({"directory": made, "snapshot": name})
-    elif not is_quiet:
+    with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
+        made = snapshots.branch(name, directory, on_copied=progress.show, change=ends.cut)
+    if how["as_json"]:
+        print_json({"directory": made, "snapshot": name} | ends.fields())
+    elif not how["is_quiet"]:
         click.echo(f"{made} begins as snapshot {name}")
+        ends.write()
 
 
 @click.command(

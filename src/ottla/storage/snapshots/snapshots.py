@@ -7,7 +7,8 @@ Kafka has none.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
@@ -39,6 +40,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _MAKING = ".making-"
 _DELETING = ".deleting-"
 STOP_FIRST = "stop it first"
+
+Change = Callable[[str], None]
+"""Given the path of a directory that has not got its name yet, to change what is in it."""
+
+
+def change_nothing(path: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +94,10 @@ class Snapshots:
             self._check_free(name)
             self._remove_leftovers()
             making = self.path_of(_MAKING + name)
-            copy_log_directory(self._file_system, self.directory, making, on_copied)
-            self._write_note(making, now_ms)
-            self._file_system.rename(making, self.path_of(name))
+            with self._removed_on_error(making):
+                copy_log_directory(self._file_system, self.directory, making, on_copied)
+                self._write_note(making, now_ms)
+                self._file_system.rename(making, self.path_of(name))
             self._file_system.sync_directory(self.place)
         return self._look_at(name)
 
@@ -109,12 +118,9 @@ class Snapshots:
         target: str,
         *,
         on_copied: OnCopied,
-        change: Callable[[str], None] = lambda _: None,
+        change: Change = change_nothing,
     ) -> str:
-        """Makes a log directory of a snapshot, which then goes its own way; returns its path.
-
-        `change` is given the path of the new directory before that has its name.
-        """
+        """Makes a log directory of a snapshot, which then goes its own way; returns its path."""
         path = self.find(name)
         target = self._file_system.canonical(target)
         self._check_absent(target)
@@ -123,13 +129,22 @@ class Snapshots:
             check_clean(self._file_system, path)
             if self._file_system.status(making) is not None:
                 remove_tree(self._file_system, making)
-            copy_log_directory(self._file_system, path, making, on_copied)
-        change(making)
-        self._file_system.rename(making, target)
+            with self._removed_on_error(making):
+                copy_log_directory(self._file_system, path, making, on_copied)
+                change(making)
+                self._file_system.rename(making, target)
         self._file_system.sync_directory(parent_directory(target))
         return target
 
-    def restore(self, name: str, *, kept: str, now_ms: int, on_copied: OnCopied) -> Snapshot | None:
+    def restore(
+        self,
+        name: str,
+        *,
+        kept: str,
+        now_ms: int,
+        on_copied: OnCopied,
+        change: Change = change_nothing,
+    ) -> Snapshot | None:
         """Puts a snapshot's content in the directory's place; what was there is snapshot `kept`.
 
         `None` when the directory was not there. Raises `UserError` while a process has it open,
@@ -137,7 +152,7 @@ class Snapshots:
         """
         path = self.find(name)
         if self._file_system.status(join(self.directory, META_PROPERTIES)) is None:
-            self.branch(name, self.directory, on_copied=on_copied)
+            self.branch(name, self.directory, on_copied=on_copied, change=change)
             return None
         check_name(kept)
         with (
@@ -148,7 +163,9 @@ class Snapshots:
             self._check_free(kept)
             self._remove_leftovers()
             making = self.path_of(_MAKING + kept)
-            copy_log_directory(self._file_system, path, making, on_copied)
+            with self._removed_on_error(making):
+                copy_log_directory(self._file_system, path, making, on_copied)
+                change(making)
             # Named before the exchange: afterwards it is what was in the directory, which no
             # crash may leave under a name that the next `create` removes.
             self._file_system.rename(making, self.path_of(kept))
@@ -158,6 +175,16 @@ class Snapshots:
         return self._look_at(kept)
 
     # Below
+
+    @contextmanager
+    def _removed_on_error(self, path: str) -> Iterator[None]:
+        """A full disk is not to stay full of what was not finished."""
+        try:
+            yield
+        except Exception:
+            with suppress(OSError):
+                remove_tree(self._file_system, path)
+            raise
 
     def _exchange(self, path: str) -> None:
         try:

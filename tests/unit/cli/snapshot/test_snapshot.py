@@ -32,6 +32,7 @@ def append(directory: str) -> None:
         admin.alter_group_offsets("billing", {ORDERS: 101})
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_a_directory_with_records_groups_and_settings(stopped: Administered) -> None:
     assert stopped.lines("snapshot", "create", "TARGET", "a")[0].startswith("snapshot a: ")
     append(stopped.target)
@@ -47,6 +48,7 @@ def test_a_snapshot_is_sound_to_the_check(stopped: Administered) -> None:
     assert code == 0, text
 
 
+@pytest.mark.slow
 def test_a_restored_directory_is_as_it_was_and_what_was_there_is_kept(
     stopped: Administered,
 ) -> None:
@@ -69,11 +71,12 @@ def test_a_directory_that_is_gone_is_restored(stopped: Administered) -> None:
     assert state(stopped.target) == (100, 40)
 
 
+@pytest.mark.slow
 def test_a_branch_and_its_origin_go_their_own_ways(stopped: Administered) -> None:
     stopped.lines("snapshot", "create", "TARGET", "a")
     branch = f"{stopped.target}-branch"
     assert stopped.json("snapshot", "branch", "TARGET", "a", branch) == [
-        {"directory": branch, "snapshot": "a"}
+        {"directory": branch, "snapshot": "a", "ends": [], "groups_beyond": []}
     ]
     append(branch)
     assert state(branch) == (101, 101)
@@ -138,3 +141,67 @@ def test_a_directory_that_is_in_use_is_left_alone(stopped: Administered) -> None
             assert "is in use by another process" in text
             assert "stop it first" in text
     assert json.loads(stopped.lines("snapshot", "list", "TARGET", "--json")[0])["snapshot"] == "a"
+
+
+@pytest.mark.slow
+def test_a_branch_ends_at_an_offset_and_names_the_groups_beyond(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    branch = f"{stopped.target}-branch"
+    words = ("snapshot", "branch", "TARGET", "a", branch, "--at", "orders-0:30")
+    (found,) = stopped.json(*words)
+    assert found["ends"] == [
+        {"topic": "orders", "partition": 0, "wanted": 30, "end": 30, "end_before": 100}
+    ]
+    assert found["groups_beyond"] == [
+        {"group": "billing", "topic": "orders", "partition": 0, "offset": 40, "end": 30}
+    ]
+    assert state(branch) == (30, 40)
+    assert state(f"{stopped.target}.snapshots/a") == (100, 40)
+    assert state(stopped.target) == (100, 40)
+
+
+@pytest.mark.slow
+def test_a_directory_is_restored_as_of_a_time(stopped: Administered) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    lines = stopped.lines(
+        "snapshot", "restore", "TARGET", "a", "--at", "@1700000000060", "--at", "orders-1:0"
+    )
+    assert lines[1:] == [
+        "orders-0 ends at 60, and ended at 100",
+        "orders-1 ends at 0, and ended at 0",
+    ]
+    assert state(stopped.target) == (60, 40)
+    assert state(f"{stopped.target}.snapshots/a") == (100, 40)
+
+
+@pytest.mark.slow
+def test_a_transaction_that_a_cut_would_leave_open_goes_with_it(
+    stopped: Administered, tmp_path: Path
+) -> None:
+    settings = {"transactional.id": "t", "linger.ms": 0}
+    with ottla.Producer(stopped.target, settings=settings) as producer, producer.transaction():
+        for _ in range(3):
+            producer.send("orders", b"in it", partition=0).result()
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    (found,) = stopped.json(
+        "snapshot", "branch", "TARGET", "a", f"{tmp_path}/b", "--at", "orders-0:102"
+    )
+    assert found["ends"][0]["end"] == 100
+    with ottla.open(f"{tmp_path}/b") as log:
+        log.append("orders", b"later", partition=0)
+        assert log.find_partition("orders", 0).log.last_stable_offset == 101
+
+
+@pytest.mark.slow
+def test_an_end_that_cannot_be_leaves_nothing(stopped: Administered, tmp_path: Path) -> None:
+    stopped.lines("snapshot", "create", "TARGET", "a")
+    for place, code, part in [
+        ("orders-0:101", 1, "orders-0 has offsets 0 to 100, and cannot end at 101"),
+        ("order-0:1", 1, "there is no partition order-0; did you mean orders-0"),
+        ("latest", 2, "--at latest: it is TOPIC-PARTITION:OFFSET, @TIME"),
+    ]:
+        found, text = stopped.end(
+            "snapshot", "branch", "TARGET", "a", f"{tmp_path}/b", "--at", place
+        )
+        assert (found, part in text) == (code, True), text
+    assert not [one for one in tmp_path.iterdir() if "b" in one.name.split(".")]

@@ -1,0 +1,83 @@
+"""The logs of an open log cut back to an offset or a time, for a copy of a directory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import RefusalError, UnknownNameError
+from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
+from ottla.broker.broker import Broker
+from ottla.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from ottla.embedded.log import Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What became of a partition; `wanted` is where it was to end.
+
+    `end` lies before that where a batch, or a transaction, reached beyond it.
+    """
+
+    place: TopicPartition
+    wanted: int
+    end_before: int
+    end: int
+
+
+def offsets_at_time(log: "Log", timestamp_ms: int) -> dict[TopicPartition, int]:
+    """The first offset as late, of each partition that has any. Internal topics are left out."""
+    found = {}
+    with log.looking() as broker:
+        for topic in broker.topics:
+            if topic.is_internal:
+                continue
+            for index, partition in topic.partitions.items():
+                at = partition.log.reader.find_timestamp(timestamp_ms)
+                if at is not None:
+                    found[TopicPartition(topic.name, index)] = at.offset
+    return found
+
+
+def cut_logs(log: "Log", ends: Mapping[TopicPartition, int]) -> list[Cut]:
+    """Cuts each log so that it ends at an offset, or where the batch with that offset begins.
+
+    A transaction that was not over there goes too, with all after its first record: its marker is
+    cut off, and read_committed consumers would wait for it for ever. Raises `UnknownNameError`,
+    and `RefusalError` for an offset that the log does not reach.
+    """
+    logs = {place: _log_at(log, place, end) for place, end in sorted(ends.items())}
+
+    def cut_all(_: Broker, at: Timestamps) -> list[Cut]:
+        return [_cut(one, place, ends[place], at.now_ms) for place, one in logs.items()]
+
+    cuts: list[Cut] = log.hold(cut_all)
+    return cuts
+
+
+def _log_at(log: "Log", place: TopicPartition, end: int) -> PartitionLog:
+    with log.looking() as broker:
+        topic = broker.topics.find(place.topic)
+        partition = topic.partitions.get(place.partition) if topic is not None else None
+        if partition is None:
+            there = [f"{one.name}-{index}" for one in broker.topics for index in one.partitions]
+            raise UnknownNameError("partition", f"{place.topic}-{place.partition}", there)
+        found = partition.log
+    first, last = found.log_start_offset, found.log_end_offset
+    if not first <= end <= last:
+        raise RefusalError(
+            f"{place.topic}-{place.partition} has offsets {first} to {last}, and cannot end at "
+            f"{end}; name one of those"
+        )
+    return found
+
+
+def _cut(log: PartitionLog, place: TopicPartition, wanted: int, now_ms: int) -> Cut:
+    end_before = log.log_end_offset
+    end: int | None = wanted
+    while end is not None and end < log.log_end_offset:
+        log.maintenance.truncate_to(end, now_ms=now_ms)
+        end = log.offsets.first_unstable_offset
+    return Cut(place=place, wanted=wanted, end_before=end_before, end=log.log_end_offset)
