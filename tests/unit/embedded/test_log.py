@@ -155,7 +155,7 @@ def test_a_read_says_that_its_topic_was_deleted_or_recreated(tmp_path: Path) -> 
 
 def test_a_log_that_begins_in_the_middle_of_a_batch_is_compacted(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
-        log.create_topic("t", config={"cleanup.policy": "compact", "segment.bytes": 200})
+        log.create_topic("t", config={"cleanup.policy": "compact,delete", "segment.bytes": 200})
         log.append_many("t", [(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"c", b"2")])
         log.append("t", bytes(100), key=b"d")
         log.delete_records("t", {0: 2})
