@@ -62,7 +62,7 @@ def create_command(
     """
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
-    name = name or _time_name(now_ms)
+    name = name or snapshots.free_name(_time_name(now_ms))
     with CopyProgress("copying", is_quiet=is_quiet) as progress:
         try:
             made = snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
@@ -136,7 +136,7 @@ def restore_command(
     snapshots = _snapshots(target, place)
     snapshots.find(name)
     confirm(f"Bring {snapshots.directory} back to {name}?", is_confirmed=how["is_confirmed"])
-    kept = f"before-restore-{_time_name(now_ms)}"
+    kept = snapshots.free_name(f"before-restore-{_time_name(now_ms)}")
     with CopyProgress("copying", is_quiet=how["is_quiet"]) as progress:
         before = snapshots.restore(
             name, kept=kept, now_ms=now_ms, on_copied=progress.show, change=ends.cut

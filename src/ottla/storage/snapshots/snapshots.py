@@ -6,6 +6,7 @@ first. So a crash leaves a snapshot or none; the next `create` removes what is l
 Kafka has none.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -80,6 +81,12 @@ class Snapshots:
         if name not in names:
             raise UnknownNameError("snapshot", name, names, where=self.place)
         return self.path_of(name)
+
+    def free_name(self, name: str) -> str:
+        """The name, or with a number after it where there are such snapshots."""
+        taken = set(self._names())
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        return next(one for one in itertools.chain((name,), numbered) if one not in taken)
 
     def find_all(self) -> list[Snapshot]:
         """The oldest first."""

@@ -77,3 +77,12 @@ def test_a_repair_in_place_changes_no_snapshot(paths: tuple[Path, Path], positio
     repair(OsFileSystem(), str(own.parents[1]), RepairOptions(now_ms=NOW_MS))
     assert own.read_bytes() != damaged
     assert kept.read_bytes() == damaged
+
+
+def test_a_name_that_is_taken_gets_a_number(paths: tuple[Path, Path]) -> None:
+    own, _ = paths
+    found = Snapshots(OsFileSystem(), str(own.parents[1]))
+    assert found.free_name("b") == "b"
+    assert found.free_name("a") == "a-2"
+    found.create("a-2", now_ms=NOW_MS, on_copied=lambda done, total: None)
+    assert found.free_name("a") == "a-3"
