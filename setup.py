@@ -11,10 +11,12 @@ OTTLA_COMPILE=0 leaves everything as it is: the wheel is then one for every plat
 
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 BROKER = {
@@ -95,6 +97,14 @@ def say(line: str) -> None:
     print(f"ottla: {line}", file=sys.stderr, flush=True)
 
 
+class Build(build):
+    """Packs nothing that an earlier build left: a module of then could be a compiled one."""
+
+    def run(self) -> None:
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
 class BuildExtensions(build_ext):
     """Leaves out what fails; and of the broker's modules, which need each other, then all."""
 
@@ -113,5 +123,5 @@ class BuildExtensions(build_ext):
 BROKER_EXTENSIONS = broker_extensions()
 setup(
     ext_modules=BROKER_EXTENSIONS,
-    cmdclass={"build_ext": BuildExtensions},
+    cmdclass={"build": Build, "build_ext": BuildExtensions},
 )

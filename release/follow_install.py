@@ -20,8 +20,12 @@ from wheels import DIST, ROOT, VERSIONS, find_python
 TOOLS = ("pipx", "uv")
 """Their commands begin so too."""
 
-TRIAL = """
-import ottla, tempfile
+LEFT = "left_by_an_earlier_build"
+"""A module that must not be packed again."""
+
+TRIAL = f"""
+import importlib.util, ottla, tempfile
+assert importlib.util.find_spec("ottla.{LEFT}") is None
 with ottla.open(tempfile.mkdtemp()) as log:
     log.create_topic("t")
     log.append("t", b"v")
@@ -80,6 +84,8 @@ def _follow(line: str, python: str, place: Path) -> None:
 
     _run("git", "clone", "--quiet", str(ROOT), str(clone))
     (clone / "dist").symlink_to(DIST)
+    (clone / "build" / "lib" / "ottla").mkdir(parents=True)
+    (clone / "build" / "lib" / "ottla" / f"{LEFT}.py").touch()
     _run(python, "-m", "venv", str(binaries.parent))
     if "pip install" not in line or line.startswith("pipx"):
         run("pip", "install", "--quiet", *TOOLS)
