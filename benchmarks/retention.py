@@ -12,6 +12,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
+from ottla.embedded.environment import Environment
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.runtime.collector import Collector
@@ -103,7 +104,7 @@ def _idle(scale: Scale) -> Report:
         reopen = partial(open_broker, [str(directory)], settings, clock=clock)
         broker = reopen()
         broker.create_topic(NewTopic(name="many", partition_count=partitions))
-        with Log(broker, clock, reopen) as log:
+        with Log(broker, Environment(clock=clock), reopen) as log:
             for partition in range(partitions):
                 log.append("many", b"value", partition=partition)
             time.sleep(min(seconds, 2.0))  # the first run of every job

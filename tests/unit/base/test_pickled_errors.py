@@ -16,7 +16,10 @@ import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.records.encodings import TEXT
+from ottla.cli.records.fields import Entry
 from ottla.client.reading import FetchFrom
+from ottla.record.record import Record
 from ottla.storage.log.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {
@@ -28,6 +31,8 @@ SAMPLES: dict[str, Any] = {
     "ApiError": ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     "TopicPartition": TopicPartition("orders", 3),
     "LogFile": SimpleNamespace(path="t-0/0.log"),
+    "Entry": Entry("orders", 3, Record(offset=7, timestamp_ms=0, timestamp_type=None)),
+    "Encoding": TEXT,
     "FetchFrom": FetchFrom(topic="orders", partition=3, offset=7, max_size=1),
 }
 

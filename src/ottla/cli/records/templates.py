@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.base.errors import UserError
+from ottla.base.errors import RefusalError, UserError
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
 from ottla.cli.records.fields import Entry, Field, FieldReader, parse_field
 from ottla.cli.records.json_lines import record_object
@@ -37,7 +37,7 @@ _NO_LINE = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 """What would break a line or its columns."""
 
 
-class UnreadableError(ValueError):
+class UnreadableError(RefusalError):
     """A record whose key or value is not of the encoding that was asked for."""
 
     def __init__(self, entry: Entry, side: str, encoding: Encoding, reason: object) -> None:

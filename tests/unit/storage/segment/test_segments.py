@@ -1,21 +1,17 @@
 """The segments of a log, by offset; a search holds what it has taken."""
 
-from dataclasses import dataclass
-from typing import cast
-
 import pytest
 
+from ottla.config.topic import TopicConfig
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
-
-
-@dataclass(frozen=True)
-class Named:
-    base_offset: int
+from ottla.testing import FakeFileSystem
 
 
 def segment(base_offset: int) -> Segment:
-    return cast(Segment, Named(base_offset))
+    disk = FakeFileSystem()
+    disk.make_directory("d")
+    return Segment(disk, "d", base_offset, config=TopicConfig(), created_ms=0, create=True)
 
 
 def bases(segments: tuple[Segment, ...]) -> list[int]:

@@ -9,6 +9,7 @@ from ottla.base.files import OsFileSystem, join, read_file
 from ottla.broker.topics.topics import NewTopic
 from ottla.storage.snapshots.copying import UncleanStopError, check_clean, held
 from ottla.storage.snapshots.snapshots import Snapshots
+from ottla.testing import RecordingFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.moving import SMALL_SEGMENTS, numbered
 
@@ -16,11 +17,11 @@ FIRST_LOG = "00000000000000000000.log"
 
 
 def test_a_file_system_without_links_has_its_files_copied(tmp_path: Path) -> None:
-    class WithoutLinks(OsFileSystem):
+    class WithoutLinks(RecordingFileSystem):
         def link(self, source: str, target: str) -> None:
             raise OSError(1, "Operation not permitted", source)
 
-    files = WithoutLinks()
+    files = WithoutLinks(OsFileSystem())
     broker = open_broker(files, str(tmp_path / "d"), **SMALL_SEGMENTS)
     broker.create_topic(NewTopic(name="t"))
     for content in numbered(9):
