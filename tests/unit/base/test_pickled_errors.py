@@ -31,6 +31,7 @@ SAMPLES: dict[str, Any] = {
     "ApiError": ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     "TopicPartition": TopicPartition("orders", 3),
     "LogFile": SimpleNamespace(path="t-0/0.log"),
+    "Exception": ValueError("text"),
     "Entry": Entry("orders", 3, Record(offset=7, timestamp_ms=0, timestamp_type=None)),
     "Encoding": TEXT,
     "FetchFrom": FetchFrom(topic="orders", partition=3, offset=7, max_size=1),
@@ -73,6 +74,8 @@ def _value(parameter: inspect.Parameter) -> Any:
     text = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
     if text in SAMPLES:
         return SAMPLES[text]
+    if text.endswith("| None"):
+        return None
     return [] if "Sequence" in str(kind) or "list" in str(kind) else "text"
 
 
