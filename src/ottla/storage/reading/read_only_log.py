@@ -58,7 +58,7 @@ from ottla.storage.reading.read_damage import (
     tail_at,
 )
 from ottla.storage.segment.aborted_ranges import AbortedRanges
-from ottla.storage.segment.segment_facts import check_first_batch
+from ottla.storage.segment.segment_facts import check_first_batch, first_checksum
 from ottla.storage.segment.segment_reader import Region, SegmentReader
 
 if TYPE_CHECKING:
@@ -266,6 +266,8 @@ class ReadOnlyLog:
                 del self._integrity
                 self._check_first_batch(reader)
         except CorruptionError as error:
+            if self._is_replaced(reader):
+                return True
             if not self.directory.steps_over_damage:
                 raise
             self.directory.report(
@@ -280,6 +282,20 @@ class ReadOnlyLog:
             )
             return False
         return True
+
+    def _is_replaced(self, reader: SegmentReader) -> bool:
+        """Whether another segment has the name of one that is open: then what is known is of it.
+
+        The one that is open stays what it was, as far as it is read.
+        """
+        try:
+            now = SegmentReader(self._file_system, reader.files)
+        except FileNotFoundError:
+            return True
+        try:
+            return first_checksum(now.log) != first_checksum(reader.log)
+        finally:
+            now.close()
 
     def _check_first_batch(self, reader: SegmentReader) -> None:
         integrity = self._integrity
