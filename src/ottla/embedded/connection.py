@@ -29,6 +29,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.server.apis import APIS
+from ottla.server.dispatch import handler_of
 from ottla.server.request_context import ClientAddress, Handler, PendingResponse, RequestContext
 from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 
@@ -91,7 +92,8 @@ class InProcessConnection:
         header = RequestHeader(request.API_KEY, version, 0, self._client_id)
         handle = self._handlers.get(request.API_KEY)
         if handle is None:
-            handle = self._log.environment.handlers(ApiKey(request.API_KEY))
+            find = self._log.environment.handlers or handler_of
+            handle = find(ApiKey(request.API_KEY))
             self._handlers[request.API_KEY] = handle
         if isinstance(request, ProduceRequest):
             request = _patchable(request)

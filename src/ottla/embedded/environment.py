@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.dispatch import handler_of
-from ottla.server.request_context import Handler
+
+if TYPE_CHECKING:
+    from ottla.server.request_context import Handler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,4 +18,5 @@ class Environment:
 
     clock: Clock = field(default_factory=SystemClock)
     file_system: FileSystem = field(default_factory=OsFileSystem)
-    handlers: Callable[[ApiKey], Handler] = handler_of
+    handlers: "Callable[[ApiKey], Handler] | None" = None
+    """`None` for the server's own, which a log that nobody asks does not import."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.dispatch import handler_of
 from ottla.server.request_context import Handler
 
 
@@ -19,10 +18,10 @@ class Embedding:
     """The broker's `lock`, and what the program has a say in.
 
     `on_answered` is given the pending ids that no connection waits for: threads of the program may,
-    which use the broker under the same lock. `handlers` answer requests; a test may put others in
-    their place.
+    which use the broker under the same lock. `handlers` answer requests where a test
+    has put others in the place of the server's own.
     """
 
     lock: AbstractContextManager[object] = field(default_factory=RLock)
     on_answered: Callable[[object], None] = _forget
-    handlers: Callable[[ApiKey], Handler] = handler_of
+    handlers: Callable[[ApiKey], Handler] | None = None
